@@ -38,6 +38,7 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
     while True:
         for size in (LAPTOP, PHONE):
             page.set_viewport_size(size)
+            page.locator(".wg .guide [data-show]").scroll_into_view_if_needed()  # a phone's page scrolls
             page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             if parts := page.evaluate(HIDDEN):
                 wrong.append((page.locator(".wg .guide .of").inner_text(), size["width"], parts))
