@@ -71,7 +71,7 @@ class Stop:
     story: the path of its page.
     choices: the choices of its page, as texts.
     idea: its idea in one sentence.
-    questions: the ids of the story's questions, in order.
+    questions: the ids of the story's questions, in order. Empty if the page asks them itself.
     essential: whether a reader in a hurry takes it.
     picture: the id of its first picture, or "".
     wins: the gain in a sentence, with {placeholders} of gains.py.
@@ -157,8 +157,8 @@ class _Reader:
             deeper=self.link("deeper"),
             paper=self.link("paper"),
         )
-        if not 1 <= len(found.questions) <= MOST_QUESTIONS:
-            self.fail("questions", list(found.questions), f"Name 1 to {MOST_QUESTIONS} questions of the story")
+        if len(found.questions) > MOST_QUESTIONS:
+            self.fail("questions", list(found.questions), f"Name at most {MOST_QUESTIONS} questions of the story")
         if len(found.idea.split()) > MOST_WORDS:
             self.fail("idea", found.idea, f"Write one sentence of at most {MOST_WORDS} words")
         return found

@@ -3,6 +3,7 @@ picture in sight and its answer nowhere; and the start page, which moves by itse
 
 import io
 import re
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
@@ -182,7 +183,7 @@ def opened(visit, stop, size):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.name)
+@pytest.mark.parametrize("stop", [stop for stop in STOPS if stop.questions], ids=lambda stop: stop.name)
 def test_a_stop_is_walked_with_wrong_and_right_answers(visit, stop, size):
     page = opened(visit, stop, size)
     controls = page.evaluate(CONTROLS)
@@ -195,12 +196,10 @@ def test_the_course_leads_from_the_first_stop_to_the_last_and_back_by_the_rail(v
     page.set_default_timeout(20_000)
     assert page.locator(".wg .start .cards a").count() == len(STOPS)
     page.locator(".wg .start .button.first").click()
-    for stop in STOPS:
+    for stop in STOPS[:-1]:
         at_stop(page, stop)
-        following = page.locator('.wg .guide [data-go="next"]')
-        if stop is not STOPS[-1]:
-            following.click()
-    assert not following.count()
+        page.locator('.wg .guide [data-go="next"]').click()
+    at_stop(page, STOPS[-1])
     page.go_back()
     at_stop(page, STOPS[-2])
     page.locator(f'.wg nav [data-act="{STOPS[0].act}"]').click()
@@ -314,3 +313,30 @@ def test_terms_are_explained_where_they_stand(visit):
         page.keyboard.press("Escape")
         expect(meaning).to_be_hidden()
         page.mouse.move(5, 700)
+
+
+# ---- the last stop ----
+
+
+def test_the_checks_are_asked_again_and_one_sentence_of_each_stop_is_saved(visit):
+    page = visit("/checks?stop=checks", viewport=LAPTOP)
+    cards = page.locator(".wg .checks .asked > li")
+    assert cards.count() == 7
+    for n, card in enumerate(cards.all()):
+        card.locator(".option").nth(n % 3).click()
+        state = card.get_attribute("data-state")
+        assert card.locator(".reply").inner_text().startswith("Right." if state == "right" else "Not this.")
+    right = page.locator('.wg .checks [data-state="right"]').count()
+    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 7 are right.")
+    assert page.evaluate(KEPT)["checks"]["all"]
+    page.locator(".wg .checks summary").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as text").click()
+    text = Path(saved.value.path()).read_text()
+    assert all(f"**{stop.title}.** {stop.idea}" in text for stop in STOPS if stop.questions)
+    page.reload()
+    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 7 are right.")  # kept in this browser
+    page.get_by_role("button", name="Start again").click()
+    assert page.locator('.wg .checks [data-state="open"]').count() == 7
+    cards.first.locator(".back a").click()
+    at_stop(page, next(stop for stop in STOPS if "check_q_shared" in stop.questions))

@@ -6,7 +6,7 @@ import { element, theme } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
-import { Course, progress } from './course.js';
+import { answered, Course, keepAnswered, progress } from './course.js';
 import { makeDepth } from './depth.js';
 import { embedded, wayOut } from './embed.js';
 import { makeFrame } from './frame.js';
@@ -70,6 +70,7 @@ class App {
     this.makeParts();
     this.layOut();
     this.visits = new Visits(this);
+    this.stage.clock.addEventListener('answered', event => this.mark(event));
     this.glossary = makeGlossary(root);
     this.room.begin();
   }
@@ -323,6 +324,13 @@ class App {
       if (!this.depth.deep) this.depth.toggle();
     } else await this.visits.leave(path, Object.fromEntries(new URLSearchParams(query)));
     if (set) toolbar.reveal(set);
+  }
+  // A page that asks by itself has been answered. event: with {done: [ids], all}
+  /** @param {any} event */
+  mark({ detail }) {
+    if (!this.stop) return;
+    keepAnswered({ ...answered(), [this.stop.name]: { seen: true, ...detail } });
+    this.header.marks(progress());
   }
   presents() {
     return this.story.path !== 'start' && this.present.toggle();

@@ -60,7 +60,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
       nav.mark(path, stop);
       if (path === 'start') brand.setAttribute('aria-current', 'page');
       else brand.removeAttribute('aria-current');
-      asks.hidden = !stop;
+      asks.hidden = !stop?.questions.length;
     },
     marks: nav.marks,
     guideOpen(yes) {

@@ -30,7 +30,7 @@ export class Visits {
     app.frame.title(starting ? '' : (stop?.title ?? story.title));
     app.header.mark(path, stop);
     app.depth.arrive(app.address.params);
-    app.guide.open(stop, byRail);
+    app.guide.open(stop?.questions.length ? stop : null, byRail);
     app.stage.room.classList.toggle('at-start', starting);
     app.stage.bar.node.hidden = starting;
     if (starting) {

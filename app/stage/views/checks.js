@@ -1,0 +1,154 @@
+// The seven checks again, a summary to keep and the papers. Answers stay in this browser.
+import { button, element, way } from '../core/paint.js';
+
+const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
+
+export default function (host, { meta }, { clock, kept, keep, open }) {
+  const { checks, stops, papers } = meta,
+    byName = new Map(stops.map(stop => [stop.name, stop]));
+  const chosen = read(kept(KEPT)),
+    result = element('p', { class: 'result', role: 'status' });
+  const leadTo = ({ name, number, title, story, query }) =>
+    way(
+      `${story}?${new URLSearchParams(query)}`,
+      () => open(story, query),
+      { 'data-stop': name },
+      `${number} ${title}`,
+    );
+  const choose = (check, n) => {
+    chosen[check.id] = n;
+    keep(KEPT, JSON.stringify(chosen));
+    draw();
+    const ids = checks.map(({ id }) => id),
+      done = ids.filter(id => id in chosen);
+    clock.dispatchEvent(
+      new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }),
+    );
+  };
+  const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
+  const draw = () => {
+    for (const card of cards) card.draw(chosen[card.check.id]);
+    const answered = checks.filter(({ id }) => id in chosen),
+      right = answered.filter(({ id, answer }) => chosen[id] === answer).length;
+    result.textContent = answered.length
+      ? `${right} of ${answered.length} are right.` +
+        (answered.length < checks.length ? ` ${checks.length - answered.length} are open.` : '')
+      : 'Your answers stay in this browser. No server counts them.';
+    again.hidden = !answered.length;
+  };
+  const again = button('Start again', () => {
+    for (const id of Object.keys(chosen)) delete chosen[id];
+    keep(KEPT, '{}');
+    draw();
+  });
+  host.replaceChildren(
+    element(
+      'div',
+      { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
+      element('div', { class: 'score' }, result, again),
+      element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
+      summary(stops, papers, leadTo),
+      reading(papers),
+    ),
+  );
+  draw();
+}
+
+const read = text => {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+};
+
+class Card {
+  constructor(check, link, choose) {
+    this.check = check;
+    this.options = check.options.map((text, n) =>
+      button(text, () => choose(check, n), { class: 'option', 'data-option': n }),
+    );
+    this.said = element('p', { class: 'reply', role: 'status' });
+    this.node = element(
+      'li',
+      { 'data-check': check.id },
+      element('p', { class: 'question' }, check.text),
+      element('div', { class: 'options', role: 'group', 'aria-label': 'Answers' }, ...this.options),
+      this.said,
+      element('p', { class: 'back' }, 'The stop: ', link),
+    );
+  }
+  draw(n) {
+    const { answer, reasons, why } = this.check,
+      open = n === undefined;
+    this.node.dataset.state = open ? 'open' : n === answer ? 'right' : 'wrong';
+    this.options.forEach((option, m) => {
+      option.setAttribute('aria-pressed', String(m === n));
+      option.classList.toggle('true', !open && m === answer);
+    });
+    const start = n === answer ? ['Right.'] : ['Not this.', reasons[n] ?? ''];
+    this.said.textContent = open ? '' : [...start, why].filter(Boolean).join(' ');
+  }
+}
+
+// One sentence of each stop. It is closed at first, because it answers the checks.
+function summary(stops, papers, leadTo) {
+  const acts = [...new Set(stops.map(({ act }) => act))];
+  return element(
+    'details',
+    { class: 'summary-to-keep' },
+    element('summary', {}, 'A summary to keep'),
+    element(
+      'p',
+      {},
+      button('Save as text', () => save(asText(stops, papers))),
+      button('Print', () => print()),
+    ),
+    ...acts.flatMap(act => [
+      element('h3', {}, act),
+      element(
+        'ul',
+        {},
+        ...stops
+          .filter(stop => stop.act === act)
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea}`)),
+      ),
+    ]),
+  );
+}
+
+function reading(papers) {
+  const links = papers.map(({ label, link }) =>
+    element('li', {}, element('a', { href: link, target: '_blank', rel: 'noreferrer' }, label)),
+  );
+  return element('section', {}, element('h3', {}, 'Further reading'), element('ul', {}, ...links));
+}
+
+// The summary in Markdown.
+export function asText(stops, papers) {
+  const acts = [...new Set(stops.map(({ act }) => act))];
+  const lines = acts.flatMap(act => [
+    `## ${act}`,
+    '',
+    ...stops
+      .filter(stop => stop.act === act)
+      .map(({ number, title, idea }) => `${number}. **${title}.** ${idea}`),
+    '',
+  ]);
+  const read = papers.map(({ label, link }) => `- [${label}](${link})`);
+  return [
+    '# Warpglass: one sentence of each stop',
+    '',
+    ...lines,
+    '## Further reading',
+    '',
+    ...read,
+    '',
+  ].join('\n');
+}
+
+function save(text) {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/markdown' }));
+  element('a', { href: url, download: 'warpglass-course.md' }).click();
+  setTimeout(() => URL.revokeObjectURL(url));
+}

@@ -1,0 +1,105 @@
+"""The seven checks: the last stop asks them again, with a summary to keep and the papers."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from app import course
+from app.choices import recordings
+from app.choices.links import read_link
+from app.choices.page import Page, State
+from app.parts.story import Story
+from explainers.story.stage import Question, Stage, View
+from kernels.catalog import Catalog, current
+
+CHECK = "check_"  # begins the id of a knowledge check
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A stop with checks, and the subject of its page.
+
+    path: of the page.
+    subject: as the page makes it for the choices of the stop.
+    """
+
+    stop: str
+    path: str
+    subject: object
+
+
+def with_checks() -> list[course.Stop]:
+    """The stops that ask a check, in the order of the course."""
+    return [stop for stop in course.stops() if any(id.startswith(CHECK) for id in stop.questions)]
+
+
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    return Page(catalog)
+
+
+def subject(page: Page, state: State, backend: str) -> tuple[Asked, ...]:
+    from app.stories import STORIES
+
+    found = []
+    for stop in with_checks():
+        story = STORIES[stop.story]
+        theirs = story.page(current())
+        chosen, _ = read_link(theirs, stop.choices)
+        if backend == "recorded" and theirs.kernels and theirs.recorded:
+            recordings.narrow(theirs, chosen)
+        found.append(Asked(stop.name, story.path, story.subject(theirs, chosen, backend)))
+    return tuple(found)
+
+
+def make(subject: tuple[Asked, ...]) -> Stage:
+    """The checks of the pages that ask them, in one view."""
+    from app.stories import STORIES
+
+    checks = []
+    for asked in subject:
+        stop = next(stop for stop in with_checks() if stop.name == asked.stop)
+        questions = {question.id: question for question in STORIES[asked.path].make(asked.subject).questions}
+        checks += [_check(stop, questions[id]) for id in stop.questions if id.startswith(CHECK) and id in questions]
+    meta = {"checks": checks, "stops": [_kept(stop) for stop in course.stops() if stop.questions], "papers": papers()}
+    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary="Answer each check again.")
+
+
+def _check(stop: course.Stop, question: Question) -> dict[str, object]:
+    return {
+        "id": question.id,
+        "stop": stop.name,
+        "text": question.text,
+        "options": question.options,
+        "answer": question.answer,
+        "why": question.why,
+        "reasons": question.reasons,
+    }
+
+
+def _kept(stop: course.Stop) -> dict[str, object]:
+    return {
+        "name": stop.name,
+        "number": stop.number,
+        "title": stop.title,
+        "act": stop.act,
+        "idea": stop.idea,
+        "story": stop.story,
+        "query": {"stop": stop.name, **stop.choices},
+    }
+
+
+def papers() -> list[dict[str, str]]:
+    """The papers of all stops, each once."""
+    found = [stop.paper for stop in course.stops() if stop.paper]
+    return [{"label": paper.label, "link": paper.link} for paper in dict.fromkeys(found)]
+
+
+STORY = Story(
+    path="checks",
+    title="The seven checks",
+    look="Seven questions from the course come once more. The summary below has the idea of each stop.",
+    order=145,
+    page=page,
+    subject=subject,
+    make=make,
+)
