@@ -57,8 +57,8 @@ STORY = story_of(
     story.STORY,
     path="source",
     title="Source",
-    look="Hover a line of CUDA: its PTX and its machine code light up beside it. "
-    "See which lines become many instructions, where the branches lead, and where the most registers are live.",
+    look="Hover a line of CUDA: its PTX and its machine code light up. "
+    "Look for lines with many instructions, for branches, and for the most live registers.",
     page=page,
     subject=subject,
     order=150,

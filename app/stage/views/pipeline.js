@@ -85,7 +85,7 @@ export default function (host, { meta, columns }, context) {
       axis = 1.8 * em,
       high = Math.max(
         0.9 * em,
-        Math.min(5 * em, (size.height - axis - 10) / Math.max(1, rows.length)),
+        Math.min(7 * em, (size.height - axis - 10) / Math.max(1, rows.length)),
       );
     box = { x: label, y: 8, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
     return Math.floor(box.y + box.h + axis);

@@ -210,8 +210,8 @@ export default function (host, { meta }) {
       .reduce((most, made) => Math.max(most, Number(made.children[1].textContent)), 0);
     state.textContent = source
       ? `${at(source)}: ${plural(times(1))} of PTX, ${plural(times(2))} of ` +
-        `SASS${peak ? `, up to ${peak} live registers` : ''}${kept ? ' (held; press it again to let go)' : ''}`
-      : 'Hover a line to see what became of it; press it to hold that.';
+        `SASS${peak ? `, up to ${peak} live registers` : ''}${kept ? ' (kept: press it again to let go)' : ''}`
+      : 'Hover a line to see its instructions. Press it to keep them lit.';
     if (!source) return;
     panes.forEach((_, n) => {
       const first = lit.find(made => made.pane === n);

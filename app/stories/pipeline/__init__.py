@@ -26,7 +26,7 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 def perfetto_tab(look: Look) -> list[Block]:
     """The marks as files for Perfetto."""
-    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is there.")]
+    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev. It has every recorded block.")]
     for request in look.requests:
         loaded, file = story.load(request), f"{request.kernel.name}.pftrace"
         found.append(stage.download(f"Download {file}", offered.keep_file(perfetto.encode(loaded), file), file))
@@ -40,8 +40,8 @@ def describe(page: Page, state: State) -> Descriptions:
     problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(index)}
     return {
         "recorded": problem | {"hidden": live},
-        "block": {"label": f"Block of {high + 1}", "high": high, "disabled": "" if high else "there is only one"},
-        "beneath": {"label": "Beneath", "options": {n: n for n in choices.possible_beneath(page, state)}},
+        "block": {"label": f"Block (of {high + 1})", "high": high, "disabled": "" if high else "there is only one"},
+        "beneath": {"label": "Overlay", "options": {n: n for n in choices.possible_beneath(page, state)}},
         **{name: {"hidden": True} for name in (*hidden, "preset", "what_if")},
     }
 
@@ -60,8 +60,8 @@ STORY = story_of(
     story.STORY,
     path="pipeline",
     title="Pipeline",
-    look="Look for what goes on at the same time: copies under way, products in flight, exponentials taken. Where "
-    "nothing is in flight the tensor cores rest.",
+    look="Look for work at the same time: copies, products and exponentials. "
+    "The tensor cores rest where no product is in flight.",
     page=page,
     subject=subject,
     order=80,

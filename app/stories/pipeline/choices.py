@@ -1,4 +1,4 @@
-"""Which pipelines are recorded of a kernel, or made on this machine's GPU, and which of their blocks are looked at.
+"""The choices of Pipeline: a recording, or a problem for this machine's GPU, and a block.
 
 A link names a recording by its kernel, its problem and its constants. Links of former versions have an index.
 """
@@ -34,7 +34,7 @@ def own() -> dict[str, Choice]:
     return {
         "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
         # the one above holds nothing: a click on it sets the problem and the constants
-        "block": Choice(0, low=0, high=10**6, meaning="the block whose warps are shown"),
+        "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
         "backend": BACKEND,
         "beneath": Choice(ALONE, (ALONE, *kernels), meaning="another kernel on the same problem, on the same scale"),
     }
@@ -142,9 +142,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         corrections += _correct_recording(page, state)
     high = last_block(page, state)
     if state["block"] > high:
-        corrections.append(
-            Correction("block", f"block is {state['block']}; the marks of blocks 0 to {high} are there.")
-        )
+        corrections.append(Correction("block", f"block is {state['block']}. The recording has blocks 0 to {high}."))
         state["block"] = 0
     return corrections
 
@@ -167,7 +165,7 @@ def _correct_recording(page: Page, state: State) -> list[Correction]:
         corrections += [
             Correction(
                 name,
-                f"{name} is {write_value(state[name])}; the recording that is shown has {write_value(values[name])}.",
+                f"No recording has {name} {write_value(state[name])}. The nearest one has {write_value(values[name])}.",
             )
             for name in _apart(entry, named)
         ]

@@ -15,6 +15,7 @@ from explainers.story.glossary import count, figure, phase_title
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
+FIRST = 3  # the step of an opened page: a key tile with work before and after it
 WAITS = ("wait", "nothing_left")  # the first words of the marks of a waiting writer
 
 
@@ -104,6 +105,7 @@ def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.S
         tabs=TABS,
         provenance=provenance,
         summary=" ".join(summary(story) for story in stories),
+        step=FIRST if len(first.frames) > FIRST else 0,
         questions=[*copy_questions.questions(first), *turn_questions.questions(first)],
     )
 

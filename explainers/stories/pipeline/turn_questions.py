@@ -50,7 +50,7 @@ def _meanwhile(story: BlockStory) -> list[Question]:
             view="schedule",
             covers=[{"panel": [0, 2], "row": row}, {"writer": other}],
             shows={"panel": 2, "row": row},
-            hides=["multiplies", "Ping-pong"],
+            hides=["multiplies"],
             veils=("tabs",),
         )
     ]

@@ -11,11 +11,12 @@ from kernels.build.disassembly import Line, Listing, Place, WidthCheck
 from kernels.core.spec import KernelSpec
 
 LIVE_RULE = (
-    "Live registers, derived by plain backward liveness over the SASS: a register is live from the instruction that "
-    "writes it to the last one that may read it, along every way the branches allow; a write under a predicate begins "
-    "no life, for the old value may stay. An instruction counts those live before it and those that it writes. R0 to "
-    "R254 count; RZ, uniform registers and predicates do not. Pairs and quads count as far as the opcode says. "
-    "The compiler allots somewhat more than are ever live: it rounds up, and keeps pairs and quads aligned."
+    "Live registers are derived from the SASS by backward liveness. A register lives from the instruction with its "
+    "write to the last instruction with a possible read. Every way of the branches counts. "
+    "A write under a predicate starts no life, because the old value may stay. "
+    "An instruction counts the registers alive before it and its own results. R0 to R254 count. RZ, uniform registers "
+    "and predicates do not. Pairs and quads count as far as the opcode says. The compiler allots a few more: it rounds "
+    "up, and keeps pairs and quads aligned."
 )
 
 
@@ -42,8 +43,8 @@ def most_live(listing: Listing) -> dict[str, int]:
 def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck], mode: str, arch: str) -> stage.Stage:
     """The whole stage of a build."""
     said = (
-        f"PTX and machine code as {listing.compiler} made them of the {mode} build for {arch}; live registers by the "
-        "rule that the tab states."
+        f"PTX and machine code of the {mode} build for {arch}, by {listing.compiler}. "
+        "The tab on live registers has their rule."
     )
     return stage.Stage(
         headline=stage.headline(kernel),
@@ -51,7 +52,7 @@ def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck],
         views=[stage.View("source", "source", "CUDA, PTX and SASS", view(kernel, listing))],
         tabs=[
             stage.Tab("mix", "Instruction mix", _mix(listing)),
-            stage.Tab("widths", "Are the pinned widths what the machine does", _widths(kernel, checks)),
+            stage.Tab("widths", "Widths in the machine code", _widths(kernel, checks)),
             stage.Tab("live", "Live registers", [stage.table(live_table(listing)), stage.text(LIVE_RULE, "derived")]),
             stage.Tab("builds", "Builds"),
         ],
@@ -109,7 +110,7 @@ def _mix(listing: Listing) -> list[stage.Block]:
         }
         for kind, counts in listing.mix.items()
     ]
-    said = "Counted in the machine code as it stands, not as it runs: an instruction in a loop counts once."
+    said = "Counted in the machine code, not in a run. An instruction in a loop counts once."
     return [stage.table(pd.DataFrame(rows), said)]
 
 
@@ -118,14 +119,14 @@ def _widths(kernel: KernelSpec, checks: Sequence[WidthCheck]) -> list[stage.Bloc
     held = [check for check in checks if check.found]
     if wrong:
         missed = [
-            f"{c.file} line {c.line} wants {c.wanted} and the machine code has {listed(list(c.found))}" for c in wrong
+            f"{c.file} line {c.line} wants {c.wanted}. The machine code has {listed(list(c.found))}." for c in wrong
         ]
-        verdict = stage.note("; ".join(missed) + ".", "bad")
+        verdict = stage.note(" ".join(missed), "bad")
     elif held:
-        said = f"Yes: all {len(held)} accesses that this build holds have the width that their source line says."
+        said = f"All {len(held)} accesses of this build have the width of their source line."
         verdict = stage.note(said, "good")
     else:
-        return [stage.note("This build holds no access whose width a probe states.")]
+        return [stage.note("No access of this build has a probe with its width.")]
     texts = {name: text.splitlines() for name, text in kernel.files}
     rows: list[dict[str, object]] = [
         {

@@ -48,7 +48,7 @@ def test_without_a_problem_a_link_begins_at_the_kernels_first_recording():
 def test_a_problem_that_is_not_recorded_is_told_and_the_nearest_recording_is_shown():
     made = asked({"kernel": "11_overlap", "seq_len": "777", "causal": "true"})
     assert made.subject.requests[0].problem.causal
-    assert made.told == ["seq_len is 777; the recording that is shown has 4096."]
+    assert made.told == ["No recording has seq_len 777. The nearest one has 4096."]
 
 
 def test_an_index_that_is_none_is_told():

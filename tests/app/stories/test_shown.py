@@ -276,7 +276,7 @@ def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():
     "params", ["", "kernel=paged_v1&build=probed&arch=sm_80", "kernel=lab_access&op=ldmatrix&width=16&arch=sm_100a"]
 )
 def test_the_source_page_compiles_without_a_gpu(params):
-    assert "accesses that this build holds have the width" in said(f"source?{params}", "widths")
+    assert "accesses of this build have the width of their source line" in said(f"source?{params}", "widths")
 
 
 def test_the_source_page_asks_only_what_a_build_depends_on():

@@ -211,7 +211,10 @@ def test_a_block_that_is_not_recorded_is_told(recorded):
     state = {**recorded, "block": high + 5, "recorded": 3}
     moved = dict(choices.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))
     assert state["block"] == 0 and state["recorded"] == ""
-    assert f"blocks 0 to {high} are there" in moved["block"] and "the last of 11_overlap is 0" in moved["recorded"]
+    assert (
+        f"The recording has blocks 0 to {high}." in moved["block"]
+        and "the last of 11_overlap is 0" in moved["recorded"]
+    )
 
 
 def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkeypatch):
