@@ -1,16 +1,14 @@
 """Bank conflicts: the accesses of a warp to shared memory, plain next to padded or swizzled."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from explainers.charts.palette import WAVEFRONTS
-from explainers.stories.bank_conflicts.bank_walk import Story, _said
+from explainers.stories.bank_conflicts.bank_questions import questions
+from explainers.stories.bank_conflicts.bank_walk import Story
 from explainers.stories.bank_conflicts.frames import BanksMeta
 from explainers.story import probed, stage
-from explainers.story.frames import BankAccess
-from explainers.story.glossary import count
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -25,11 +23,11 @@ RULE = (
     "an ldmatrix one for each matrix.",
     "A pass takes as many wavefronts as the most different words that it wants of one bank. A pass without an active "
     "lane takes none.",
-    "A load's passes merge two by two where every active lane n of the warp wants what lane n XOR 1 wants, or every "
-    "one what lane n XOR 2 wants.",
+    "If neighbouring lanes want the same words, two passes of a load are served together. Neighbours are lanes n and "
+    "n XOR 1 for every active lane, or n and n XOR 2.",
     "A cp.async (through L1) is served like a store, but its lanes do not share words.",
-    "Which wavefront serves which word is not known of the hardware: here a bank's words are served in the order of "
-    "their addresses. Offsets are from the tensor's own base: another base turns the banks, and changes no count.",
+    "The order of a bank's words is not known. These pictures serve them by address. Offsets are from the tensor's "
+    "own base. Another base turns the banks and changes no count.",
 )
 
 
@@ -69,7 +67,7 @@ def stage_of(
         provenance=provenance,
         late=late,
         told=told,
-        questions=questions(story),
+        questions=questions(story, cycles),
     )
 
 
@@ -110,39 +108,3 @@ def _of_both(story: Story, title: str, values: Sequence[str]) -> stage.State:
 def _both(story: Story, access: int, name: str) -> str:
     values = [str(side["accesses"][access][name]) for side in story.sides]  # type: ignore[literal-required]
     return " and ".join(dict.fromkeys(values) if name == "ideal" else values)
-
-
-def questions(story: Story) -> list[stage.Question]:
-    """Returns the questions before the picture. The trace has the keys."""
-    if not story.frames:
-        return []
-    access, side = story.sides[0]["accesses"][0], story.sides[0]
-    last = next(n for n, f in reversed(list(enumerate(story.frames))) if f["access"] == 0)
-    where = f" with {side['name']}" if side["name"] else ""
-    more: dict[str, Any] = {"unit": "wavefronts", "view": "memory"}
-    more["veils"] = ("sentence", "strip", "picture", "tabs")  # the pictures show the number
-    text = (
-        f"{count(access['active'], 'lane')} of a warp make {access['kind']} of {access['bytes']} bytes each{where}: "
-        f"{_wants(access)}. In how many wavefronts does shared memory serve them?"
-    )
-    why = _said(side["name"], access, 0)
-    found = [stage.Question("wavefronts", text, "number", access["wavefronts"], why, **more)]
-    if len(story.sides) > 1:
-        after = story.sides[1]
-        other = after["accesses"][0]
-        fewer = other["wavefronts"] < access["wavefronts"]
-        saved = f"{other['wavefronts']} instead of {access['wavefronts']}"
-        text = f"The same access with {after['name']}: {_wants(other)}. How many wavefronts now?"
-        why = f"{_said(after['name'], other, 0)} {'It takes' if fewer else 'Nothing is saved here:'} {saved}."
-        found.append(stage.Question("remedy", text, "number", other["wavefronts"], why, step=last, **more))
-    return found
-
-
-def _wants(access: BankAccess) -> str:
-    """Returns the words of the first two lanes and the last one: lane 0 from word 0 on, lane 1 from word 32 on, ..."""
-    first: dict[int, int] = {}
-    for lane, _, _, word, *_ in access["cells"]:
-        first[lane] = min(word, first.get(lane, word))
-    some = list(first.items())
-    said = [f"lane {lane} from word {word:,} on" for lane, word in dict([*some[:2], *some[-1:]]).items()]
-    return ", ".join(said) or "none takes part"

@@ -1,41 +1,125 @@
-"""Questions about the banks of one access."""
+"""Questions about the banks of one access: the cost of a conflict, its remedy, and the bank of a word."""
 
+from explainers.stories.bank_conflicts.bank_walk import Story, served_said
 from explainers.stories.bank_conflicts.frames import BankSide
+from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
+from explainers.story.questions import idea
 from explainers.story.stage import Question
 from kernels.trace.memory import model
 
+AT_ONCE = "All at once: each bank serves one word"
+ONE_BY_ONE = "One word at a time: one bank holds them all"
+IN_TURNS = "In several turns: some words share a bank"
 
-def banks(side: BankSide) -> list[Question]:
-    """The lanes in the first wavefront of a side's first access, and the bank of a lane's word."""
-    access = side["accesses"][0] if side["accesses"] else None
-    if access is None or not access["cells"]:
+
+def questions(story: Story, cycles: str = "") -> list[Question]:
+    """The questions about the first access. The trace has the keys. cycles: its cycles, as in the strip."""
+    if not story.frames or not story.sides[0]["accesses"][0]["cells"]:
         return []
-    first = [cell for cell in access["cells"] if cell[2] == 0]
-    lanes, words = len({cell[0] for cell in first}), len({cell[3] for cell in first})
-    used = len({cell[1] for cell in access["cells"]})
-    why = (
-        f"The first wavefront serves {count(lanes, 'lane')} of {access['active']} with "
-        f"{count(words, 'different word')}, at most one of each bank. The access takes "
-        f"{count(access['wavefronts'], 'wavefront')}, at best {access['ideal']}."
+    hides = [*_hidden(story.sides), cycles] if cycles else _hidden(story.sides)
+    plain = _service(story.sides, hides)
+    return (
+        [plain, _remedy(story, hides), _bank_of(story.sides[0])]
+        if len(story.sides) > 1
+        else [plain, _bank_of(story.sides[0])]
     )
-    text = (
-        f"{count(access['active'], 'lane')} ask for {access['bytes']} bytes each of {access['tensor']}, in {used} of "
-        "the 32 banks. How many lanes does the first wavefront serve?"
+
+
+def _service(sides: list[BankSide], hides: list[str]) -> Question:
+    """How the banks serve the access without a remedy."""
+    side, access = sides[0], sides[0]["accesses"][0]
+    taken, words = access["wavefronts"], len({cell[3] for cell in access["cells"]})
+    right = AT_ONCE if taken <= access["ideal"] else ONE_BY_ONE if taken == words else IN_TURNS
+    banks = sorted({cell[1] for cell in access["cells"]})
+    used, few = len(banks), len(banks) <= 4
+    covers = [{"side": 0, "bank": bank} for bank in banks] if few else [{"side": 0}]
+    where = f"The words are in {count(used, 'bank')}."
+    reasons = {
+        AT_ONCE: f"{where} A bank serves one word at a time, so this takes {count(taken, 'wavefront')}.",
+        ONE_BY_ONE: f"{where} Different banks work at the same time.",
+        IN_TURNS: f"{where} It takes {count(taken, 'wavefront')} for {count(words, 'word')}.",
+    }
+    wrong = {said: reason for said, reason in reasons.items() if said != right}
+    text = f"{_wants(access)} How do the {model.BANKS} banks serve them?"
+    why = f"{served_said(side['name'], access, 0)} The access takes {count(taken, 'wavefront')}."
+    return idea("wavefronts", text, right, wrong, why, view="memory", veils=("tabs",), hides=hides, covers=covers)
+
+
+def _remedy(story: Story, hides: list[str]) -> Question:
+    """The effect of the second build."""
+    before, after = story.sides[0]["accesses"][0], story.sides[1]["accesses"][0]
+    name, now = story.sides[1]["name"], after["wavefronts"]
+    spread, some = "The words spread over the banks, and none waits", "Some words move to other banks, so fewer wait"
+    same, more = "Nothing: the same words share a bank", "More words share a bank"
+    if now < before["wavefronts"]:
+        right = spread if now <= after["ideal"] else some
+    else:
+        right = same if now == before["wavefronts"] else more
+    reason = f"The access takes {now} in place of {count(before['wavefronts'], 'wavefront')}."
+    wrong = {said: reason for said in (spread, some, same, more) if said != right}
+    last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
+    apart = _distance(after)
+    now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
+    text = f"The second build has {name}.{now_apart} What does that change?"
+    why = f"{served_said(name, after, 0)} {reason}"
+    covers = [{"side": 1}]
+    hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]
+    return idea(
+        "remedy", text, right, wrong, why, step=last, view="memory", veils=("tabs",), hides=hides, covers=covers
     )
-    veils = ("sentence", "strip")
-    served = Question("first_wave", text, "number", lanes, why, unit="lanes", view="banks", veils=(*veils, "picture"))
+
+
+def _bank_of(side: BankSide) -> Question:
+    """A click on the bank of a lane's word."""
+    access = side["accesses"][0]
     lane = access["cells"][-1][0]
     word = min(cell[3] for cell in access["cells"] if cell[0] == lane)
     bank = word % model.BANKS
     wanted = len({cell[3] for cell in access["cells"] if cell[1] == bank})
-    where = f", with {side['name']}" if side["name"] else ""
     text = (
-        f"Lane {lane} asks for {access['tensor']} from byte {word * model.WORD:,} on{where}. Click any word of the "
-        "bank that serves that byte."
+        f"Lane {lane} wants byte {word * model.WORD:,} of {access['tensor']}{_built(side)}. Click any word of the bank "
+        "with that byte."
     )
     why = (
-        f"Bank {bank}: byte {word * model.WORD:,} is in word {word:,}, and {word:,} modulo {model.BANKS} is {bank}. "
-        f"The access wants {count(wanted, 'different word')} of it."
+        f"The byte is in word {word:,}, and {word:,} modulo {model.BANKS} is {bank}. The access wants "
+        f"{count(wanted, 'different word')} of this bank."
     )
-    return [served, Question("bank_of", text, "click", {"side": 0, "bank": bank}, why, view="memory", veils=veils)]
+    veils = ("sentence", "strip")
+    return Question("bank_of", text, "click", {"side": 0, "bank": bank}, why, view="memory", veils=veils)
+
+
+def _built(side: BankSide) -> str:
+    return f" with {side['name']}" if side["name"] else ""
+
+
+def _hidden(sides: list[BankSide]) -> list[str]:
+    """The texts with the wavefronts of the first access."""
+    accesses = [side["accesses"][0] for side in sides]
+    taken = [access["wavefronts"] for access in accesses]
+    both = [" and ".join(map(str, values)) for values in (taken, [access["conflicts"] for access in accesses])]
+    said = [text for access in accesses for text in _reasons(access)]
+    return [*(text for n in taken for text in (f"of {n}", count(n, "wavefront"))), *both, *said]
+
+
+def _reasons(access: BankAccess) -> list[str]:
+    """The sentences with the reason for the wavefronts."""
+    told = served_said("", access, 0)
+    return [told, told[0].lower() + told[1:]]
+
+
+def _distance(access: BankAccess) -> int:
+    """The words from lane to lane, or 0 if the lanes differ in this."""
+    first: dict[int, int] = {}
+    for lane, _, _, word, *_ in access["cells"]:
+        first[lane] = min(word, first.get(lane, word))
+    steps = {(first[lane + 1] - first[lane]) for lane in first if lane + 1 in first}
+    return steps.pop() if len(steps) == 1 else 0
+
+
+def _wants(access: BankAccess) -> str:
+    """The wishes of the lanes in a sentence."""
+    apart = _distance(access)
+    if apart > 0:
+        return f"Neighbouring lanes want words {apart:,} apart."
+    return f"The lanes want {access['bytes']} bytes each."

@@ -144,9 +144,9 @@ def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFr
     accesses = [side["accesses"][number] for side in sides]
     first, most = accesses[0], max(access["wavefronts"] for access in accesses)
     named = numbered("Access", first)
-    head = f"{named}, {first['kind']} of {first['bytes']} bytes a lane of {first['tensor']}."
+    head = _head(first)
     for wavefront in range(max(1, most)):
-        said = [_said(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
+        said = [served_said(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
         yield {
             "tile": number,
             "access": number,
@@ -168,34 +168,44 @@ def _conflict_begins(access: BankAccess, wavefront: int) -> bool:
     return len({bank for bank, _ in words}) < len(words)
 
 
-def _said(name: str, access: BankAccess, wavefront: int) -> str:
-    """Returns the lanes and words of this wavefront on one side, and the reason for the number of wavefronts."""
+def _head(access: BankAccess) -> str:
+    """Returns the access in a sentence: Each lane loads 4 bytes of X."""
+    bytes_of = f"{access['bytes']} bytes"
+    verb = {"a load": "loads", "a store": "stores"}.get(access["kind"])
+    if verb:
+        return f"Each lane {verb} {bytes_of} of {access['tensor']}."
+    return f"{access['kind'][0].upper()}{access['kind'][1:]} moves {bytes_of} of {access['tensor']} for each lane."
+
+
+def served_said(name: str, access: BankAccess, wavefront: int) -> str:
+    """Returns the reason for the number of wavefronts on one side, and the lanes of this wavefront."""
     title = f"{name}: " if name else ""
     if not access["wavefronts"]:
-        return title + "No lane takes part, or the data goes past this pipe: no wavefront."
+        return f"{title or 'It takes '}no wavefront: no lane takes part, or the data takes another path."
     cells, parts = access["cells"], access["parts"]
-    now = [cell for cell in cells if cell[2] == wavefront]
+    now = sorted({cell[0] for cell in cells if cell[2] == wavefront})
     part = next((n for n, (start, end) in enumerate(parts) if start <= wavefront < end), len(parts) - 1)
     start, end = parts[part]
-    served = [cell for cell in cells if start <= cell[2] < end]
+    text = _reason([cell for cell in cells if start <= cell[2] < end])
+    if len(parts) > 1:
+        text = f"in pass {part + 1} of {len(parts)}, {text}"
+    text = title + (text if title else text[0].upper() + text[1:])
+    if not now:
+        return f"{text} Done after {count(access['wavefronts'], 'wavefront')}."
+    return f"{text} Now {_lanes(now)} {'gets its word' if len(now) == 1 else 'get their words'}."
+
+
+def _reason(served: list[list[int]]) -> str:
+    """Returns the cost of a pass in a sentence. served: its cells."""
     want: dict[int, set[int]] = {}
     for cell in served:
         want.setdefault(cell[1], set()).add(cell[3])
     worst = max(want, key=lambda bank: len(want[bank]))
-    lanes = [cell[0] for cell in served]
-    who = "the warp" if len(parts) == 1 else f"pass {part + 1} of {len(parts)} (lanes {min(lanes)} to {max(lanes)})"
-    text = title + (who if title else who[0].upper() + who[1:])
     if len(want[worst]) > 1:
-        text += f" wants {len(want[worst])} different words of bank {worst}, so it takes {end - start} wavefronts. "
-    elif len(served) > len({cell[3] for cell in served}):
-        text += " wants at most one word of each bank, and lanes that want the same word share it: 1 wavefront. "
-    else:
-        text += " wants at most one word of each bank: 1 wavefront. "
-    if not now:
-        return f"{text}Done after {count(access['wavefronts'], 'wavefront')}."
-    words = len({cell[3] for cell in now})
-    served_now = f"{_lanes(sorted({cell[0] for cell in now}))} with {count(words, 'word')}"
-    return f"{text}Wavefront {wavefront + 1} of {access['wavefronts']} serves {served_now}."
+        return f"bank {worst} holds {len(want[worst])} of the words and serves one at a time."
+    if len(served) > len({cell[3] for cell in served}):
+        return "lanes share words, and each bank serves at most one."
+    return "each bank serves at most one word."
 
 
 def _lanes(lanes: list[int]) -> str:

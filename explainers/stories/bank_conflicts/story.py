@@ -7,7 +7,6 @@ from explainers.stories.bank_conflicts import (
     bank_conflicts,
     bank_costs,
     bank_cycles,
-    bank_questions,
     bank_walk,
     padding,
 )
@@ -60,7 +59,7 @@ class BankConflicts(Story[Look]):
         result = bank_conflicts.stage_of(walk, runs, source, cycles, [at.choice], at.told, chosen=chosen.request)
         result = replace(result, views=[*result.views, *([] if subject.first_read else threads.own_view(chosen))])
         shared = thread_questions.shared_pictures(result)
-        return replace(result, questions=[*result.questions, *bank_questions.banks(walk.sides[0]), *shared])
+        return replace(result, questions=[*result.questions, *shared])
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}

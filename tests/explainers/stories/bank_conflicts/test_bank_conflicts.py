@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_walk, padding
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_questions, bank_walk, padding
 from explainers.stories.coalescing import sector_costs, sector_walk
 from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
@@ -42,19 +42,21 @@ def test_every_wavefront_serves_each_bank_at_most_once_and_every_lane_is_served(
             served = [(bank, word) for _, bank, w, word, *_ in access["cells"] if w == wavefront]
             assert served and len({bank for bank, _ in served}) == len(set(served))
     for frame in story.frames:
+        cells = side["accesses"][frame["access"]]["cells"]
+        now = sorted({cell[0] for cell in cells if cell[2] == frame["wavefront"]})
         assert (
-            f"Wavefront {frame['wavefront'] + 1} of {side['accesses'][frame['access']]['wavefronts']} serves"
-            in frame["sentence"]
+            f" Now lane{'' if len(now) == 1 else 's'} {now[0]}" in frame["sentence"]
+            or f"{len(now)} lanes" in frame["sentence"]
         )
 
 
 def test_the_sentence_tells_a_conflict_from_a_broadcast(cpu_run):
     walk = cpu_run("lab_columns", ColumnsProblem())
     conflict = bank_walk.explain([walk], walk_line(walk))
-    assert "wants 32 different words of bank 0, so it takes 32 wavefronts" in conflict.frames[0]["sentence"]
+    assert "Bank 0 holds 32 of the words and serves one at a time. Now" in conflict.frames[0]["sentence"]
     run = cpu_run("03_flash")
     said = bank_walk.explain([run], read_at(run, "P")).frames[0]["sentence"]
-    assert "lanes that want the same word share it: 1 wavefront" in said
+    assert "Lanes share words, and each bank serves at most one." in said
 
 
 def test_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
@@ -159,6 +161,24 @@ def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
     assert said["this access takes, PAD 0 and PAD 1"][0] == "32 and 1"
     assert said["conflicts, PAD 0 and PAD 1"][0] == "31 and 0"
     assert said["cycles an access, PAD 0 and PAD 1"][0] == "32 and 2 (recorded)"
-    assert [q.answer for q in made.questions] == [32, 1] and made.questions[1].step == 31
+    assert [q.id for q in made.questions] == ["wavefronts", "remedy", "bank_of"] and made.questions[1].step == 31
+    assert all("32 and 2 (recorded)" in q.hides for q in made.questions[:2])
     alone = bank_costs.by_line(runs[:1]).set_index("kind")
     assert alone.loc["load", "wavefronts a request"] == 32 and alone.loc["load", "wavefronts"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("settings", "serves", "changes"),
+    [
+        ((), "One word at a time: one bank holds them all", "The words spread over the banks, and none waits"),
+        ((("PAD", 2),), "One word at a time: one bank holds them all", "Some words move to other banks, so fewer wait"),
+    ],
+)
+def test_the_questions_predict_the_conflict_and_its_remedy(cpu_run, settings, serves, changes):
+    story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
+    plain, remedy, _ = bank_questions.questions(story)
+    assert plain.options[plain.answer] == serves and remedy.options[remedy.answer] == changes
+    assert "picture" not in (*plain.veils, *remedy.veils) and remedy.covers == [{"side": 1}]
+    assert "of 32" in plain.hides and "32 and " in "".join(plain.hides)
+    for question in (plain, remedy):
+        assert all(bool(said) != (n == question.answer) for n, said in enumerate(question.reasons))
