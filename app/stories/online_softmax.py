@@ -25,8 +25,8 @@ STORY = story_of(
     story.STORY,
     path="online_softmax",
     title="Online softmax",
-    look="Watch the running max m, and what becomes of l and O when a tile brings a larger score: all that they hold "
-    "so far counts against the old max. That is why a row needs one pass over its keys and is never stored.",
+    look="Watch the running max m. When a tile brings a larger score, the kernel corrects the sum l and the output O. "
+    "So a row needs one pass over its keys, and no score is stored.",
     page=page,
     subject=subject,
     order=20,

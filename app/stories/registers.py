@@ -1,4 +1,4 @@
-"""Registers and tensor cores: the lanes that hold the parts of a row, and the rest of the work for shared memory."""
+"""Registers: the lanes of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -39,8 +39,8 @@ STORY = story_of(
     story.STORY,
     path="registers",
     title="Registers",
-    look="Each lane has elements of S, P and O of its own: look for where they are kept. A row is shared by lanes of "
-    "one warp, which find its max and its sum by shuffles.",
+    look="Each lane keeps its own scores and weights in registers. Neighbouring lanes share a row, and find its "
+    "max and its sum by shuffles.",
     page=page,
     subject=subject,
     order=30,

@@ -34,8 +34,8 @@ STORY = story_of(
     tiles.STORY,
     path="tiling",
     title="Why tiles",
-    look="Watch which rows of K and V a block copies into shared memory, and how often it goes back for them. "
-    "Every byte that is read twice from global memory could have been read once and kept.",
+    look="Watch the block fetch rows of K and V, and count how often it fetches the same row. "
+    "A row in shared memory comes from global memory only once.",
     order=10,
     page=page,
     subject=subject,

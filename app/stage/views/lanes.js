@@ -309,7 +309,7 @@ export default function (host, { meta, columns }, context) {
     if (one < 0) return `Row ${row0 + row}, key ${key}: no score`;
     const who = `lane ${laneOf(one)} of warp ${warpOf(one)}`;
     if (!known(scored, row, key, step))
-      return `Row ${row0 + row}, key ${key}: no score yet; ${who}`;
+      return `Row ${row0 + row}, key ${key}: no score yet, ${who}`;
     const weight = known(weighed, row, key, step) ? `, weight ${exact(p[at(row, key)])}` : '';
     return `Row ${row0 + row}, key ${key}: ${who}\nscore ${exact(s[at(row, key)])}${weight}`;
   };

@@ -138,13 +138,7 @@ export default function (host, { meta, columns }, context) {
     const each = [
       ['from global memory', fetched[step], COLOURS.read],
       ...(space === 'shared'
-        ? [
-            [
-              'read by lanes; from global memory each time it would be as much',
-              bytes[step],
-              COLOURS.Q,
-            ],
-          ]
+        ? [['read by lanes (from global memory without the copy)', bytes[step], COLOURS.Q]]
         : []),
     ];
     each.forEach(([name, value, colour], n) => {
@@ -197,8 +191,8 @@ export default function (host, { meta, columns }, context) {
   const label = step =>
     `${frames[Math.min(step, last)].title}. ${frames[Math.min(step, last)].sentence} ${told(step)}`;
   const legend = [
-    [`background:${COLOURS.Q}`, 'read by a lane, each counted'],
-    ['border:2px solid currentColor', 'the tile in work'],
+    [`background:${COLOURS.Q}`, 'reads by lanes'],
+    ['border:2px solid currentColor', 'the current tile'],
   ];
   return canvasView(host, context, {
     title: 'Reuse of Q',

@@ -31,8 +31,8 @@ const MADE_OF = {
 const LANES = 32,
   SPAN = 2 ** 24;
 const LEGEND = [
-  ['', 'colour: warp or lane, as in the strip; of several that touch an element, the first'],
-  ['border:2px dashed currentColor', 'what the lit elements are made of (derived)'],
+  ['', 'colour: warp or lane, as in the strip (the first one, if several touch an element)'],
+  ['border:2px dashed currentColor', 'the sources of the lit elements (derived)'],
 ];
 
 export default function (host, { meta, columns }, context) {
@@ -184,7 +184,7 @@ export default function (host, { meta, columns }, context) {
     }
     const where = linesOf(step, focus);
     if (!where) return 'idle in this step';
-    return `${said.join('; ') || 'touches no element that these matrices show'}; ${where}`;
+    return `${said.join('; ') || 'touches no element of these matrices'}; ${where}`;
   };
   const blockSaid = (launch, block) => {
     const {
@@ -216,7 +216,7 @@ export default function (host, { meta, columns }, context) {
     if (!what)
       return `${blockSaid(now.launch, now.block)}, all ${launches[now.launch].threads} threads: ${doing(step, null)}.`;
     if (what.block !== undefined)
-      return `${blockSaid(what.launch, what.block)}. It is not traced: what its threads do is not known here.`;
+      return `${blockSaid(what.launch, what.block)}. The trace leaves it out, so its threads are not known.`;
     if (what.lane !== undefined)
       return `Lane ${what.lane} of warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
     if (what.warp !== undefined) return `Warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
@@ -262,7 +262,7 @@ export default function (host, { meta, columns }, context) {
     if (!now || !planes.length) {
       g.fillStyle = paint.text;
       g.font = `${em}px ${paint.font}`;
-      g.fillText('No access of this run has a place in a matrix.', 4, em * 2);
+      g.fillText('No access of this run belongs to a matrix.', 4, em * 2);
       return;
     }
     const warps = warpsOf(now.launch),

@@ -64,9 +64,9 @@ def kernels_tab(subject: Row, others: list[Request], arch: str, runner: Runner) 
             absent.append(runner.not_compared(request, error))
     if not rows:
         return [stage.note(" ".join(absent))]
-    said = "Of the timed builds, per launch. P lies in: where the weights are, and the most that a block holds of them."
+    said = "Timed builds, by launch. The last column names the memory of the weights P, with the most bytes of a block."
     table = stage.table(pd.DataFrame(rows), " ".join([said, *absent]), lit="chosen")
-    return [stage.heading("Registers and shared memory, kernel beside kernel"), table]
+    return [stage.heading("Registers and shared memory, kernel by kernel"), table]
 
 
 def _rows(request: Request, arch: str, chosen: bool, runner: Runner) -> list[dict[str, object]]:
@@ -81,7 +81,7 @@ def _rows(request: Request, arch: str, chosen: bool, runner: Runner) -> list[dic
             "registers of a thread": facts[launch.entry].registers,
             "registers of a block": facts[launch.entry].registers * launch.threads,
             "shared bytes of a block": facts[launch.entry].shared_bytes + launch.shared_bytes,
-            "P lies in": weights,
+            "memory of P": weights,
             "chosen": chosen,
         }
         for launch in request.plan.launches

@@ -74,10 +74,8 @@ def explain(run: Run) -> Threads:
     planes = {name: found_axes for name, found_axes in elements.planes.items() if (rects.plane == name).any()}
     order = [name for name in "QKVSPO" if name in planes]
     planes = {name: planes[name] for name in [*order, *(n for n in planes if n not in order)]}
-    left_out = ["What is read from shared memory is not told of so large a run."] if len(step) > MOST_RECORDS else []
-    left_out += (
-        ["So large a run has more elements than are drawn: the last steps show none."] if len(rects) > MOST else []
-    )
+    left_out = ["This run is too large to show the reads from shared memory."] if len(step) > MOST_RECORDS else []
+    left_out += ["This run has too many elements, so the last steps show none."] if len(rects) > MOST else []
     return Threads(steps, planes, rects[:MOST], ran, lines, left_out)
 
 

@@ -54,12 +54,9 @@ def ladder_tab(requests: list[Request], where: str, runner: Runner) -> list[Bloc
     specs = [request.kernel for request in requests]
     timed, source = ladder.times(specs, tables.recorded("bench"))
     heads = " x ".join(str(n) for n in picture.tensor_at(requests[0], "Q").shape)
-    about = (
-        "Bytes read from and written to global memory, counted in the probes of whole runs "
-        f"({where}); Q, K and V are {heads}."
-    )
+    about = f"Bytes read from and written to global memory in whole runs ({where}). Q, K and V are {heads}."
     if timed:
-        about += f" Times, of another problem and of the builds that are named: the median of one run; {source}."
+        about += f" The times are of another problem and of the named builds: the median of one run, {source}."
     label, rows = PROVENANCE[requests[0].backend], ladder.rungs(counted, timed)
     return [{"kind": "ladder", "rungs": rows, "label": label, "about": " ".join([about, *absent])}]
 

@@ -52,7 +52,7 @@ def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[B
             [
                 stage.chart(
                     traffic.cumulative_chart(run, story),
-                    "Bytes read and written so far, by tensor; a rule marks the step",
+                    "Bytes read and written so far, by tensor. A line marks the step",
                     f"This query tile, step by step ({run.provenance}).",
                     "Bytes from and to global memory",
                 )
@@ -62,7 +62,7 @@ def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[B
                     traffic.chart(counted),
                     "How many times each kernel moves each tensor",
                     " ".join([traffic.sentence(counted), *absent]),
-                    "Kernel beside kernel",
+                    "Kernel by kernel",
                 )
             ],
             [

@@ -69,12 +69,9 @@ def sentence(counted: Counted) -> str:
     over = (
         f"over all {heads} heads"
         if whole
-        else "in the traced query tile alone, as the whole run's records would not fit"
+        else "in the traced query tile only, because the records of the whole run do not fit"
     )
-    return (
-        f"K is read: {'; '.join(said)}. Counted from every logged access {over}; a tensor's own size is 1. "
-        "A read may be served by a cache."
-    )
+    return f"Reads of K: {', '.join(said)}. Each logged access counts {over}. A cache may serve a read."
 
 
 def reuse(counted: Counted) -> pd.DataFrame:
@@ -170,7 +167,7 @@ def chart(counted: Counted) -> alt.Chart:
     ticks = [0, 1, *(4**n for n in range(1, 8))]
     x = alt.X(
         "times:Q",
-        title="times its own size (logarithmic)",
+        title="times the tensor's own size (logarithmic)",
         scale=alt.Scale(type="symlog", constant=1),
         axis=alt.Axis(values=ticks, format="d"),
     )

@@ -73,7 +73,7 @@ def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch
         "BLOCK_Q 64,"
     )
     assert made["label"] == "executed" and "(the CPU); Q, K and V are 1 x 2 x 64 x 32." in made["about"]
-    assert "Times, of another problem" in made["about"] and "16384 queries and keys of 64" in made["about"]
+    assert "The times are of another problem" in made["about"] and "16384 queries and keys of 64" in made["about"]
 
 
 def test_the_provenance_names_the_worst_output_and_what_it_is_allowed():

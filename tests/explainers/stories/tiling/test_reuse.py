@@ -64,14 +64,17 @@ def test_every_read_of_an_element_of_q_is_counted_once(cpu_run, name, case):
 
 def test_the_words_have_the_numbers_of_both_memories(cpu_run):
     flash = made_of(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
-    assert reuse.sentence(flash, 0) == "Q is not read yet; 2,048 bytes of it are fetched from global memory."
+    assert (
+        reuse.sentence(flash, 0)
+        == "No lane has read Q yet. The block has fetched 2,048 bytes of it from global memory."
+    )
     assert reuse.sentence(flash, len(flash.read) - 1) == (
-        "Each element of Q was read 64 times from shared memory. From global memory came 2,048 bytes; with every read "
-        "131,072, 64 times as many."
+        "The lanes read each element of Q 64 times from shared memory. The block fetched only 2,048 bytes from global "
+        "memory. Without the copy, it would fetch 131,072."
     )
     naive = made_of(cpu_run("01_naive", DenseProblem(seq_len=50, causal=True), small_tiles("01_naive"), Scope(3)))
     assert reuse.sentence(naive, len(naive.read) - 1) == (
-        "Each element of Q was read 49 to 50 times, each time from global memory: 12,672 bytes."
+        "The lanes read each element of Q 49 to 50 times, always from global memory: 12,672 bytes."
     )
 
 
