@@ -73,6 +73,12 @@ PRESS_AND_PAINT = """async () => {
 
 
 PAN = (ROOT / "tests" / "browser" / "pan.js").read_text()
+MOTION = (ROOT / "tests" / "browser" / "motion.js").read_text()
+MOVING = {
+    "Why tiles": "tiling?kernel=03_flash&backend=cpu&depth=everything",
+    "Online softmax": "online_softmax?backend=cpu&depth=everything",
+    "Paging": "block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&depth=everything",
+}
 
 
 def report(what, figure, budget=""):
@@ -262,6 +268,10 @@ def pages(wanted):
         server = Server()
         time.sleep(8)  # what the start has prepared is made
         web_process(server)
+        motions(browser, server)
+        if wanted == ["motion"]:
+            server.stop()
+            return
         sizes(server)
         by_the_rail(browser, server)
         for story, field in STORIES.items():
@@ -295,6 +305,31 @@ def pan(browser):
         "budget 60 frames/s",
     )
     page.close()
+
+
+def motions(browser, server):
+    """The motion between two steps: our work in a frame, the frames' distances while steps play, and a key press."""
+    for size in (SIZE, {"width": 1280, "height": 720}, {"width": 390, "height": 844}):
+        for name, link in MOVING.items():
+            page = browser.new_page(viewport=size)
+            page.goto(f"{server.url}/{link}", wait_until="commit")
+            shown(page)
+            page.wait_for_timeout(1000)
+            for speed in (4, 30):
+                found = page.evaluate(MOTION, speed)
+                for what, budget in {"step": 16, "work": 16, "first": 16, "settled": 300, "gaps": 16.7}.items():
+                    if speed == 4 or what == "gaps":
+                        report(
+                            f"motion, {name}, {size['width']}x{size['height']}, {speed} steps/s: {what}",
+                            spread(found[what]),
+                            f"budget {budget} ms",
+                        )
+            page.close()
+
+
+def spread(times):
+    p50, p95, most = np.percentile(times, [50, 95, 100])
+    return f"p50 {p50:.1f}, p95 {p95:.1f}, max {most:.1f} ms of {len(times)}"
 
 
 def starts(browser):

@@ -32,7 +32,8 @@ export const EASE = {
 const HINTS = new Set(['enter', 'leave', 'span', 'out', 'ease', 'area', 'lift', 'passing']);
 const COLOURS = new Set(['fill', 'stroke']);
 const MOST = 8; // steps a second; above this nothing moves
-const BACK = 150; // milliseconds of a step back
+const LONGEST = 280; // milliseconds: with the last frame, a press settles within 300
+const BACK = 150; // of a step back
 const PART = 0.8; // of the time between two steps that play
 
 const within = share => Math.max(0, Math.min(1, share));
@@ -219,7 +220,7 @@ export class Motion {
     this.last = now;
     this.stop();
     if (fast || this.still() || !this.shown.length) return this.show(marks);
-    const most = this.pace() ? (PART * 1000) / this.pace() : Infinity;
+    const most = Math.min(LONGEST, this.pace() ? (PART * 1000) / this.pace() : Infinity);
     [this.from, this.shown] = [this.shown, marks];
     [this.back, this.began, this.ms] = [back, now, Math.min(back ? BACK : ms, most)];
     this.plan();
