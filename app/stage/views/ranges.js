@@ -104,7 +104,7 @@ export default function (host, { meta, columns }, context) {
       g,
       paint,
       lists[list].shared ? 'Shared prefix' : several ? 'Own pages' : 'Work list',
-      [`${pages} end to end, cut into ${cut}; KV head ${kv_head}`, `${pages}, ${cut}`, cut],
+      [`${pages} in a list, cut into ${cut}, KV head ${kv_head}`, `${pages}, ${cut}`, cut],
       y - 1.35 * em,
     );
     strip.forEach((cell, n) => {
@@ -285,7 +285,7 @@ export default function (host, { meta, columns }, context) {
       g,
       paint,
       `Scores of ${name}, head ${head}`,
-      [`a bar for each of ${length} tokens; lines where ranges are cut`, `${length} tokens`],
+      [`a bar for each of ${length} tokens, lines between ranges`, `${length} tokens`],
       y - 0.45 * em,
     );
     g.font = `${small}px ${paint.font}`;

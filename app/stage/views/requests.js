@@ -116,8 +116,8 @@ export default function (host, { meta }, context) {
     element(
       'p',
       {},
-      'Prompt and answer in tokens. An answer of 0 is a prefix, which others are forked ' +
-        'from; a prompt of 0 is one more answer to the request that it is forked from.',
+      'Prompt and answer in tokens. An answer of 0 makes a prefix for other requests. A prompt ' +
+        'of 0 makes one more answer to the parent.',
     ),
     element(
       'p',

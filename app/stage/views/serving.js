@@ -90,7 +90,7 @@ export default function (host, { meta }, context) {
       em,
       'Pool',
       [
-        `${count} pages of ${size} slots; outlined: written in this step; dashed: freed`,
+        `${count} pages of ${size} slots (outlined: written in this step, dashed: freed)`,
         `${count} pages of ${size} slots`,
       ],
       0,
