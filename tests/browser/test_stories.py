@@ -197,7 +197,7 @@ def test_a_block_that_is_not_traced_is_told_by_its_rows_and_not_as_doing_the_sam
     page.mouse.click(*point_at(page, "Threads", block=7))
     expect(page.locator(".pin")).to_have_text(
         "Block 7 (x 3, y 1): query tile 7, rows 48 to 49 of head 1. The trace leaves it out, so its threads are not "
-        "here."
+        "known."
     )
 
 

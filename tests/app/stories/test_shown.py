@@ -72,7 +72,7 @@ def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch
     assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, KEY_GROUPS 1, PAD 8" and rung["bytes_build"].startswith(
         "BLOCK_Q 64,"
     )
-    assert made["label"] == "executed" and "(the CPU); Q, K and V are 1 x 2 x 64 x 32." in made["about"]
+    assert made["label"] == "executed" and "(the CPU). Q, K and V are 1 x 2 x 64 x 32." in made["about"]
     assert "The times are of another problem" in made["about"] and "16384 queries and keys of 64" in made["about"]
 
 
