@@ -122,6 +122,14 @@ def test_what_was_not_taken_an_offer_and_a_failure_stand_beside_each_other(visit
     assert "frob" not in page.locator(".wg .messages").inner_text()
 
 
+def test_a_what_if_leads_to_its_wrong_value_in_two_clicks(visit):
+    page = visit(f"/online_softmax?{SMALL}&row=6")
+    choose(page, "what_if", "SUBTRACT_MAX")
+    page.get_by_role("button", name="Show the wrong value").click()
+    expect(page.locator(".wg .narration")).to_contain_text("Wrong here.", timeout=20_000)
+    assert "score_scale=30" in page.url and "row=6" not in page.url
+
+
 # ---- what was chosen ----
 
 
