@@ -5,6 +5,7 @@ import pytest
 from browser.conftest import shown
 from browser.stepping import press, step_of
 from browser.test_course import questions_of
+from browser.test_stage import axe
 from playwright.sync_api import expect
 
 from app.course import stops
@@ -86,6 +87,25 @@ def test_show_me_points_at_the_thing_of_the_question(visit):
     page.locator(".wg .guide [data-show]").click()
     assert page.evaluate("window.clock.point") == question["shows"] and step_of(page) == question["step"]
     expect(page.locator(".wg .pin").first).to_contain_text("Pinned: ")
+
+
+def test_the_card_says_where_the_idea_leads_at_its_end(visit):
+    page, questions = opened(visit, "pages")
+    guide, stop = page.locator(".wg .guide"), STOPS["pages"]
+    assert guide.locator(".look").inner_text() == stop.idea and len(questions) <= 3
+    for _ in questions:
+        assert guide.locator(".end").is_hidden()
+        guide.locator("[data-show]").click()
+        if guide.locator('[data-turn="Next question"]').count():
+            guide.locator('[data-turn="Next question"]').click()
+    expect(guide.locator(".end")).to_be_visible()
+    assert guide.locator(".further a").all_inner_texts() == [
+        f"Go deeper: {stop.deeper.label}",
+        f"Paper: {stop.paper.label}",
+    ]
+    axe(page)
+    guide.locator(".further a").first.click()
+    shown(page, stop.deeper.link.partition("?")[0])
 
 
 def test_a_chart_covers_its_words_and_marks(visit):

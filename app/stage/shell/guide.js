@@ -1,10 +1,11 @@
 // The card of a stop: its idea, its questions one by one, and at the end what the idea wins. An
 // answer that is not right is shown in the picture. What was answered stays in this browser, and is
 // no score.
-import { button, element, way } from '../core/paint.js';
+import { button, element } from '../core/paint.js';
 import { isRight } from './answers.js';
 import { makeAsk } from './ask.js';
 import { answered as read, inMinutes, keepAnswered as write } from './course.js';
+import { endOf } from './stop_end.js';
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
 
@@ -164,40 +165,15 @@ export function makeGuide(app) {
   // ---- the end of a stop: what its idea wins, and where more of it is ----
   const drawEnd = () => {
     end.hidden = !stop || !(questions.length ? questions.every(isDone) : kept().all);
-    const { wins, small, deeper, paper } = stop ?? {};
-    end.replaceChildren(
-      ...(wins
-        ? [
-            element('h3', {}, 'What it wins'),
-            element('p', { class: 'wins' }, wins),
-            ...(small ? [element('p', {}, small)] : []),
-          ]
-        : []),
-      element(
-        'p',
-        { class: 'further' },
-        ...(deeper
-          ? [way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`)]
-          : []),
-        ...(paper
-          ? [
-              element(
-                'a',
-                { href: paper.link, target: '_blank', rel: 'noopener' },
-                `Paper: ${paper.label}`,
-              ),
-            ]
-          : []),
-      ),
-    );
+    end.replaceChildren(...(stop ? endOf(stop, follow) : []));
     foot.querySelector('[data-go=next]')?.classList.toggle('quiet', end.hidden);
   };
+  // The way on. The rail has the ways to all other stops.
   const drawFoot = () => {
-    const go = (there, name, label) =>
-      there ? [button(label(there), () => visit(there), { 'data-go': name, class: 'quiet' })] : [];
+    const to = course.after(stop),
+      attributes = { 'data-go': 'next', class: 'quiet' };
     foot.replaceChildren(
-      ...go(course.before(stop), 'previous', to => `\u2190 ${to.number} ${to.title}`),
-      ...go(course.after(stop), 'next', to => `${to.number} ${to.title} \u2192`),
+      ...(to ? [button(`${to.number} ${to.title} \u2192`, () => visit(to), attributes)] : []),
     );
   };
 

@@ -1,0 +1,22 @@
+// The end of a stop, in its card: what its idea wins, a link to go deeper, and the paper.
+import { element, way } from '../core/paint.js';
+
+/**
+ * @param {import('./course.js').Stop} stop
+ * @param {(link: string) => void} follow goes to a moment
+ * @returns {Node[]}
+ */
+export function endOf({ wins, small, deeper, paper }, follow) {
+  const gain = [
+    element('h3', {}, 'What it wins'),
+    element('p', { class: 'wins' }, wins),
+    ...(small ? [element('p', {}, small)] : []),
+  ];
+  const links = [
+    deeper && way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`),
+    paper && outside(paper.link, `Paper: ${paper.label}`),
+  ];
+  return [...(wins ? gain : []), element('p', { class: 'further' }, ...links.filter(Boolean))];
+}
+
+const outside = (href, text) => element('a', { href, target: '_blank', rel: 'noopener' }, text);
