@@ -52,6 +52,7 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     ),
   );
   draw();
+  return { unmount() {} };
 }
 
 const read = text => {
