@@ -3,6 +3,7 @@
 import pytest
 from browser.conftest import shown
 from browser.stepping import address, choose, press, rail, step_of
+from browser.test_stage import axe
 from playwright.sync_api import expect
 
 MOST = 20  # controls in sight, apart from the rail
@@ -79,3 +80,17 @@ def test_the_pictures_of_guided_are_one_list(visit):
     page.get_by_role("button", name="Details").click()
     page.get_by_role("button", name="Bytes").click()
     expect(page.locator(".wg .drawer")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_guided_in_settings_in_the_search_and_in_the_glossary(visit, theme):
+    page = visit("/tiling?backend=cpu", depth="guided", color_scheme=theme)
+    axe(page)
+    page.get_by_role("button", name="Settings").click()
+    axe(page, ".wg .toolbar")
+    press(page, "Escape", "/")
+    page.get_by_role("combobox", name="Search").fill("tile")
+    expect(page.locator("#wg-found [role=option]").first).to_be_visible()
+    axe(page, ".wg .search")
+    page = visit("/glossary", depth="guided", color_scheme=theme)
+    axe(page)

@@ -10,7 +10,7 @@ export default function (host, { meta: { entries } }, { open, href }) {
     link ? element('a', { href: link, target: '_blank', rel: 'noopener' }, source) : source;
   const list = element(
     'dl',
-    { class: 'terms', tabindex: '0', role: 'region', 'aria-label': 'Terms' },
+    { class: 'terms' },
     ...entries.map(entry =>
       element(
         'div',
@@ -25,6 +25,8 @@ export default function (host, { meta: { entries } }, { open, href }) {
       ),
     ),
   );
-  host.replaceChildren(list);
+  host.replaceChildren(
+    element('div', { class: 'sheet', tabindex: '0', role: 'region', 'aria-label': 'Terms' }, list),
+  );
   return { unmount: () => host.replaceChildren() };
 }
