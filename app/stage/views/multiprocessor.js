@@ -1,4 +1,4 @@
-// A multiprocessor's warps, blocks, registers and shared memory, filled with blocks as far as each
+// The warps of an SM, its blocks, registers and shared memory, filled with blocks as far as each
 // allows; then with as many as all do.
 import { canvasView } from '../core/canvas.js';
 import { PALETTE, number, rgb, blend } from '../core/paint.js';
@@ -50,7 +50,7 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(
-      'One multiprocessor of ' +
+      'One SM of ' +
         `${gpu}${launches.length > 1 ? `; launch ${frame.launch + 1} of ${launches.length}: ${launch.entry}` : ''}`,
       0,
       em,
@@ -140,7 +140,7 @@ export default function (host, { meta }, context) {
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
-    title: 'One multiprocessor',
+    title: 'One SM',
     layout,
     draw,
     locate,
@@ -148,7 +148,7 @@ export default function (host, { meta }, context) {
     label,
     legend: [
       [`background:${BLOCK}`, 'a block, with its number'],
-      [`border:3px solid ${LIMIT}`, 'what limits'],
+      [`border:3px solid ${LIMIT}`, 'the limit'],
     ],
   });
 }

@@ -89,9 +89,9 @@ def _step_of_launch(run: Run) -> int:
     return _largest([frame["launch"] for frame in generic.explain(run).frames])
 
 
-def _last_step_of_limits(run: Run) -> int:
-    """The step after all four resources of a kernel's first launch: the blocks that they allow together."""
-    return 4
+def _step_of_limits(run: Run) -> int:
+    """The step of all resources of a kernel's first launch: the blocks that they allow together."""
+    return 0
 
 
 @lru_cache(maxsize=64)
@@ -106,7 +106,7 @@ SHOWN_BY = {
     "wavefronts": Shown(bank_conflicts.STORY, {"view": "attention"}, _step_of_wavefronts),
     "bytes": Shown(tiling.STORY, {"tab": "bytes"}, _step_of_bytes),
     "arithmetic": Shown(registers.STORY, {}, _step_of_products),
-    "multiprocessors": Shown(occupancy.STORY, {}, _last_step_of_limits, of_timed=True),
-    "warps": Shown(occupancy.STORY, {}, _last_step_of_limits, of_timed=True),
+    "multiprocessors": Shown(occupancy.STORY, {}, _step_of_limits, of_timed=True),
+    "warps": Shown(occupancy.STORY, {}, _step_of_limits, of_timed=True),
     "launches": Shown(any_kernel.STORY, {}, _step_of_launch),
 }

@@ -110,8 +110,8 @@ STORY = story_of(
     story.STORY,
     path="occupancy",
     title="Occupancy",
-    look="Count how many blocks fit on one multiprocessor, resource by resource: the one that allows the fewest "
-    "decides. Then see in the timeline what becomes of a grid when its blocks are too few, or unequally long.",
+    look="An SM holds as many blocks as its scarcest resource allows. Step through the resources, and look for the one "
+    "with the fewest blocks.",
     page=page,
     subject=subject,
     order=120,

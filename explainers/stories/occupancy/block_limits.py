@@ -13,22 +13,30 @@ from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
 from kernels.core.spec import KernelSpec
 
 
-def frames(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str) -> list[ResourceFrame]:
-    """Returns a step for each resource of each launch, and a last step for all resources together."""
+def frames(found: Sequence[Occupancy], machine: Machine, name: str) -> list[ResourceFrame]:
+    """Returns for each launch a step for all resources together, and then a step for each resource."""
     made: list[ResourceFrame] = []
     for number, o in enumerate(found):
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
         said = _resource_sentences(o, block, machine)
         where = f"{o.entry} · " if len(found) > 1 else ""
+        made.append(_frame(number, len(o.limits) + 1, f"{where}together", together(o, machine, name)))
         for shown, resource in enumerate(o.limits, 1):
             made.append(_frame(number, shown, f"{where}{resource}", said[resource]))
-        made.append(_frame(number, len(o.limits) + 1, f"{where}together", sentence(o, machine, multiprocessors, name)))
     return made
 
 
-def view(
-    found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str
-) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
+def together(o: Occupancy, machine: Machine, name: str) -> str:
+    """Returns the blocks of an SM, the limit and the use of many warps in sentences. name: the GPU."""
+    if not o.blocks:
+        return f"No block of {o.entry} fits on an SM of {name}. The limit is {o.limited_by}."
+    verb = "is" if o.limited_by == "shared memory" else "are"
+    limit = f"{o.limited_by[0].upper()}{o.limited_by[1:]} {verb} the limit."
+    held = f"An SM of {name} holds {count(o.blocks, 'block')} of {o.entry} at once. {limit}"
+    return f"{held} While one warp waits for memory, another of the {o.warps} warps runs."
+
+
+def view(found: Sequence[Occupancy], machine: Machine, name: str) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
     """Returns the meta of the view `multiprocessor`, and the frames. name: the GPU."""
     launches: list[ResourceLaunch] = []
     for o in found:
@@ -44,7 +52,7 @@ def view(
             for n, (each, of, unit) in sizes.items()
         ]
         launches.append({"entry": o.entry, "warps": block.warps, "blocks": o.blocks, "resources": resources})
-    return {"gpu": name, "launches": launches}, frames(found, machine, multiprocessors, name)
+    return {"gpu": name, "launches": launches}, frames(found, machine, name)
 
 
 def states(found: Sequence[Occupancy], machine: Machine, steps: Sequence[ResourceFrame]) -> list[stage.State]:
@@ -71,35 +79,38 @@ def _frame(launch: int, shown: int, title: str, said: str) -> ResourceFrame:
 
 def _resource_sentences(o: Occupancy, block: Needs, machine: Machine) -> dict[str, str]:
     """Returns for each resource the need of one block, and the resulting number of blocks."""
-    warps, per_block = count(block.warps, "warp"), block.warps * block.registers_per_warp
-    exact = o.registers * 32
-    rounded = "" if exact == block.registers_per_warp else f", rounded up to {block.registers_per_warp:,}"
-    registers = (
-        f"Registers: {o.registers} a thread × 32 threads are {exact:,} a warp{rounded}; {warps} take {per_block:,}. "
-        f"Of {REGISTERS:,} each fourth holds whole warps, {block.warps_by_registers} in all; "
-        f"{block.warps_by_registers} / {block.warps} = {count(o.limits['registers'], 'block')}."
-    )
+    per_block = block.warps * block.registers_per_warp
+    allowed = {name: f"That allows {count(blocks, 'block')}." for name, blocks in o.limits.items()}
+    warps = f"A block has {count(block.warps, 'warp')}, and an SM holds {machine.warps}."
+    registers = f"A block takes {per_block:,} of the SM's {REGISTERS:,} registers."
     return {
-        "warps": f"Warps: a block of {o.threads:,} threads is {warps}; {machine.warps} / {block.warps} = "
-        f"{count(o.limits['warps'], 'block')}.",
-        "blocks": f"Blocks: a multiprocessor keeps at most {machine.blocks}, whatever they take.",
-        "registers": registers,
-        "shared memory": _shared_sentence(o, block, machine),
+        "warps": f"{warps} {allowed['warps']}",
+        "blocks": f"An SM holds at most {machine.blocks} blocks, however small they are.",
+        "registers": f"{registers} {allowed['registers']}",
+        "shared memory": _shared_sentence(o, block, machine, allowed["shared memory"]),
     }
 
 
-def _shared_sentence(o: Occupancy, block: Needs, machine: Machine) -> str:
-    too_large = o.shared_bytes > machine.shared_bytes_per_block
-    if not too_large and not block.shared_bytes:
-        return "Shared memory: a block takes none, so it sets no limit."
-    need = (
-        f"Shared memory: {o.shared_bytes:,} bytes and {machine.reserved_bytes:,} of CUDA's own, rounded up to "
-        f"{block.shared_bytes:,} for a block"
+def _shared_sentence(o: Occupancy, block: Needs, machine: Machine, allowed: str) -> str:
+    if o.shared_bytes > machine.shared_bytes_per_block:
+        most = f"one block may have {machine.shared_bytes_per_block:,}"
+        return f"A block needs {o.shared_bytes:,} bytes of shared memory, but {most}. None fits."
+    if not block.shared_bytes:
+        return "A block takes no shared memory, so this sets no limit."
+    return (
+        f"A block takes {block.shared_bytes:,} of the SM's {machine.shared_bytes:,} bytes of shared memory. {allowed}"
     )
-    if too_large:
-        return f"{need}; one block may have {machine.shared_bytes_per_block:,}: none fits."
-    fits = count(o.limits["shared memory"], "block")
-    return f"{need}; {machine.shared_bytes:,} / {block.shared_bytes:,} = {fits}."
+
+
+def _rounding(o: Occupancy, block: Needs, machine: Machine) -> str:
+    """Returns the rounding of registers and shared bytes in sentences."""
+    exact = o.registers * 32
+    return (
+        f"{o.entry}: {o.registers} registers for each of 32 threads are {exact:,} for a warp, rounded up to "
+        f"{block.registers_per_warp:,}. Each quarter of the SM holds whole warps, so the registers are enough for "
+        f"{block.warps_by_registers} warps. A block's {o.shared_bytes:,} shared bytes and {machine.reserved_bytes:,} "
+        f"of CUDA's own are rounded up to {block.shared_bytes:,}."
+    )
 
 
 def launches_table(found: Sequence[Occupancy]) -> pd.DataFrame:
@@ -128,17 +139,17 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     """Returns one launch's occupancy in words. name: the GPU."""
     if not o.blocks:
         why = f"{o.limited_by} does not allow it. Choose smaller tiles."
-        return f"{o.entry}: not one block fits on a multiprocessor of {name}: {why}"
+        return f"{o.entry}: not one block fits on an SM of {name}: {why}"
     at_once = o.blocks * multiprocessors
     text = (
-        f"{o.entry}: a multiprocessor of {name} holds {o.blocks} blocks of {o.threads} threads, {o.warps} of "
+        f"{o.entry}: an SM of {name} holds {o.blocks} blocks of {o.threads} threads, {o.warps} of "
         f"{machine.warps} warps ({o.percent:.0f} %); {o.limited_by} "
         f"{'is' if o.limited_by == 'shared memory' else 'are'} the limit. "
     )
     if o.grid_blocks <= at_once:
         return (
             text
-            + f"The grid's {o.grid_blocks:,} blocks fit at once on {multiprocessors} multiprocessors, "
+            + f"The grid's {o.grid_blocks:,} blocks fit at once on {multiprocessors} SMs, "
             + f"which would hold {at_once:,}."
         )
     last = o.grid_blocks % at_once or at_once
@@ -149,18 +160,20 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
 
 
 def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
-    """Returns the blocks per SM that each resource of one launch allows, from the step of that resource on.
+    """Returns the blocks per SM that each resource of one launch allows.
 
-    After the last resource, the chart marks every resource with the least number of blocks.
+    The first step shows all, with a mark at each resource with the least number of blocks. Then each resource comes at
+    its step, and the last step has the mark again.
     before: the steps of earlier launches.
     """
-    names, last = list(o.limits), before + len(o.limits) + 1
+    names, first, last = list(o.limits), before + 1, before + len(o.limits) + 1
     rows = pd.DataFrame(
         [
             {"resource": name, "blocks": allowed, "what": kind, "from": at, "to": until}
             for n, (name, allowed) in enumerate(o.limits.items(), 1)
             for kind, at, until in (
-                ("would allow", before + n, last),
+                ("the limit" if name in o.limiters else "would allow", first, first + 1),
+                ("would allow", first + n, last),
                 ("the limit" if name in o.limiters else "would allow", last, 10**6),
             )
         ]
@@ -168,7 +181,7 @@ def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
     scale = alt.Scale(domain=["the limit", "would allow"], range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]])
     y = alt.Y("resource:N", title=None, scale=alt.Scale(domain=names))
     across = alt.Scale(domain=[0, 1.1 * max(1, *o.limits.values())])  # room for the number at its end
-    x = alt.X("blocks:Q", title="blocks per multiprocessor", axis=alt.Axis(tickMinStep=1), scale=across)
+    x = alt.X("blocks:Q", title="blocks per SM", axis=alt.Axis(tickMinStep=1), scale=across)
     bars = alt.Chart(rows).mark_bar()
     colour = alt.Color("what:N", title=None, legend=alt.Legend(orient="top"), scale=scale)
     drawn = bars.encode(x=x, y=y, color=colour, tooltip=["resource:N", "blocks:Q"])
@@ -218,25 +231,27 @@ def stage_of(
     machine, multiprocessors, name: the limits of an SM, the number of SMs, and the GPU's name.
     checked: the known accuracy of the derivation, in a sentence.
     """
-    meta, made = view(found, machine, multiprocessors, name)
+    meta, made = view(found, machine, name)
     said = (
-        f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its "
-        f"multiprocessor. Nothing is launched for this. {checked}"
+        f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its SM. "
+        f"Nothing is launched for this. {checked}"
     )
     table = launches_table(found).set_index("kernel").T.reset_index(names="")
     before = [sum(len(o.limits) + 1 for o in found[:n]) for n in range(len(found))]
     side = [block for o, steps in zip(found, before) for block in _limits(o, len(found) > 1, steps)]
-    facts = [stage.table(table.astype(str), "What a block takes, and what that allows.")]
+    grids = [stage.text(sentence(o, machine, multiprocessors, name)) for o in found]
+    facts = [stage.table(table.astype(str), "The needs of a block, and the blocks that fit."), *grids]
+    rounded = [_rounding(o, needs(o.threads, o.registers, o.shared_bytes, machine), machine) for o in found]
     return stage.Stage(
         headline=stage.headline(kernel),
         frames=made,
-        views=[stage.View("multiprocessor", "multiprocessor", "One multiprocessor", meta)],
+        views=[stage.View("multiprocessor", "multiprocessor", "One SM", meta)],
         state=states(found, machine, made),
         tabs=[
             stage.Tab("facts", "Every figure", facts),
             stage.Tab("sizes", "Other tile sizes"),
             stage.Tab("builds", "Builds"),
-            stage.Tab("labels", "How it is derived", [stage.text(said, "derived")]),
+            stage.Tab("labels", "How it is derived", [stage.text(said, "derived"), *map(stage.text, rounded)]),
         ],
         provenance=stage.Provenance("derived", said),
         summary=" ".join(sentence(o, machine, multiprocessors, name) for o in found if not o.blocks),
@@ -247,4 +262,4 @@ def stage_of(
 
 def _limits(o: Occupancy, several: bool, before: int) -> list[stage.Block]:
     title = f"{o.entry}: blocks that each resource allows" if several else "Blocks that each resource allows"
-    return [stage.chart(limits_chart(o, before), "Blocks per multiprocessor that each resource allows", "", title)]
+    return [stage.chart(limits_chart(o, before), "Blocks per SM that each resource allows", "", title)]

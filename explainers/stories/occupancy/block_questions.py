@@ -7,9 +7,11 @@ import numpy as np
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count
-from explainers.story.questions import Where, amounts, options
+from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question, View
-from kernels.build.occupancy import Occupancy
+from kernels.build.occupancy import Machine, Occupancy, needs
+
+MOST_REGISTERS = 255  # of a thread
 
 
 def multiprocessors(view: View) -> list[Question]:
@@ -17,7 +19,7 @@ def multiprocessors(view: View) -> list[Question]:
     meta = view.meta
     blocks, used, every = sum(launch["blocks"] for launch in meta["launches"]), meta["multiprocessors"], meta["all"]
     text = (
-        f"The whole grid has {count(blocks, 'block')}, and {meta['gpu']} has {every} multiprocessors. How many of "
+        f"The whole grid has {count(blocks, 'block')}, and {meta['gpu']} has {every} SMs. How many of "
         "these get a block?"
     )
     how = (
@@ -29,33 +31,49 @@ def multiprocessors(view: View) -> list[Question]:
     return amounts("multiprocessors", text, used, wrong, why, view=view.id, veils=veils)
 
 
-def block_limits(
-    found: Sequence[Occupancy], most_warps: int, gpu: str, step: int, view: str = "multiprocessor"
-) -> list[Question]:
-    """Questions about the limit of the last launch's blocks, and the number of its warps."""
-    o = found[-1]
-    where: Where = {"step": step, "view": view, "veils": ("sentence", "strip", "picture", "tabs", "side")}
-    limits = ", ".join(f"{name} {blocks}" for name, blocks in o.limits.items())
-    why = (
-        f"A block of {o.entry} takes {o.threads} threads of {o.registers} registers and {o.shared_bytes:,} bytes of "
-        f"shared memory. Blocks that each allows: {limits}. The least counts: {o.blocks}."
+def block_limits(found: Sequence[Occupancy], on: Machine, gpu: str, view: str = "multiprocessor") -> list[Question]:
+    """Questions about the first launch: the use of many warps, and the effect of more registers."""
+    o = found[0]
+    return [_waiting(o, view), *_more_registers(o, on, gpu, view)] if o.blocks else []
+
+
+def _waiting(o: Occupancy, view: str) -> Question:
+    wrong = {
+        "It waits with it": f"An SM holds {o.warps} warps of this kernel, so another warp is often ready.",
+        "It moves the warp to another SM": "A block stays on its SM until it ends.",
+        "It runs the same warp's next loads": "The warp needs its data first, so its next step must wait.",
+    }
+    if o.warps < 2:
+        return Question("waiting", "How many warps does an SM hold?", "number", o.warps, "Only one fits.", view=view)
+    return idea(
+        "waiting",
+        "A warp waits hundreds of cycles for memory. What does its SM do in this time?",
+        "It runs another warp",
+        wrong,
+        f"The SM holds {o.warps} warps and switches at no cost. More warps hide more waiting: that is occupancy.",
+        view=view,
+        hides=[f"While one warp waits for memory, another of the {o.warps} warps runs."],
     )
-    made: list[Question] = []
-    if len(o.limiters) == 1:
-        text = (
-            f"A block of {o.entry} has {o.threads} threads of {o.registers} registers and {o.shared_bytes:,} bytes "
-            f"of shared memory. What limits how many fit on a multiprocessor of {gpu}?"
-        )
-        made += options("limit", text, o.limiters[0], list(o.limits), why, **where)
-    text = f"How many blocks of {o.entry} does a multiprocessor of {gpu} hold at once?"
-    made.append(Question("blocks", text, "number", o.blocks, why, unit="blocks", **where))
-    why = (
-        f"{count(o.blocks, 'block')} of {count(-(-o.threads // 32), 'warp')}: {o.warps} of {most_warps} warps, "
-        f"{o.percent:.0f} per cent."
+
+
+def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Question]:
+    """A question about a build with twice the registers, if a thread can have so many."""
+    twice = 2 * o.registers
+    if twice > MOST_REGISTERS:
+        return []
+    block = needs(o.threads, twice, o.shared_bytes, on)
+    by_registers = block.warps_by_registers // block.warps
+    now = min(by_registers, *(blocks for name, blocks in o.limits.items() if name != "registers"))
+    texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, 0)}
+    reason = f"Twice the registers leave room for {count(by_registers, 'block')} in the SM's registers."
+    limit = " Another resource is still the limit." if now < by_registers else ""
+    wrong = {text: reason for n, text in texts.items() if n != now}
+    text = (
+        f"An SM of {gpu} holds {count(o.blocks, 'block')} now. How many fit if each thread needs twice the registers?"
     )
-    text = f"A multiprocessor of {gpu} can hold {most_warps} warps. How many does it hold of {o.entry}?"
-    made.append(Question("warps", text, "number", o.warps, why, unit="warps", **where))
-    return made
+    why = f"{reason}{limit} Fewer warps are left to hide the waiting."
+    step = 1 + list(o.limits).index("registers")
+    return [idea("registers", text, texts[now], wrong, why, step=step, view=view)]
 
 
 def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid") -> list[Question]:
@@ -65,10 +83,10 @@ def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid"
     running = np.searchsorted(begun, begun, "right") - np.searchsorted(ended, begun, "right")
     at_once, moment = int(running.max()), begun[running.argmax()]
     used = int(table.sm.nunique())
-    text = f"{count(len(table), 'block')} ran on {count(used, 'multiprocessor')}. How many at most at the same time?"
+    text = f"{count(len(table), 'block')} ran on {count(used, 'SM')}. How many at most at the same time?"
     why = (
         f"At the busiest moment {at_once:,} of the {len(table):,} blocks ran, {at_once / used:.3g} on each "
-        "multiprocessor on average."
+        "SM on average."
     )
     wrong = [used, len(table), at_once // 2, 2 * at_once, used // 2]
     step = max((n for n, frame in enumerate(frames) if frame["at"] <= moment), default=0)

@@ -71,7 +71,7 @@ def _of_timeline(drawn: Drawn) -> Stage:
 def _of_build(build: Build) -> Stage:
     found = derive(build.kernel, build.problem, build.settings, build.arch, multiprocessors=build.count)
     result = block_limits.stage_of(build.kernel, found, build.arch, build.on, build.count, build.name, checked())
-    questions = block_questions.block_limits(found, build.on.warps, build.name, len(result.frames) - 1)
+    questions = block_questions.block_limits(found, build.on, build.name)
     return replace(result, questions=questions)
 
 

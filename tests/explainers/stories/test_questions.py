@@ -452,13 +452,13 @@ def test_blocks_of_a_multiprocessor_are_those_that_its_scarcest_resource_allows(
         "sm_90a",
         multiprocessors=on.multiprocessors,
     )
-    keys, o = asked(block_questions.block_limits(found, on.warps, "an H200", 0)), found[-1]
+    keys, o = asked(block_questions.block_limits(found, on, "an H200")), found[0]
+    assert right(keys["waiting"]) == "It runs another warp" and f"{o.warps} warps" in keys["waiting"].why
     warps = math.ceil(o.threads / 32)
-    by_registers = 65536 // (warps * 32 * math.ceil(o.registers * 32 / 256) * 256 // 32)
-    assert keys["blocks"].answer == min(o.limits.values()) <= by_registers
-    assert keys["warps"].answer == keys["blocks"].answer * warps <= 64
-    if "limit" in keys:
-        assert o.limits[right(keys["limit"])] == o.blocks
+    if "registers" in keys:
+        by_registers = 65536 // 4 // (math.ceil(2 * o.registers * 32 / 256) * 256) * 4 // warps
+        others = [blocks for name, blocks in o.limits.items() if name != "registers"]
+        assert first_number(right(keys["registers"])) == min(by_registers, *others)
 
 
 def test_a_timelines_keys_are_those_of_its_blocks():

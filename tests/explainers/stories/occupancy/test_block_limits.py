@@ -28,13 +28,13 @@ def test_occupancy_in_words_and_tables():
 def test_each_resource_is_a_step_with_its_own_arithmetic():
     on = occupancy.MACHINES["sm_90"]
     found = occupancy.occupancy(KERNELS["01_naive"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
-    meta, frames = block_limits.view(found, on, 132, "an H200")
+    meta, frames = block_limits.view(found, on, "an H200")
     assert [f["tile"] for f in frames] == [n for n in range(3) for _ in range(5)] and len(meta["launches"]) == 3
     for frame in frames:
         o, launch = found[frame["launch"]], meta["launches"][frame["launch"]]
         assert launch["blocks"] == o.blocks
         if frame["shown"] > len(launch["resources"]):
-            assert frame["sentence"] == block_limits.sentence(o, on, 132, "an H200")
+            assert frame["sentence"] == block_limits.together(o, on, "an H200")
             continue
         resource = launch["resources"][frame["shown"] - 1]
         assert resource["blocks"] == o.limits[resource["name"]]
@@ -42,18 +42,19 @@ def test_each_resource_is_a_step_with_its_own_arithmetic():
         if resource["name"] != "registers":  # these are held by each fourth of the multiprocessor alone
             assert resource["of"] // resource["each"] == resource["blocks"]
         else:
-            assert f"= {resource['blocks']} block" in frame["sentence"]
+            assert f"That allows {resource['blocks']} block" in frame["sentence"]
     strip = {s.name: s.values for s in block_limits.states(found, on, frames)}
-    assert strip["blocks so far"][4::5] == [o.blocks for o in found]
+    assert strip["blocks so far"][::5] == strip["blocks so far"][4::5] == [o.blocks for o in found]
 
 
 def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
     """The first step showed "limited by warps" where registers set the limit four steps later."""
     on = occupancy.MACHINES["sm_90"]
     found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
-    _, frames = block_limits.view(found, on, 132, "an H200")
+    _, frames = block_limits.view(found, on, "an H200")
     limit = next(state.values for state in block_limits.states(found, on, frames) if state.name == "limited by")
-    assert limit == [*(f"open: {n} of 4 counted" for n in range(1, 4)), *[found[0].limited_by] * 2]
+    set_by = found[0].limited_by
+    assert limit == [set_by, *(f"open: {n} of 4 counted" for n in range(1, 4)), set_by]
 
 
 def test_table_chart_picture_and_words_name_all_that_limit_equally():
@@ -66,13 +67,13 @@ def test_table_chart_picture_and_words_name_all_that_limit_equally():
     assert marked == {"warps", "registers"} == set(o.limiters)
     for step in range(1, 6):  # a bar stands there once its resource is counted; what limits is marked at the end
         bars = [row for row in drawn if row["from"] <= step < row["to"]]
-        assert [bar["resource"] for bar in bars] == list(limits)[:step]
-        assert any(bar["what"] == "the limit" for bar in bars) == (step == 5)
+        assert [bar["resource"] for bar in bars] == list(limits)[: step - 1 or 4]
+        assert any(bar["what"] == "the limit" for bar in bars) == (step in (1, 5))
     assert block_limits.launches_table([o])["limited by"].tolist() == ["warps and registers"]
-    meta, frames = block_limits.view([o], on, 132, "an H200")
+    meta, frames = block_limits.view([o], on, "an H200")
     assert {r["name"] for r in meta["launches"][0]["resources"] if r["limit"]} == marked
     assert block_limits.states([o], on, frames)[2].values[-1] == "warps and registers"
-    assert "warps and registers are the limit" in frames[-1]["sentence"]
+    assert "Warps and registers are the limit." in frames[0]["sentence"]
 
 
 def test_the_stages_of_occupancy():
