@@ -164,7 +164,7 @@ def test_no_code_outside_core_and_families_asks_for_a_problems_class_or_attribut
 def test_every_phase_that_has_a_name_on_the_page_is_marked_by_a_kernel():
     probes = (site for spec in KERNELS.values() for site in sites_of(Request(spec, spec.problem_type())))
     marks = {site.event for site in probes if site.kind == "mark"}
-    assert set(glossary.PHASES) <= marks - {"tile_begin", "tile_end"}
+    assert set(glossary.PHASES) <= marks
 
 
 def test_the_provenance_labels_are_those_of_the_design_and_the_readme():

@@ -3,6 +3,7 @@
 // all three. In the free corner stand the products that make the chosen element of C, a line for
 // each, next to the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
+import { matches } from '../core/covers.js';
 import {
   blend,
   COLOURS,
@@ -296,7 +297,7 @@ export default function (host, { meta, columns }, context) {
     if (!frames.length) return;
     const f = frameAt(step),
       colour = signed(rgb(paint.background)),
-      held = at ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
+      held = at && !covered(at) ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
     for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, step, part, colour, held);
     const seen = at?.part === 'C' ? at : of;
     drawList(g, paint, f, step, seen);
@@ -490,7 +491,12 @@ export default function (host, { meta, columns }, context) {
     const [rows, cols] = shape(frameAt(step), thing.part);
     return { ...thing, i: Math.min(thing.i, rows - 1), j: Math.min(thing.j, cols - 1) };
   };
-  const said = step => (frames.length ? shortly(step, inside(step, chosen)) : '');
+  const covered = thing => clock.covers.some(one => matches(thing, one));
+  const said = step => {
+    if (!frames.length) return '';
+    const thing = inside(step, chosen);
+    return covered(thing) ? '?' : shortly(step, thing);
+  };
   const label = step =>
     frames.length
       ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`

@@ -205,6 +205,20 @@ def fed_sentences(story: BlockStory) -> list[str]:
     return said
 
 
+def meanwhile_sentences(story: BlockStory) -> list[str]:
+    """The work of the partner during the leader's softmax, with its rule. Empty without two computing warpgroups."""
+    shares, other = overlaps.during_softmax(story.bars, story.leader), overlaps.partner(story.bars, story.leader)
+    if not shares or story.made.noun != "warpgroup":
+        return []
+    noun = story.made.noun
+    waits = "" if story.flight.empty else " A softmax ends with the wait for the output before."
+    return [
+        f"Meanwhile: during {noun} {story.leader}'s softmax, {noun} {other} multiplies for "
+        f"{shares[overlaps.PRODUCTS]:.1%} of the time. It is in its own softmax for {shares[overlaps.SOFTMAX]:.1%}. "
+        f"Rule: it multiplies from the start of its products until its scores are ready.{waits}"
+    ]
+
+
 def clocks_sentence(made: Pipeline) -> str:
     """The number of writers, and the precision of the clocks."""
     return (

@@ -56,7 +56,8 @@ def shares_tab(look: Look, runner: Runner) -> list[Block]:
         for block in (
             stage.heading(f"{story.name}, block {story.block}"),
             *(stage.text(said) for said in pipeline.fed_sentences(story)),
-            stage.table(pipeline.shares_table(story), f"From a mark to the next one, waits included, {story.name}."),
+            *(stage.text(said) for said in pipeline.meanwhile_sentences(story)),
+            stage.table(pipeline.shares_table(story), f"{story.name}: from a mark to the next one, with its waits."),
         )
     ]
 

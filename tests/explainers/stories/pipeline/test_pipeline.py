@@ -263,6 +263,8 @@ def test_the_overlap_of_two_warpgroups_is_the_marks(story):
     assert shares["softmax"] == pytest.approx(inside(2, ["softmax"])[softmax].mean(), abs=0.01)
     assert sum(shares.values()) == pytest.approx(1, abs=0.01)
     assert f"multiplies for {shares['products']:.0%} of the time" in pipeline.summary(story)
+    (said,) = pipeline.meanwhile_sentences(story)
+    assert f"{shares['products']:.1%}" in said and f"in its own softmax for {shares['softmax']:.1%}." in said
 
 
 def test_a_step_has_the_work_of_the_partner_during_its_softmax(story):
