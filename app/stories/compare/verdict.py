@@ -37,8 +37,10 @@ def verdict_tab(pair: Pair) -> list[Block]:
     """Which side is faster, why, and the unexplained rest, all of the timed builds."""
     answer, both = verdict(pair), timed.times(*pair)
     blocks = [stage.note(answer.said, answer.tone)]
+    if answer.details:
+        blocks.append(stage.text(answer.details))
     if answer.row is None:
-        return [*blocks, stage.text("Without a time there is nothing to explain. What differs stands in the next tab.")]
+        return [*blocks, stage.text("Without a time there is nothing to explain. The next tab lists the differences.")]
     if said := compare_times.range_sentence(both):
         blocks.append(stage.text(f"{said} All of them are under Times."))
     try:

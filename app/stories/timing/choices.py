@@ -12,10 +12,10 @@ from explainers.stories.timing import sweep_rows, sweep_search, wording
 from kernels.core.fields import quoted
 
 OWN = {
-    "gpus": Choice("", late=True, meaning="whose times are shown"),
-    "sweep": Choice("", late=True, meaning="what changes from point to point, and what stays"),
-    "baseline": Choice("", late=True, meaning="what the others are faster or slower than"),
-    "hide": Choice("", late=True, meaning="lines that are not drawn"),
+    "gpus": Choice("", late=True, meaning="the GPUs whose times the page shows"),
+    "sweep": Choice("", late=True, meaning="the field that changes from point to point"),
+    "baseline": Choice("", late=True, meaning="the line for comparisons"),
+    "hide": Choice("", late=True, meaning="the lines out of the chart"),
 }
 
 
@@ -24,12 +24,13 @@ def sources(state: State) -> tuple[str, ...]:
 
 
 def sweep_of(state: State, now: Now) -> str:
-    """The chosen sweep, by default the first one; empty without a sweep.
+    """The chosen sweep, by default the one of the fastest row; empty without a sweep.
 
     now: the results of this GPU, which may change during the question.
     """
-    found = times.known(sources(state), now).found
-    return (sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
+    known = times.known(sources(state), now)
+    chosen = sweep_search.find_sweep(known.found, state["sweep"]) if state["sweep"] else ""
+    return chosen or sweep_search.fastest(known.table, known.found)
 
 
 def baseline_of(state: State, now: Now) -> str:
@@ -99,7 +100,7 @@ def describe(page: Page, state: State) -> Descriptions:
         "gpus": {"hidden": len(names) < 2, "label": "Times from"}
         | _many(names, [n for n in names if n in chosen], False),
         "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
-        "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
+        "baseline": select | {"label": "Baseline", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
         | _many(labels, [n for n in labels if n not in hidden], True, wording.title_of(part) if labels else ""),
     }

@@ -8,8 +8,8 @@ from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
 from explainers.story import picture
 from explainers.story.glossary import figure
-from explainers.story.questions import More, Where, options
-from explainers.story.stage import MEASURED, Question, Stage
+from explainers.story.questions import Where, idea, options
+from explainers.story.stage import Question, Stage
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.memory import traced
@@ -31,31 +31,29 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
         found += _more_bytes([_moved(run) for run in runs], (a, b), per, sides, where)
         costs = [int(traced.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
         if all(costs):
-            each = costs[0] / a, costs[1] / b
-            text = (
-                f"A's accesses of shared memory take {figure(each[0])} wavefronts for each {per}. How many do B's take?"
-            )
-            why = (
-                f"Derived from the logged addresses: A {costs[0]:,} for {a:,}, B {costs[1]:,} for {b:,}. For each "
-                f"{per} that is {figure(each[0])} and {figure(each[1])}, {figure(each[1] / each[0])} times as many."
-            )
-            key = float(figure(each[1]).replace(",", ""))
-            more: More = {**where, "unit": "wavefronts", "tolerance": MEASURED}
-            found.append(Question("wavefronts", text, "number", key, why, **more))
-    if row is not None and not pair_times.is_even(row):
-        faster, slower, times = ("B", "A", row.ratio) if row.ratio > 1 else ("A", "B", 1 / row.ratio)
-        builds = [
-            time_verdict.build_text(run.request.kernel, pair_times.settings_of(row, side))
-            for side, run in enumerate(runs)
-        ]
-        text = (
-            f"Timed were A as {builds[0]} and B as {builds[1]}, at {pair_times.problem_said(row)}, with "
-            f"{row.l2} L2. How many times as fast as {slower} is {faster}?"
-        )
-        more = {**where, "veils": ("headline", "tabs"), "unit": "times", "tolerance": MEASURED}
-        why = time_verdict.ratio_sentence(row)
-        found.append(Question("faster", text, "number", round(float(times), 2), why, **more))
+            found.append(_more_wavefronts([cost / work for cost, work in zip(costs, (a, b))], per, sides, where))
+    if row is not None:
+        found.append(_faster(row, sides))
     return found
+
+
+def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], where: Where) -> Question:
+    """Which side needs more wavefronts of shared memory. each: of both sides, for as much work."""
+    side = "even" if each[0] == each[1] else "AB"[each[1] > each[0]]
+    figures = f"A needs {figure(each[0])} wavefronts for each {per}, B {figure(each[1])}"
+    why = f"{figures}. Each wavefront is one turn of the shared memory."
+    wrong = {said: f"{figures}." for key, said in sides.items() if key != side}
+    text = "Which side keeps the shared memory busy for longer?"
+    return idea("wavefronts", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
+
+
+def _faster(row: PairRow, sides: dict[str, str]) -> Question:
+    """Which side is faster, by the recorded times."""
+    side = "even" if pair_times.is_even(row) else "AB"[row.ratio > 1]
+    why = time_verdict.ratio_sentence(row)
+    wrong = {said: why for key, said in sides.items() if key != side}
+    where: Where = {"veils": ("headline", "tabs")}
+    return idea("faster", "Which side is faster?", sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 
 def _traced(request: Request) -> tuple[int, str]:
@@ -76,12 +74,8 @@ def _more_bytes(
     a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other
     right = "even" if a == b else "AB"[b > a]
     each = [n / by for n, by in zip(moved, traced)]
-    text = f"Which side moves more bytes to and from global memory for each {per}?"
-    why = (
-        f"As logged, A moves {moved[0]:,} bytes for {traced[0]:,} and B {moved[1]:,} for {traced[1]:,}. For each {per} "
-        f"that is {figure(each[0])} and {figure(each[1])}"
-    )
-    why += "." if right == "even" else f": {right} moves {figure(max(a, b) / max(1, min(a, b)))} times as many."
+    text = f"Which side moves more bytes of global memory for each {per}?"
+    why = f"A moves {figure(each[0])} bytes for each {per}, B {figure(each[1])}."
     order = list(sides.values())
     return options("bytes", text, sides[right], order, why, order, **where)
 

@@ -22,11 +22,13 @@ class Verdict:
     said: one line.
     tone: as in stage.Stage.
     row: the row of `times`, None without a time.
+    details: the timed builds, and the builds on the stage.
     """
 
     said: str
     tone: str = "info"
     row: PairRow | None = None
+    details: str = ""
 
 
 def build_text(kernel: KernelSpec, settings: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
@@ -66,15 +68,15 @@ def verdict(
     if row is None:
         return Verdict(f"Neither is called faster: no problem has a time of both. {absent}".strip())
     builds = [build_text(request.kernel, settings_of(row, side)) for side, request in enumerate(requests)]
-    then = f"; {sets}" if sets and a.backend != "recorded" else ""
+    then = f". {sets}" if sets and a.backend != "recorded" else ""
     if not row.asked:
         on_stage = f"The stage shows other builds{then.format('these')}."
     elif problem_of(row, a.problem.problem_type) != a.problem:
         on_stage = f"The stage shows these builds on another problem{then.format('this one')}."
     else:
         on_stage = "The stage shows these builds on this problem."
-    said = [ratio_sentence(row), shapes_sentence(both, row), f"A is {builds[0]}; B is {builds[1]}.", on_stage]
-    return Verdict(" ".join(part for part in said if part), "info", row)
+    said = " ".join(part for part in (ratio_sentence(row), shapes_sentence(both, row)) if part)
+    return Verdict(said, "info", row, f"A is {builds[0]}. B is {builds[1]}. {on_stage}")
 
 
 def _two_problems(requests: Sequence[Request]) -> str:
@@ -115,7 +117,7 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
         over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
     least = low if row.ratio >= 1 else high
     extreme = f" and the least favourable to {'B' if row.ratio >= 1 else 'A'}" if row.ratio == least else ""
-    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}; over all of them {over}."
+    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}. Over all of them {over}."
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:

@@ -123,6 +123,7 @@ def stage_of(
         tone=tone,
         lead="lead",
         questions=questions(story),
+        step=len(story.frames) - 1,
     )
     wrong = [replay for replay in story.all if not replay.ends_there]
     return stage.warned(made, [_not_there(replay) for replay in wrong])
@@ -153,13 +154,13 @@ def _summary(made: Replay) -> str:
         first = next(n for n, value in enumerate(made.so_far) if not math.isfinite(value))
         return f"O holds NaN or infinity from the step {TITLES[STAGES[first]]} on."
     if not error:
-        return "O is what float64 says, to the last digit."
+        return "O equals float64 to the last digit."
     most = int(np.argmax(shares))
     of_size, change = part_of(error, rms(made.exact)), (made.sizes[most] / error) ** 2
     return (
-        f"{made.label}: O's RMS error is {short(error)}, {of_size} of its elements' size. Most of it comes from the "
-        f"step {TITLES[STAGES[most]]}: {shares[most]:.0%} of the squared error by covariance. Its own change has "
-        f"{change:.0%} of the squared error."
+        f"In {made.label} the RMS error of O is {short(error)}, {of_size} of its elements' size. The step "
+        f"{TITLES[STAGES[most]]} causes most of it: {shares[most]:.0%} of the squared error by covariance, "
+        f"{change:.0%} by itself."
     )
 
 

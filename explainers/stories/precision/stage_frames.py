@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from explainers.stories.precision.frames import RoundingFrame
-from explainers.stories.precision.replay import STAGES, Replay, rms
+from explainers.stories.precision.replay import STAGES, Replay
 from explainers.stories.precision.replays import TITLES, short
 from explainers.story import picture
 from explainers.story.glossary import figure
@@ -55,30 +55,28 @@ def _sentences(made: Replay) -> dict[str, str]:
     request = made.request
     given, taken, written = (picture.tensor_at(request, place).dtype for place in "QVO")
     bits = request.value_of("sum_bits") or 32
-    row, dim = np.unravel_index(np.argmax(np.abs(np.nan_to_num(made.o[-1], nan=np.inf))), made.exact.shape)
+    row, _ = np.unravel_index(np.argmax(np.abs(np.nan_to_num(made.o[-1], nan=np.inf))), made.exact.shape)
     score, weight, total = (_largest_of_parts(errors) for errors in (made.score, made.weight, made.sum))
     moved = max(made.moved.values())
     low = element_type(taken).bytes <= 2
     said = {
-        "exact": f"Float64 from Q, K and V as they were drawn: the RMS of O is {short(rms(made.exact))}. Each step "
-        "takes one thing more from the run and leaves the rest to float64.",
-        "inputs": f"Q, K and V are rounded to {given}, {element_type(given).digits} bits: an element moves by up to "
-        f"{short(moved)}, and with it a score by up to {short(score[1])}."
+        "exact": "We start from an exact float64 result. Each next step swaps in one kind of the kernel's rounded "
+        "numbers.",
+        "inputs": f"Q, K and V are rounded to {given}. An element moves by up to {short(moved)}, and a score by up to "
+        f"{short(score[1])}."
         if moved
-        else f"Q, K and V are {given}, as they were drawn: nothing is rounded.",
-        "scores": f"S as logged, products of {made.label} added up in {bits} bits: a score is off by up to "
-        f"{short(score[2])}.",
-        "exponential": "Weights e^(score - m) and rescale factors as logged: the share of a key in its row is off by "
-        f"up to {short(weight[3])}.",
-        "weights": f"Weights are rounded to {taken} before they are multiplied with V: a key's share moves by up to "
+        else f"Q, K and V are {given} already. Nothing is rounded.",
+        "scores": f"The scores now come from the kernel. They are off by up to {short(score[2])}.",
+        "exponential": f"The weights now come from the kernel. A key's share of its row is off by up to "
+        f"{short(weight[3])}.",
+        "weights": f"The kernel rounds its weights to {taken} for the tensor cores. A key's share moves by up to "
         f"{short(weight[4])}."
         if low
-        else f"Weights are multiplied with V as the {taken} that they are: nothing is rounded.",
-        "sum": f"The sum l as logged, added up in 32 bits: it is off by up to {short(total[5])} of itself.",
-        "output": f"O as logged: products of weights and V, added up in {bits} bits and rescaled tile by tile.",
-        "write": f"O / l is rounded to {written}, {element_type(written).digits} bits, and this is the kernel's own "
-        f"O{_ending(made)}. Its largest error is {short(np.abs(made.o[-1][row, dim]))}, in row {made.rows[0] + row}, "
-        f"dim {dim}.",
+        else f"The kernel keeps its weights in {taken}. Nothing is rounded.",
+        "sum": f"The sum l now comes from the kernel. It is off by up to {short(total[5])} of itself.",
+        "output": f"The products of weights and V now come from the kernel, added in {bits} bits.",
+        "write": f"The kernel divides O by l and rounds it to {written}{_ending(made)}. The largest error is "
+        f"{short(np.abs(made.o[-1][row]).max())}, in row {made.rows[0] + row}.",
     }
     parts, so_far = made.sizes, made.so_far
     for number, name in enumerate(STAGES[1:], 1):
@@ -93,10 +91,8 @@ def _told(part: float, before: float, after: float) -> str:
     if not part:
         return f"O's RMS error stays {short(after)}."
     if part < 0.02 * before:
-        return (
-            f"O moves by {short(part)} (RMS), one part in {figure(float(f'{before / part:.2g}'))} of its error by now."
-        )
-    return f"O moves by {short(part)} (RMS), and its RMS error goes from {short(before)} to {short(after)}."
+        return f"O hardly moves: by one part in {figure(float(f'{before / part:.2g}'))} of its error so far."
+    return f"O's RMS error goes from {short(before)} to {short(after)}."
 
 
 def _ending(made: Replay) -> str:

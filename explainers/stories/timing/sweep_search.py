@@ -144,6 +144,16 @@ def find_sweep(found: Mapping[str, Sweep], key_of_link: str) -> str | None:
     return next((key for key, said in former if said.startswith(f"{now} ")), None)
 
 
+def fastest(table: pd.DataFrame, found: Mapping[str, Sweep]) -> str:
+    """Returns the key of the first sweep with the row of the highest rate in any sweep. "" without a sweep."""
+    timed = table[table.seq_len.notna() & (table.status == "ok")].sort_values("tflops", ascending=False, kind="stable")
+    for row in timed.to_dict("records"):
+        for key, (_, fixed) in found.items():
+            if all(value is None or row.get(name) == value for name, value in fixed.items()):
+                return key
+    return next(iter(found), "")
+
+
 def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
     """Returns the sweeps of a table in words, by their keys: the swept field, its range, and the fixed values."""
     timed = _points(table)

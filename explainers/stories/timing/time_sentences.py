@@ -19,6 +19,8 @@ from explainers.stories.timing.wording import (
 from explainers.story.glossary import count
 from kernels.measure.reports import exponents
 
+SAID = 2  # kernels in the sentence
+
 
 def beside(row: TimedRow, name: str) -> str:
     """Returns `as_fast` with its baseline: 3.1 times slower than torch efficient, as fast as itself at PAD_K 0."""
@@ -27,9 +29,9 @@ def beside(row: TimedRow, name: str) -> str:
 
 
 def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, part: pd.DataFrame) -> str:
-    """Returns a sentence about the times at one size: our kernels, the fastest first, against the baseline.
+    """Returns the times at one size: our two fastest kernels against the baseline.
 
-    It also names kernels and lines without a time, with the reason.
+    It also names kernels and lines without a time, with the reason. The strip has the other times.
     rows: the shown rows, from `compared`.
     part: the shown rows, with rows without a time.
     """
@@ -51,7 +53,7 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     parts = [_line_text(row, base, name, first=n == 0) for n, row in enumerate(ours.itertuples())]
     if not parts:
         parts = [f"{shown_name(fastest.label, fastest.title)} takes {microseconds(fastest.median_us)}"]
-    return f"{where}: {'; '.join(parts)}. {none}".strip()
+    return f"{where}: {'. '.join(parts[:SAID])}. {none}".strip()
 
 
 def state_of(part: pd.DataFrame) -> str:
@@ -77,8 +79,7 @@ def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
 
 
 def _line_text(row: TimedRow, base: pd.DataFrame, name: str, first: bool) -> str:
-    takes = "takes " if first else ""
-    said = f"{shown_name(row.label, row.title)} {takes}{microseconds(row.median_us)}"
+    said = f"{shown_name(row.label, row.title)} takes {microseconds(row.median_us)}"
     if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
         return said
     if not first:

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.timing import time_sentences, trends, wording
-from explainers.story import stage
+from explainers.story import questions as made_of
 from explainers.story.stage import Question
 
-FACTORS = (1, 2, 4, 8)  # possible growth of a line per doubling
+FACTORS: Mapping[float, str] = {1: "as before", 2: "twice as much", 4: "four times as much", 8: "eight times as much"}
+"""Possible growth of a line per doubling -> its words."""
+SPEEDS: Mapping[float, str] = {
+    0.5: "It takes about twice as long",
+    1: "It takes about as long",
+    2: "It takes about half as long",
+    8: "It takes less than a fifth as long",
+}
+"""Speed of our fastest kernel over the baseline's -> its words."""
+SHARES = (10, 25, 50, 90)  # percent of a roof
+VEILS = ("sentence", "strip", "tabs", "headline")
 
 
 @dataclass(frozen=True)
@@ -30,8 +40,8 @@ class Growth:
 
 
 GROWTHS = (
-    Growth("growth", "median_us", "as long does {} take", "latency"),
-    Growth("memory", "peak_bytes", "as much memory does {} need", "memory"),
+    Growth("growth", "median_us", "How much time does {} take then?", "latency"),
+    Growth("memory", "peak_bytes", "How much memory does {} need then?", "memory"),
 )
 
 
@@ -44,8 +54,8 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     """
     last, step = sizes[-1], len(sizes) - 1
     where = f"At {field} {last:,.0f}"
-    at_end = rows[(rows[field] == last) & (rows.kind == "kernel")]
-    found = [_slower(at_end, where, baseline, step), _of_roof(at_end, where, step)]
+    at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
+    found = [_rival(at_end, where, baseline, step), _of_roof(at_end, where, step)]
     for growth in GROWTHS:
         grows = trends.growth(rows, field, growth.column)
         timed = {label: times for label, times in grows.items() if label in set(at_end.label)}
@@ -53,45 +63,47 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     return [question for question in found if question]
 
 
-def _slower(at_end: pd.DataFrame, where: str, baseline: str, step: int) -> Question | None:
-    """Returns the question on the fastest kernel behind the baseline."""
-    slower = at_end[at_end.speedup_high < 1].sort_values("speedup")
-    if slower.empty:
+def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int) -> Question | None:
+    """Returns the question on our fastest kernel and the baseline."""
+    known = at_end[at_end.speedup.notna()]
+    if known.empty:
         return None
-    row = slower.iloc[-1]
+    row = known.iloc[0]
     name = wording.shown_name(row.label)
-    return Question(
-        "slower",
-        f"{where}, how many times slower is {name} than {baseline}?",
-        "number",
-        round(1 / float(row.speedup), 1),
-        f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}.",
+    said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
+    right = SPEEDS[_nearest(SPEEDS, float(row.speedup))]
+    return made_of.idea(
+        "rival",
+        f"{where}, how does our fastest kernel compare with {baseline}?",
+        right,
+        {words: said for words in SPEEDS.values() if words != right},
+        said,
+        ordered=list(SPEEDS.values()),
         step=step,
-        unit="times",
         view="speedup",
-        tolerance=stage.MEASURED,
-        veils=("sentence", "strip", "picture", "tabs"),
+        veils=VEILS,
     )
 
 
 def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
     """Returns the question on the fastest kernel's share of its roof."""
-    known = at_end[at_end.roof_percent.notna()].sort_values("median_us")
+    known = at_end[at_end.roof_percent.notna()]
     if known.empty:
         return None
     row = known.iloc[0]
-    name = wording.shown_name(row.label)
-    return Question(
+    name, share = wording.shown_name(row.label), float(row.roof_percent)
+    said = f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of {row.roof}."
+    right = min(SHARES, key=lambda percent: abs(percent - share))
+    return made_of.idea(
         "of_roof",
-        f"{where}, how many per cent of its roof does {name} reach, the fastest kernel here?",
-        "number",
-        float(f"{row.roof_percent:.3g}"),
-        f"{name} makes {row.tflops:.3g} TFLOP/s: {row.roof_percent:.3g} per cent of {row.roof}.",
+        f"{where}, how much of the GPU's peak does our fastest kernel reach?",
+        f"about {right}%",
+        {f"about {percent}%": said for percent in SHARES if percent != right},
+        said,
+        ordered=[f"about {percent}%" for percent in SHARES],
         step=step,
-        unit="per cent",
         view="roofline",
-        tolerance=stage.MEASURED,
-        veils=("tabs",),
+        veils=VEILS,
     )
 
 
@@ -100,15 +112,21 @@ def _growth(growth: Growth, field: str, grows: Mapping[str, float], step: int) -
     if not grows:
         return None
     label, times = max(grows.items(), key=lambda item: item[1])
-    distances = [abs(math.log(factor / times)) for factor in FACTORS]
-    return Question(
+    said = f"Over the largest sizes it grows {times:.3g} times for each doubling."
+    right = FACTORS[_nearest(FACTORS, times)]
+    return made_of.idea(
         growth.id,
-        f"When {field} doubles, about how many times {growth.words.format(wording.shown_name(label))}?",
-        "options",
-        distances.index(min(distances)),
-        f"Over the largest sizes it grows {times:.2f} times for each doubling.",
-        ["1 time, as before", *(f"{factor} times" for factor in FACTORS[1:])],
-        step,
+        f"The {field} doubles. {growth.words.format(wording.shown_name(label))}",
+        right,
+        {words: said for words in FACTORS.values() if words != right},
+        said,
+        ordered=list(FACTORS.values()),
+        step=step,
         view=growth.view,
-        veils=("picture", "tabs"),
+        veils=VEILS,
     )
+
+
+def _nearest(values: Mapping[float, str], found: float) -> float:
+    """The nearest of these factors."""
+    return min(values, key=lambda value: abs(math.log(value / found)))

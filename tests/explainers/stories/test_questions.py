@@ -515,13 +515,14 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     unit = "pair of query and key" if causal else "query"
     assert right(found["bytes"]).startswith(says) and f"for each {unit}?" in found["bytes"].text
     a_moved, b_moved = map(glossary.figure, moved)
-    assert f"that is {a_moved} and {b_moved}" in found["bytes"].why and "faster" not in found
+    assert f"A moves {a_moved} bytes for each {unit}, B {b_moved}." == found["bytes"].why and "faster" not in found
     assert "headline" in found["bytes"].veils  # the lead line says how many
     waves = [int(traced.requests(run.trace, space="shared").by_line.wavefronts.sum()) / n for run, n in zip(runs, work)]
     assert ("wavefronts" in found) == all(waves)
     if all(waves):
-        assert found["wavefronts"].answer == pytest.approx(waves[1], rel=1e-3)
-        assert f"take {glossary.figure(waves[0])} wavefronts for each {unit}" in found["wavefronts"].text
+        side = "Both" if waves[0] == waves[1] else "A:" if waves[0] > waves[1] else "B:"
+        assert right(found["wavefronts"]).startswith(side)
+        assert f"A needs {glossary.figure(waves[0])} wavefronts for each {unit}" in found["wavefronts"].why
         assert "headline" in found["wavefronts"].veils
 
 
@@ -535,7 +536,7 @@ def test_what_is_counted_on_two_problems_is_not_compared():
     assert not pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
 
 
-def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_table):
+def test_the_question_of_time_is_answered_by_the_recorded_ratio(bench_table):
     problem = KERNELS["03_flash"].problem_type(seq_len=64, head_dim=32)
     runs = [
         execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")
@@ -547,13 +548,9 @@ def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_tabl
     here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")
     slower, faster = (times.median_us[name] for name in ("01_naive", "03_flash"))
-    assert asks.answer == round(slower / faster, 2) > 1 and asks.text.endswith("as fast as B is A?")
-    assert "seq_len 2048, batch 1, 8 heads of 64" in asks.text and "cold L2" in asks.text
-    for name in ("03_flash", "01_naive"):
-        broken = [f"{c.name}={c.default}" for c in KERNELS[name].what_ifs]  # as they are written: not said
-        constants = [pair for pair in str(times.settings[name]).split() if pair not in broken]
-        assert " ".join([name, *constants]) in asks.text
-    assert asks.tolerance == MEASURED and "headline" in asks.veils
+    assert slower > faster and right(asks) == "A: 03_flash"
+    assert f"A is {slower / faster:.3g} times" in asks.why and "seq_len 2048, batch 1, 8 heads of 64" in asks.why
+    assert "headline" in asks.veils
 
 
 # ---- what gives an answer away ----

@@ -297,7 +297,7 @@ def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table
     assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
     for side, kernel in enumerate(FLASH):
         assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.said
-    assert "SUBTRACT_MAX" not in told.said and told.tone == "info"
+    assert "SUBTRACT_MAX" not in told.details and told.tone == "info"
     causal = time_verdict.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
     assert causal.row.causal and "causal" in causal.said
 
@@ -312,9 +312,9 @@ def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
         *(tuple(pair_times.settings_of(row, side).items()) for side in (0, 1)),
     )
     again = time_verdict.verdict(pair_times.times(table, timed), timed, "", "")
-    assert again.row.asked and "As timed" not in again.said and again.row.problem == row.problem
+    assert again.row.asked and "As timed" not in again.details and again.row.problem == row.problem
     other = [timed[0], Request(FLASH[1], problem, (("BLOCK_Q", 16),))]
-    assert "As timed" in time_verdict.verdict(pair_times.times(table, other), other, "", "").said
+    assert "As timed" in time_verdict.verdict(pair_times.times(table, other), other, "", "").details
 
 
 def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_table):
@@ -324,10 +324,10 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
-    assert f"the nearest to the stage's of {len(both)} timed problems; over all of them" in told.said
+    assert f"the nearest to the stage's of {len(both)} timed problems. Over all of them" in told.said
     assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
-    assert "and the least favourable to B;" in time_verdict.shapes_sentence(both, least)
+    assert "and the least favourable to B." in time_verdict.shapes_sentence(both, least)
     mixed = both.assign(ratio=both.ratio / both.ratio.median())
     assert "A's time over B's goes from" in time_verdict.shapes_sentence(mixed, mixed.iloc[0])
     assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == ""
