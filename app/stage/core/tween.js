@@ -32,7 +32,7 @@ export const EASE = {
 const HINTS = new Set(['enter', 'leave', 'span', 'out', 'ease', 'area', 'lift', 'passing']);
 const COLOURS = new Set(['fill', 'stroke']);
 const MOST = 8; // steps a second; above this nothing moves
-const LONGEST = 280; // milliseconds: with the last frame, a press settles within 300
+const LONGEST = 260; // milliseconds: with the last frame, a press settles within 300
 const BACK = 150; // of a step back
 const PART = 0.8; // of the time between two steps that play
 

@@ -12,8 +12,8 @@ const SOON = { span: [0, 0.12], out: [0, 0.3] };
 // How long the way to a step takes, in milliseconds.
 export function matrixTime(model, step) {
   const { touched, scores } = model.frameAt(step);
-  if (touched.length) return 280;
-  return scores || model.oNow(step) !== model.oNow(step - 1) ? 280 : 180;
+  if (touched.length) return 260;
+  return scores || model.oNow(step) !== model.oNow(step - 1) ? 260 : 180;
 }
 
 // model: matrixModel's; laid: the layout, with em. Returns the marks of the step.

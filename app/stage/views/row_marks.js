@@ -4,7 +4,7 @@ import { Marks } from '../core/kinds.js';
 import { COLOURS, PALETTE, exact, short } from '../core/paint.js';
 import { num } from './row_model.js';
 
-const MS = { scores: 240, max: 260, rescale: 280, weights: 280, sum: 280, output: 280, final: 200 };
+const MS = { scores: 240, max: 260, rescale: 260, weights: 260, sum: 260, output: 260, final: 200 };
 const JUDGED = ['rescale', 'weights', 'sum', 'output', 'final'];
 const BEFORE = 0.25; // how full what a thing was before the rescale is
 const inner = each => each - (each > 3 ? 1 : 0);

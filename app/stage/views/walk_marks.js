@@ -6,7 +6,7 @@ import { slotsOf } from './pages.js';
 import { addBars } from './walk_bars.js';
 import { wayDown, wayOut } from './ways.js';
 
-const MS = { load_q: 160, walk_k: 280, softmax: 280, walk_v: 280, write: 240 };
+const MS = { load_q: 160, walk_k: 260, softmax: 260, walk_v: 260, write: 240 };
 
 export const walkTime = frame => MS[frame.phase] ?? 240;
 
