@@ -88,10 +88,9 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
     """Returns the plateaus next to the textbook's figures, the ends of the caches, and links to stories."""
     levels, machine = plateaus(measured.table), machine_of(measured.device)
     caption = (
-        f"Cycles, ns, GB/s: {label}, medians over the plateau (latency: L1 up to 128 KiB, L2 from 512 KiB to 16 MiB, "
-        "device memory from 128 MiB); timed builds of a pointer chase and of a stream whose output equalled the "
-        "reference. A chain's figure holds the address arithmetic too: none in shared memory, two additions in global. "
-        "Textbook cycles: the round figures that courses give, of no GPU in particular; they are not measured."
+        f"Cycles, ns and GB/s are {label}: medians over a plateau of a pointer chase or a stream. A cycle count "
+        "includes the arithmetic of the address: two additions in global memory. Textbook cycles are round figures "
+        "from courses, for no GPU in particular. Since Volta, textures and L1 share one cache."
     )
     return [
         stage.text(sentence(levels, measured.device)),
@@ -116,7 +115,4 @@ def _end_sentences(table: pd.DataFrame) -> list[str]:
 
 
 def _shared_sentence(machine: Machine) -> str:
-    return (
-        f"Shared memory of a multiprocessor of the {machine.gpu}: {bytes_said(machine.shared_bytes)} (CUDA's table "
-        "of compute capabilities)."
-    )
+    return f"An SM of the {machine.gpu} has {bytes_said(machine.shared_bytes)} of shared memory, from CUDA's table."
