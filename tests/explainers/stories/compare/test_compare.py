@@ -296,7 +296,7 @@ def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table
     assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
     assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
     for side, kernel in enumerate(FLASH):
-        assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.said
+        assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.details
     assert "SUBTRACT_MAX" not in told.details and told.tone == "info"
     causal = time_verdict.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
     assert causal.row.causal and "causal" in causal.said
@@ -343,7 +343,7 @@ def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
     where = pair_times.problem_said(other)
     assert where in time_verdict.as_timed_said(row, other, "", DenseProblem)
     off = time_verdict.verdict(both, requests, "", "", sets=said[0])
-    assert "As timed is off: nothing can run." in off.said and "As timed sets" not in off.said
+    assert "As timed is off: nothing can run." in off.details and "As timed sets" not in off.details
 
 
 def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
