@@ -26,15 +26,15 @@ export default function (host, { meta }, { clock }) {
       element('option', { value: name, selected: n === 1 }, name),
     ),
   );
-  const labelled = (text, made) =>
-      element('label', { class: 'control' }, element('span', {}, text), made),
+  const labelled = (key, text, made) =>
+      element('label', { class: 'control', 'data-field': key }, element('span', {}, text), made),
     out = element('div', { class: 'sizes', role: 'status' });
   host.replaceChildren(
     element(
       'div',
       { class: 'calculator' },
-      ...FIELDS.map(([key, text]) => labelled(text, inputs[key])),
-      labelled('Type', type),
+      ...FIELDS.map(([key, text]) => labelled(key, text, inputs[key])),
+      labelled('type', 'Type', type),
     ),
     out,
   );
