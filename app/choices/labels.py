@@ -1,25 +1,14 @@
 """Plain words for the names of fields and constants. The identifier itself appears on hover."""
 
+from kernels.core.launch import words_of_constant
+
 PLAIN = {
     "AHEAD": "copy ahead",
-    "BLOCK_KV": "key tile",
-    "BLOCK_Q": "query tile",
-    "KEY_GROUPS": "key groups",
     "MULTIPROCESSORS": "most blocks",
-    "PAD": "free places per row",
-    "PAD_K": "free floats per row of K",
-    "PAD_QK": "free floats per row of Q and K",
-    "PARTITION": "tokens per partition",
-    "PING_PONG": "take turns",
     "Q_STAGES": "query tiles in flight",
     "RESCALE": "rescale",
-    "SHARE": "share of the sum",
-    "STAGES": "tiles in flight",
     "STREAK": "tiles before a skip",
     "SUBTRACT_MAX": "subtract the max",
-    "SUM_BITS": "bits of a sum",
-    "SWIZZLE": "swizzle",
-    "THRESHOLD": "largest sum",
     "V_STRIDE": "stride of V",
     "WIDTH": "bytes per lane",
     "MATRICES": "matrices at once",
@@ -50,4 +39,4 @@ def plain(name: str) -> str:
     side, _, rest = name.partition("_")
     if side in ("a", "b") and rest:
         return f"{side.upper()} {plain(rest)}"
-    return PLAIN.get(name) or name.replace("_", " ").lower()
+    return PLAIN.get(name) or words_of_constant(name) or name.replace("_", " ").lower()

@@ -203,8 +203,8 @@ def _row(
 
 def _values(row: Row) -> Row:
     """The columns of a row that have a value, with the fields of its problem and its constants."""
-    problem, settings = row.get("problem"), row.get("settings")
-    found: Row = json.loads(problem) if isinstance(problem, str) else {}
+    fields, settings = row.get("problem"), row.get("settings")
+    found: Row = json.loads(fields) if isinstance(fields, str) else {}
     found |= {str(name): value for name, value in row.items() if value == value}  # a missing number is NaN
     pairs = [pair.split("=") for pair in settings.split()] if isinstance(settings, str) else []
     return found | {name: int(value) for name, value in pairs}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +38,26 @@ CONSTANTS: Mapping[ConstantRole, str] = {
     "share": "SHARE",
 }
 """role -> the name of the kernels' constant with that role, or a pattern of names."""
+WORDS: Mapping[ConstantRole, str] = {
+    "query_rows": "query tile",
+    "key_rows": "key tile",
+    "key_groups": "key groups",
+    "partition": "tokens per partition",
+    "stages": "tiles in flight",
+    "warps": "warps",
+    "pad": "free places per row",
+    "swizzle": "swizzle",
+    "turns": "take turns",
+    "sum_bits": "bits of a sum",
+    "threshold": "largest sum",
+    "share": "share of the sum",
+}
+"""role -> plain words for its constant."""
+
+
+def words_of_constant(name: str) -> str:
+    """Plain words for a constant with a role, such as "key tile" for BLOCK_KV, or an empty text."""
+    return next((WORDS[role] for role, pattern in CONSTANTS.items() if fnmatchcase(name, pattern)), "")
 
 
 @dataclass(frozen=True)

@@ -33,47 +33,43 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     if not begun <= start < before.end_ns.max() <= needed:
         return []
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= start < frame["span"][1])
-    ahead = figure(needed - start, 3)
-    work = float((before.end_ns - before.start_ns).sum())
-    shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who}
-    return [
-        ask.idea(
-            "copy_ahead",
-            f"When does {noun} {who} start the copy of key tile {ASKED}?",
-            f"before the scores of key tile {ASKED - 1}",
-            {
-                f"after the output of key tile {ASKED - 1}": f"That output ends "
-                f"{figure(float(before.end_ns.max()) - start, 3)} ns after the start of the copy.",
-                f"with the scores of key tile {ASKED}": f"The copy starts {ahead} ns before these scores.",
-                "at the start of the block": "Earlier key tiles fill the shared memory first.",
-            },
-            f"The copy starts {ahead} ns before the scores of key tile {ASKED}. Until then, the {noun} works on key "
-            f"tile {ASKED - 1}.",
-            covers=[{"event": event} for event in COPIES],
-            shows=shows,
-            step=step,
-            view="pipeline",
-            hides=[ahead],
-            veils=("tabs",),
-        ),
-        ask.idea(
-            "until_needed",
-            f"The copy of key tile {ASKED} takes a while. What does {noun} {who} do until it needs that tile?",
-            f"It works on key tile {ASKED - 1}",
-            {
-                "It waits for the copy": f"It multiplies and does its softmax for {figure(work, 3)} of {ahead} ns.",
-                "It copies number by number": f"It only starts the copy, in at most {figure(end - start, 3)} ns.",
-                f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
-            },
-            f"It works on key tile {ASKED - 1} for {figure(work, 3)} of these {ahead} ns. The copy needs no thread.",
-            covers=[{"writer": who, "tile": ASKED - 1}],
-            shows={"writer": who, "tile": ASKED - 1},
-            step=step,
-            view="pipeline",
-            hides=[ahead],
-            veils=("tabs",),
-        ),
-    ]
+    ahead, left = figure(needed - start, 3), figure(float(before.end_ns.max()) - start, 3)
+    work, copied = figure(float((before.end_ns - before.start_ns).sum()), 3), figure(end - start, 3)
+    where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs",)}
+    copy_ahead = ask.idea(
+        "copy_ahead",
+        f"When does {noun} {who} start the copy of key tile {ASKED}?",
+        f"before the scores of key tile {ASKED - 1}",
+        {
+            f"after the output of key tile {ASKED - 1}": f"That output ends {left} ns after the start of the copy.",
+            f"with the scores of key tile {ASKED}": f"The copy starts {ahead} ns before these scores.",
+            "at the start of the block": "Earlier key tiles fill the shared memory first.",
+        },
+        f"The copy starts {ahead} ns before the scores of key tile {ASKED}. Until then, the {noun} works on key "
+        f"tile {ASKED - 1}.",
+        covers=[{"event": event} for event in COPIES],
+        shows={"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who},
+        **where,
+    )
+    return [copy_ahead, _until_needed(f"{noun} {who}", who, ahead, work, copied, where)]
+
+
+def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, where: ask.Where) -> Question:
+    """The work during the copy. named: the writer in words. ahead, work, copied: ns in words."""
+    return ask.idea(
+        "until_needed",
+        f"The copy of key tile {ASKED} takes a while. What does {named} do until it needs that tile?",
+        f"It works on key tile {ASKED - 1}",
+        {
+            "It waits for the copy": f"It multiplies and does its softmax for {work} of {ahead} ns.",
+            "It copies number by number": f"It only starts the copy, in at most {copied} ns.",
+            f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
+        },
+        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. The copy needs no thread.",
+        covers=[{"writer": who, "tile": ASKED - 1}],
+        shows={"writer": who, "tile": ASKED - 1},
+        **where,
+    )
 
 
 def _start_of(own: pd.DataFrame, event: str, tile: int) -> float | None:
