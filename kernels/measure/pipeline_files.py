@@ -11,27 +11,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from kernels import catalog
 from kernels.core.request import Request
 from kernels.errors import TraceError
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 from kernels.recordings import packed, same_code, tables
-from kernels.recordings.requests import (
-    UNREADABLE,
-    RecordedRequest,
-    entry_of,
-    header_of,
-    matching,
-    name_of,
-    no_recording,
-    requests_of,
-)
+from kernels.recordings.request_index import Recordings, matching
+from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 from kernels.trace.probes import sites_of
 
-KIND = "pipelines"
 MOST_MARKS = 40_000  # of a recording: whole blocks from block 0 on, and at least one block
 TIME_LIMIT = 600.0  # seconds for one
 _SAID = ("every", "lost", "mhz", "residual_ns", "marks_ms", "timed_ms")
@@ -59,6 +49,9 @@ class RecordedPipeline(RecordedRequest):
         marks["ns"] = stored.tenths / 10
         said = {name: self.said[name] for name in _SAID}
         return Pipeline(self.request, marks, writers, device=self.device, date=self.date, **said)
+
+
+RECORDINGS = Recordings("pipeline", RecordedPipeline, order="pipeline_cases")
 
 
 def asked() -> list[Request]:
@@ -109,44 +102,18 @@ def _array(column: pd.Series) -> pa.Array:
 
 def recorded() -> list[RecordedPipeline]:
     """Every recorded pipeline of the catalogue's present code, in the order of the catalogue and of `asked`."""
-    return _look()[0]
+    return RECORDINGS.all()
 
 
 def left_out() -> list[str]:
     """Why recorded pipelines are not shown, a sentence for each."""
-    return _look()[1]
+    return RECORDINGS.left_out()
 
 
 def find(request: Request) -> RecordedPipeline:
     """The recorded pipeline of a request. ProblemError with the kernel's others."""
-    found = recorded()
-    same = matching(found, request)
-    if not same:
-        raise no_recording("pipeline", request, found, lambda entry: entry.request.problem.size)
-    return same[0]
+    return RECORDINGS.of(request, lambda entry: entry.problem.size)[0]
 
 
 def _path(request: Request, device: str) -> Path:
-    return tables.FOLDER / KIND / tables.file_name(device) / f"{name_of(request)}.parquet"
-
-
-def _look() -> tuple[list[RecordedPipeline], list[str]]:
-    found: list[RecordedPipeline] = []
-    reasons: list[str] = []
-    for path in sorted((tables.FOLDER / KIND).rglob("*.parquet")):
-        try:
-            header = packed.read_header(path)
-            entry = entry_of(header, path, header.pop("lengths"))
-            if isinstance(entry, str):
-                reasons.append(f"The pipeline {path.name} on {header['device']} is of another code of {entry}.")
-            else:
-                found.append(RecordedPipeline(**vars(entry)))
-        except UNREADABLE as error:
-            reasons.append(f"{path.name} is no pipeline: {error}. {tables.REMEDY}.")
-    kernels, first = list(catalog.current().kernels), [request.identity for request in asked()]
-
-    def rank(entry: RecordedPipeline) -> tuple[int, int]:
-        identity = entry.request.identity
-        return kernels.index(entry.kernel), first.index(identity) if identity in first else len(first)
-
-    return sorted(found, key=rank), reasons
+    return RECORDINGS.folder / tables.file_name(device) / f"{name_of(request)}.parquet"

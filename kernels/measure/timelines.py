@@ -11,24 +11,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from kernels import catalog
 from kernels.core.request import Request
 from kernels.errors import ProblemError, RunError
 from kernels.recordings import packed, tables
-from kernels.recordings.requests import (
-    UNREADABLE,
-    RecordedRequest,
-    entry_of,
-    header_of,
-    matching,
-    name_of,
-    no_recording,
-    requests_of,
-)
+from kernels.recordings.request_index import Recordings, matching
+from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 
-KIND = "timelines"
 TIME_LIMIT = 600.0  # seconds for one
 Stored = tuple[dict[str, Any], dict[str, pa.Array]]
 """(header, columns) of a recorded timeline."""
@@ -117,25 +107,25 @@ def _measured(request: Request) -> Timeline:
 
 # ---- recorded ----
 
+RECORDINGS = Recordings("timeline", RecordedTimeline, shared=True)
+
 
 def recorded(device: str = "") -> list[RecordedTimeline]:
     """Every recorded timeline of the catalogue's present code, of one GPU or of all. `left_out` gives the reasons for
     others."""
-    return [entry for entry in _look()[0] if not device or entry.device == device]
+    return [entry for entry in RECORDINGS.all() if not device or entry.device == device]
 
 
 def left_out() -> list[str]:
     """Why recorded timelines are not shown, a sentence for each reason."""
-    return _look()[1]
+    old = sorted(RECORDINGS.folder.rglob("*.csv"))
+    earlier = [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
+    return RECORDINGS.left_out() + earlier
 
 
 def find(request: Request) -> RecordedTimeline:
     """The recorded timeline of a request, the newest of several GPUs. ProblemError with the kernel's others."""
-    found = recorded()
-    same = matching(found, request)
-    if not same:
-        raise no_recording("timeline", request, found, lambda entry: entry.label)
-    return max(same, key=lambda entry: entry.date)
+    return max(RECORDINGS.of(request, lambda entry: entry.label), key=lambda entry: entry.date)
 
 
 def asked() -> list[Request]:
@@ -146,7 +136,7 @@ def asked() -> list[Request]:
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
     """Makes this GPU's timelines and writes its file after each. Returns the path. Recordings of the present code
     stay, unless `anew`."""
-    path = tables.FOLDER / KIND / f"{tables.file_name(device.name)}.parquet"
+    path = RECORDINGS.folder / f"{tables.file_name(device.name)}.parquet"
     known = [] if anew else recorded(device.name)
     missing = [request for request in asked() if not matching(known, request)]
     groups = [Group(r.kernel.name, [name_of(r)], partial(_measure, r, device)) for r in missing]
@@ -184,23 +174,3 @@ def _kept(path: Path) -> dict[str, Stored]:
             header |= {"device": entry.device, "date": entry.date}
             kept[name] = header, {c: table[c].combine_chunks() for c in table.column_names}
     return kept
-
-
-def _look() -> tuple[list[RecordedTimeline], list[str]]:
-    """The recorded timelines, in the catalogue's order, and why others are not shown."""
-    found, reasons = [], []
-    for path in sorted((tables.FOLDER / KIND).rglob("*.parquet")):
-        try:
-            header = packed.read_header(path)
-            for name, said in header["timelines"].items():
-                entry = entry_of(said, path, header["lengths"])
-                if isinstance(entry, str):
-                    reasons.append(f"The timeline {name} on {said['device']} is of another code of {entry}.")
-                else:
-                    found.append(RecordedTimeline(**vars(entry)))
-        except UNREADABLE as error:
-            reasons.append(f"{path.name} has no timelines: {error}. {tables.REMEDY}.")
-    old = sorted((tables.FOLDER / KIND).rglob("*.csv"))
-    reasons += [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
-    order = list(catalog.current().kernels)
-    return sorted(found, key=lambda entry: order.index(entry.kernel)), reasons

@@ -1,6 +1,5 @@
-"""Recordings of single requests, such as pipelines and timelines: names, headers, order, and the search for one."""
+"""Recordings of single requests, such as pipelines and timelines: names and headers."""
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +11,11 @@ from kernels.core.cases import cases_of
 from kernels.core.fields import write_value
 from kernels.core.problem import Problem
 from kernels.core.request import Request, identity_key
-from kernels.errors import ProblemError, TraceError
+from kernels.errors import TraceError
 from kernels.recordings import packed, same_code
 from kernels.recordings.tables import REMEDY
 
 Entry = TypeVar("Entry", bound="RecordedRequest")
-UNREADABLE = (OSError, KeyError, TypeError, ValueError, ProblemError, TraceError)
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def header_of(request: Request) -> dict[str, Any]:
     return {"kernel": kernel.name, "code_hash": kernel.code_hash, "problem": problem, "settings": settings}
 
 
-def entry_of(header: dict[str, Any], path: Path, lengths: dict[str, int]) -> RecordedRequest | str:
+def entry_of(kind: type[Entry], header: dict[str, Any], path: Path, lengths: dict[str, int]) -> Entry | str:
     """The recording of a header, or the name of its kernel if its code changed. KeyError, TypeError or ProblemError if
     the header is not one of `header_of`."""
     said = dict(header)
@@ -98,7 +96,7 @@ def entry_of(header: dict[str, Any], path: Path, lengths: dict[str, int]) -> Rec
         return kernel
     problem = spec.problem_type(**said.pop("problem"))
     request = Request(spec, problem, tuple(said.pop("settings").items()), backend="recorded")
-    return RecordedRequest(request, device, date, code_hash, path, lengths, said)
+    return kind(request, device, date, code_hash, path, lengths, said)
 
 
 def requests_of(cases: str) -> list[Request]:
@@ -109,27 +107,3 @@ def requests_of(cases: str) -> list[Request]:
         for spec in catalog.current().kernels.values()
         for case in cases_of(spec, cases).possible
     ]
-
-
-def matching(found: Iterable[Entry], request: Request) -> list[Entry]:
-    """The recordings of a request's kernel, problem and constants."""
-    constants = tuple(request.constants.items())
-    return [
-        entry
-        for entry in found
-        if entry.request.kernel == request.kernel
-        and entry.request.problem == request.problem
-        and tuple(entry.request.constants.items()) == constants
-    ]
-
-
-def no_recording(
-    noun: str, request: Request, found: Sequence[RecordedRequest], words: Callable[[RecordedRequest], str]
-) -> ProblemError:
-    """The error for a request without a recording. noun: such as pipeline. words: the text of another recording."""
-    texts = [words(entry) for entry in found if entry.request.kernel == request.kernel]
-    have = "; ".join(dict.fromkeys(texts)) or "none"
-    return ProblemError(
-        f"No {noun} of {request.kernel.name} at {request.problem.size} with this code and these constants is recorded. "
-        f"Choose a recorded one ({have}), or make one on a GPU with python -m kernels measure {noun}s."
-    )

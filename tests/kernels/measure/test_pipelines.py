@@ -246,7 +246,7 @@ def test_only_whole_blocks_are_kept_and_one_at_least(overlap, folder, monkeypatc
     sizes = overlap.marks.groupby("block").size()
     for most, kept in ((1, [0]), (int(sizes[:2].sum()), [0, 1])):
         monkeypatch.setattr(pipeline_files, "MOST_MARKS", most)
-        pipeline_files.save(overlap, folder / pipeline_files.KIND / "X" / "a.parquet")
+        pipeline_files.save(overlap, folder / "pipelines" / "X" / "a.parquet")
         (entry,) = pipeline_files.recorded()
         found = entry.load()
         assert sorted(found.marks.block.unique()) == kept and len(found.marks) == sizes[: len(kept)].sum()
@@ -255,7 +255,7 @@ def test_only_whole_blocks_are_kept_and_one_at_least(overlap, folder, monkeypatc
 
 def test_a_comment_that_moves_the_lines_moves_the_places_of_a_recorded_pipeline(overlap, folder, monkeypatch):
     """A recording of 11_overlap lights the right lines after a comment has moved them."""
-    pipeline_files.save(overlap, folder / pipeline_files.KIND / "X" / "a.parquet")
+    pipeline_files.save(overlap, folder / "pipelines" / "X" / "a.parquet")
     spec = overlap.request.kernel
     source = spec.source.replace("\n#include", "\n// A remark\n// of two lines.\n#include", 1)
     moved = replace(spec, files=((spec.files[0][0], source), *spec.files[1:]))
@@ -270,11 +270,11 @@ def test_a_comment_that_moves_the_lines_moves_the_places_of_a_recorded_pipeline(
 
 
 def test_recordings_of_other_code_and_broken_files_are_left_out(overlap, folder):
-    path = folder / pipeline_files.KIND / "X" / "a.parquet"
+    path = folder / "pipelines" / "X" / "a.parquet"
     name, source = overlap.request.kernel.files[0]
     other = replace(overlap.request.kernel, files=((name, f"{source}\nint x;"), *overlap.request.kernel.files[1:]))
     pipeline_files.save(replace(overlap, request=replace(overlap.request, kernel=other)), path)
-    (folder / pipeline_files.KIND / "X" / "b.parquet").write_bytes(b"half a fi")
+    (folder / "pipelines" / "X" / "b.parquet").write_bytes(b"half a fi")
     assert pipeline_files.recorded() == [] and len(pipeline_files.left_out()) == 2
     assert "of another code of 11_overlap" in pipeline_files.left_out()[0]
 
