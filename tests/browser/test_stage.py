@@ -92,7 +92,7 @@ def test_clock_sentence_picture_and_lit_code_are_in_the_window_at_every_step(ope
         dict.fromkeys(re.sub(r"^step \d+: ", "", line) for line in wrong)
     )
     fonts = page.evaluate("Object.fromEntries(fonts)")
-    least = {"laptop": 12, "middle": 13, "large": 14, "phone": 12}[name]
+    least = {"laptop": 12, "middle": 13, "large": 14, "phone": 11}[name]
     assert not fonts or fonts["size"] >= least, fonts
     code = page.evaluate(
         "[...document.querySelectorAll('.wg .code')].map(c => parseFloat(getComputedStyle(c).fontSize))"
