@@ -56,8 +56,8 @@ def test_a_hidden_key_and_a_type_that_is_not_beside_are_told(visit):
     page = visit("/precision?kernel=03_flash&head_dim=32&seq_len=64&causal=true&num_heads=1&backend=cpu")
     assert "hidden by the causal mask" in hover(page, "Errors", part="S", alone=False, row=3, key=40)
     page.locator('.wg .tabs [data-tab="types"]').click()
-    page.get_by_text(" float16 is not beside: head_dim is 32").wait_for()
-    assert "bfloat16 is not beside: head_dim is 32" in page.locator(".wg").inner_text()
+    page.get_by_text(" float16 is missing: head_dim is 32").wait_for()
+    assert "bfloat16 is missing: head_dim is 32" in page.locator(".wg").inner_text()
 
 
 def test_the_worst_row_opens_in_online_softmax(visit):
