@@ -360,8 +360,8 @@ function minute() {
       element(
         'p',
         {},
-        'Some hundred multiprocessors. A kernel\u2019s grid is cut into thread blocks; ' +
-          'each block runs on one multiprocessor, its threads in warps of 32 that go in ' +
+        'About a hundred SMs (streaming multiprocessors). A kernel\u2019s grid is cut into thread blocks; ' +
+          'each block runs on one SM, its threads in warps of 32 that go in ' +
           'step. A block shares a small fast memory; all blocks share a large slow one. ' +
           'Arithmetic is plenty: mostly a kernel waits for bytes.',
       ),
@@ -384,12 +384,12 @@ function drawing() {
   svg.setAttribute('role', 'img');
   svg.setAttribute(
     'aria-label',
-    'Three multiprocessors with warps, registers and shared memory each, above the L2 cache, above global memory',
+    'Three SMs with warps, registers and shared memory each, above the L2 cache, above global memory',
   );
   for (let n = 0; n < 3; n++) {
     const x = 4 + n * 174;
     box(x, 4, 164, 106, 'sm');
-    text(x + 82, 20, n < 2 ? `multiprocessor ${n}` : 'and so on');
+    text(x + 82, 20, n < 2 ? `SM ${n}` : 'and so on');
     for (let w = 0; w < 8; w++) box(x + 10 + w * 18.3, 27, 15.5, 14, 'warp');
     text(x + 82, 57, 'warps, each with registers');
     box(x + 10, 66, 144, 34, 'shared');

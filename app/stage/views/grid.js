@@ -358,7 +358,7 @@ export default function (host, { meta, columns }, context) {
     const when = timed
       ? `from ${short(start[n], 7)} to ${short(endOf[n], 7)} µs: ${short(endOf[n] - start[n], 5)} µs`
       : `turn ${start[n] + 1}`;
-    return `${head}\nmultiprocessor ${sm[n]}, ${when}\n${state}`;
+    return `${head}\nSM ${sm[n]}, ${when}\n${state}`;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   const view = canvasView(host, context, {
