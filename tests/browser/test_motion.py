@@ -35,7 +35,7 @@ def stepped(visit):
     return make
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 def test_a_motion_ends_in_the_picture_that_a_jump_gives(stepped, link, size, theme):
