@@ -19,20 +19,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="python -m app.serve", description="Serves Warpglass to a class.")
-    arguments.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all of this machine's")
+    arguments.add_argument("--host", default="127.0.0.1", help="address to listen at (0.0.0.0: all of this machine's)")
     arguments.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="an additional host name, for example a proxy's; may be repeated",
+        help="an additional host name, for example a proxy's (may be repeated)",
     )
     arguments.add_argument("--port", type=int, default=8501)
     arguments.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")
     arguments.add_argument(
         "--proxy", default="127.0.0.1", help="addresses of proxies whose X-Forwarded-... are believed"
     )
-    arguments.add_argument("--room-secret", help="who knows it may lead a class; printed, if it is made up")
+    arguments.add_argument(
+        "--room-secret", help="the secret of the leaders of a class (made up and printed, if not given)"
+    )
     arguments.add_argument("--password", help="the class password")
     arguments.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
     return arguments

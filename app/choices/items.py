@@ -35,6 +35,6 @@ def correct(page: Page, state: State, last_of: Callable[[Page, State], int] = la
         return []  # the page reports the error of the problem
     if state["at_item"] <= last:
         return []
-    said = f"at_item is {state['at_item']}; here it can be 0 to {last}."
+    said = f"at_item is {state['at_item']}. Here it can be 0 to {last}."
     state["at_item"] = 0
     return [Correction("at_item", said)]

@@ -40,7 +40,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         for name in (n for n in (*TILE, *QUERY) if n in page.own):  # the row's limit depends on the tile
             if state[name] <= high[name]:
                 continue
-            sentence = f"{name} is {state[name]}; here it can be 0 to {high[name]}."
+            sentence = f"{name} is {state[name]}. Here it can be 0 to {high[name]}."
             state[name] = min(page.own[name].default, high[name])
             high = limits(page, state)
             if sentence not in [correction.sentence for correction in corrections]:

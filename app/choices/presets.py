@@ -30,7 +30,7 @@ def of(page: Page, state: State) -> Description | None:
     if now == CUSTOM:
         options.append({"value": CUSTOM, "label": "Your own"})
     entry: Description = {"name": "preset", "label": "Problem", "kind": "select", "value": now, "options": options}
-    return entry | {"group": "preset", "help": "a problem worth looking at; its fields are under More"}
+    return entry | {"group": "preset", "help": "a problem worth looking at. Its fields are under More"}
 
 
 def said(values: State, found: Mapping[str, State]) -> str:

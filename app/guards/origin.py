@@ -39,7 +39,7 @@ def ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request]
         if not is_ours(request):
             here = f"{request.url.scheme}://{request.headers.get('host', '')}"
             said = (
-                f"{request.headers['origin']} is another site than {here}; only Warpglass's own pages can ask that. "
+                f"{request.headers['origin']} is another site than {here}. Only Warpglass's own pages can ask that. "
                 f"A proxy in front must pass Host and X-Forwarded-Proto, and --proxy must name it."
             )
             return JSONResponse({"error": said}, 403)

@@ -90,7 +90,7 @@ def broken(run: Run) -> tuple[str, str]:
     if not math.isfinite(worst.largest):
         return f"{effects} The output holds NaN or infinity.", "bad"
     return (
-        f"{effects} The output {worst.output} is off by up to {worst.largest:.3g}; rounding explains "
+        f"{effects} The output {worst.output} is off by up to {worst.largest:.3g}. Rounding explains "
         f"{worst.allowed:.2g}.",
         "bad",
     )

@@ -49,8 +49,8 @@ def builds_of(kernel: KernelSpec, problem: Problem, settings: tuple[tuple[str, i
         for e in build["entries"]
     ]
     said = (
-        f"From {facts['builds']['timed']['compiler']} for {arch}. The trace comes from the probed build; probes cost "
-        "registers, so times are only ever taken from the timed one."
+        f"From {facts['builds']['timed']['compiler']} for {arch}. The trace comes from the probed build. Probes cost "
+        "registers, so all times are of the timed build."
     )
     return [stage.heading(f"The two builds of {kernel.name}"), stage.table(pd.DataFrame(rows), said)]
 
@@ -74,4 +74,7 @@ PARTS: dict[str, Callable[[Any], list[Block]]] = {  # for a subject with one `re
 
 def labels() -> list[Block]:
     """The meaning of the provenance labels."""
-    return [stage.heading("What the labels mean"), *(stage.text(said, label) for label, said in PROVENANCE.items())]
+    return [
+        stage.heading("The meaning of the labels"),
+        *(stage.text(said, label) for label, said in PROVENANCE.items()),
+    ]

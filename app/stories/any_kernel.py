@@ -25,7 +25,7 @@ STORY = story_of(
     path="any_kernel",
     title="Any kernel",
     look="Every tensor and every value that a kernel logs is here, also of a kernel that no other page knows. "
-    "Step through it and see what it reads, what it writes and what it logs.",
+    "Step through it and see its reads, its writes and its logged values.",
     page=page,
     subject=subject,
     order=160,

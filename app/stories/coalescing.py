@@ -83,7 +83,7 @@ def correct(page: Page, state: State) -> list[Correction]:
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")
     if state["view"] == "layouts" and width and state["width"] != width.default:
-        said = f"width is {state['width']}; side by side every layout has the least that it takes."
+        said = f"width is {state['width']}. Side by side, every layout has its least width."
         corrections.append(Correction("width", said))
         state["width"] = width.default
     return corrections

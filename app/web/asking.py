@@ -130,7 +130,7 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
     sides = {kernel_name(side): side for side in page.sides} if page.kernels else {}
     if name in sides:
         if text not in page.kernels_of(sides[name], state):
-            raise ProblemError(f"{name} is {quoted(text)}; there is no such kernel here.")
+            raise ProblemError(f"{name} is {quoted(text)}. There is no such kernel here.")
         page.take_kernel(state, sides[name], text)
         return
     fields_of_preset = presets.named(page, state).get(text) if name == "preset" and page.kernels else None
@@ -163,7 +163,7 @@ def _correct(page: Page, state: State, reported: Collection[str] = (), changed: 
 def _differences(before: State, state: State, given: Mapping[str, str]) -> list[str]:
     """A sentence for each choice of a link that the recording has with another value."""
     return [
-        f"{name} is {write_value(before[name])}; recorded is {write_value(state[name])}."
+        f"{name} is {write_value(before[name])}. Recorded is {write_value(state[name])}."
         for name in given
         if name in before and before[name] != state.get(name)
     ]
@@ -186,7 +186,7 @@ def _offer(page: Page, state: State) -> dict[str, object] | None:
         for constant in page.kernel_of(state, side).what_ifs:
             if settings[constant.name] != constant.default and state["score_scale"] < constant.shows_at:
                 scale = f"{constant.shows_at:g}"
-                text = f"{constant.what_if} shows from score_scale {scale} on; here it is {state['score_scale']:g}."
+                text = f"{constant.what_if} shows from score_scale {scale} on. Here it is {state['score_scale']:g}."
                 return {"text": text, "label": f"Set score_scale to {scale}", "set": ("score_scale", scale)}
     return None
 
@@ -196,7 +196,7 @@ def _backend(state: State, survey: Survey, answer: Asking) -> str:
     try:
         return survey.pick(name).backend
     except BackendUnavailable as error:
-        answer.told.append(f"backend is {name}; this machine has no usable {name} backend: {error}")
+        answer.told.append(f"backend is {name}. This machine has no usable {name} backend: {error}")
         state["backend"] = "auto"
         return survey.pick().backend
 

@@ -158,7 +158,7 @@ async def ask(request: Request) -> Response:
         said = f"{shortened(path)} is no story.{nearest(path, known)}"
         return JSONResponse({"error": said, "title": "There is no such page."}, 404)
     if len(request.url.query) > MOST_ASKED:
-        said = f"This link has {len(request.url.query):,} characters; at most {MOST_ASKED:,} are read. Leave some out."
+        said = f"This link has {len(request.url.query):,} characters. At most {MOST_ASKED:,} are read. Leave some out."
         return JSONResponse({"story": path, "error": said, "title": "This link is too long."}, 414)
     query = dict(request.query_params)
     query["_who"] = browsers.page_of(request, query.get("_who", ""))

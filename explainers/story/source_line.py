@@ -58,7 +58,7 @@ def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, e
 
 def unknown(line: str) -> str:
     """The sentence about a line without an access."""
-    return f"line is {quoted(line)}; there is no such choice here."
+    return f"line is {quoted(line)}. There is no such choice here."
 
 
 def wanted(own: str, line: str) -> str:

@@ -226,10 +226,8 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     warnings = []
     if errors:
         error = worst(tuple(errors))
-        said += (
-            f"; largest error against float64 {error.largest:.2g} ({error.output}), torch's own {error.yardstick:.2g}"
-        )
-        said += f", allowed {error.allowed:.2g}"
+        said += f". The largest error against float64 is {error.largest:.2g} ({error.output}), "
+        said += f"torch's own {error.yardstick:.2g}, allowed {error.allowed:.2g}"
         if not error.ok and not run.request.broken:
             warnings.append(
                 f"The output {error.output} misses float64 by more than is allowed: twice torch's own error and a "

@@ -88,7 +88,7 @@ TERMS = {
         PAGED,
     ),
     "decode": Term(
-        "The work on one new token. It reads K and V of the whole context and stores those of the token.",
+        "The work on one new token. It reads K and V of the whole context and stores its own.",
         "block_table?view=serving",
         PAGED,
     ),
@@ -156,13 +156,13 @@ TERMS = {
     "producer": Term("A thread or a warp that only brings the next tiles.", "pipeline", FLASH_3),
     "consumer": Term("Warps that only compute, on the tiles of a producer.", "pipeline", FLASH_3),
     "bfloat16": Term(
-        "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to any fp32 "
-        "number.",
+        "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three such numbers add up "
+        "to any fp32 number.",
         "precision",
         BFLOAT,
     ),
     "occupancy": Term("The warps on an SM, as a share of the most that it can hold.", "occupancy", CUDA),
-    "wave": Term("As many blocks as the whole GPU holds at once.", "occupancy", CUDA),
+    "wave": Term("The most blocks that the whole GPU holds at once.", "occupancy", CUDA),
     "median": Term("The middle time of the runs. Half were faster, half slower.", "timing", OURS),
     "spread": Term("The times from p10 to p90. A tenth of the runs were faster, a tenth slower.", "timing", OURS),
     "baseline": Term("The kernel that the others are compared with.", "timing", OURS),

@@ -75,7 +75,7 @@ def test_what_is_of_the_choices_before_is_veiled_while_a_change_waits_and_when_i
     assert page.locator(".wg .main").get_attribute("aria-busy") == "true"
     failing(page, "tiling", said={"error": "The worker died.", "title": "The run failed."})
     page.locator('.wg [data-choice="what_if=SUBTRACT_MAX"]').click()
-    expect(page.locator(".wg .messages [role=alert]")).to_contain_text("What is shown is of the choices before.")
+    expect(page.locator(".wg .messages [role=alert]")).to_contain_text("The page still shows the choices before.")
     veiled(page, True)
     assert not page.locator(".wg .main").get_attribute("aria-busy")
     page.unroute_all()

@@ -153,8 +153,8 @@ def test_the_address_has_step_picture_and_tab_and_no_history_for_each_step(visit
 @pytest.mark.parametrize(
     ("wrong", "said", "step"),
     [
-        ("step=999", "step is 999; here it can be 1 to", -1),
-        ("step=0", "step is 0; here it can be 1 to", 0),
+        ("step=999", "step is 999. Here it can be 1 to", -1),
+        ("step=0", "step is 0. Here it can be 1 to", 0),
         ("seq_len=-9&frob=1", "seq_len is -9", 0),
         ("kernel=%3Cb%3Ex%3C%2Fb%3E", "kernel is '<b>x</b>'. It must be one of", 0),
     ],
@@ -179,7 +179,7 @@ def test_what_of_a_link_is_not_taken_is_told_and_the_page_stands(visit, wrong, s
 
 def test_a_wrong_source_line_is_told(visit):
     page = visit("/coalescing?kernel=03_flash&backend=cpu&line=x.cu:7")
-    assert "line is 'x.cu:7'; there is no such choice here." in page.locator(".wg .messages").inner_text()
+    assert "line is 'x.cu:7'. There is no such choice here." in page.locator(".wg .messages").inner_text()
 
 
 def test_a_refused_change_says_why_and_keeps_what_is_shown(visit):

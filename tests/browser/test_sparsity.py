@@ -69,7 +69,7 @@ def test_a_mask_is_drawn_run_and_walked_and_its_ledger_is_that_of_the_drawn_bloc
     assert rows["partial: executed, then masked"][0] == "0" and rows["skipped"][0] == "12"
     assert rows["every block"][0] == "16" and rows["executed"][4] == "25.0%"
     said = page.locator("p:has-text('byte for byte')").inner_text()
-    assert f"the lists say {4 * kv:,} bytes of K and V; the probes counted {4 * kv:,}: the same" in said
+    assert f"the lists say {4 * kv:,} bytes of K and V. The probes counted {4 * kv:,}: the same" in said
 
 
 def mask(drawn):

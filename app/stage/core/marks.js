@@ -6,7 +6,7 @@ import { element, number } from './paint.js';
 export function makePauseAt(clock) {
   const select = element('select', {
       'aria-label': 'Pause at',
-      title: 'Where play pauses (n: the next choice)',
+      title: 'Pauses of play (n: the next choice)',
     }),
     ahead = element('span', { class: 'ahead', role: 'status' });
   const node = element('span', { class: 'pause-at', hidden: true }, select, ahead);

@@ -28,7 +28,7 @@ export function stepWanted(wanted, count) {
     return { step: asked - 1, missing: '' };
   return {
     step: Math.min(last, Math.max(0, Math.trunc(asked) - 1 || 0)),
-    missing: `step is ${wanted}; here it can be 1 to ${last + 1}.`,
+    missing: `step is ${wanted}. Here it can be 1 to ${last + 1}.`,
   };
 }
 

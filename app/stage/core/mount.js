@@ -228,6 +228,6 @@ const sidesOf = frames =>
 const absent = (name, wanted, known) =>
   wanted && !known.some(({ id }) => id === wanted)
     ? [
-        `${name} is ${wanted}; here it can be ${known.map(({ id }) => id).join(', ') || 'left out'}.`,
+        `${name} is ${wanted}. Here it can be ${known.map(({ id }) => id).join(', ') || 'left out'}.`,
       ]
     : [];

@@ -171,7 +171,7 @@ class App {
     return [
       {
         label: 'Present',
-        title: 'Picture, sentence and code alone, in large type (p)',
+        title: 'Only picture, sentence and code, in large type (p)',
         front: true,
         onClick: () => this.presents(),
       },
@@ -187,7 +187,7 @@ class App {
       },
       {
         label: () => (this.depth.deep ? 'Show less' : 'Show everything'),
-        title: 'Guided: few controls and plain words. Everything: all of them (d)',
+        title: 'Guided: few controls and plain words. Everything: all controls (d)',
         onClick: () => this.depth.toggle(),
       },
       {
@@ -198,7 +198,7 @@ class App {
       },
       {
         label: () => `Theme: ${look.theme}`,
-        title: 'As the system, light or dark (t)',
+        title: 'Like the system, light or dark (t)',
         stays: true,
         onClick: () => look.nextTheme(),
       },

@@ -28,7 +28,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
   const asks = button('Guide', guide, {
     class: 'guide-button',
     'aria-expanded': 'false',
-    title: 'What to look for, and questions',
+    title: 'Hints and questions',
   });
   const front = entries
     .filter(e => e.front)

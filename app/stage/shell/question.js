@@ -155,7 +155,7 @@ export class Question {
   }
   // way: a button that leads on, or nothing.
   refuse(title, text, way) {
-    const kept = this.app.stage.content ? 'What is shown is of the choices before. ' : '';
+    const kept = this.app.stage.content ? 'The page still shows the choices before. ' : '';
     this.report(
       element(
         'p',

@@ -51,9 +51,9 @@ export function makeStart({ stage, base, course, visit, talks }) {
         element(
           'p',
           {},
-          'Warpglass compiles CUDA kernels, runs them, and shows what they did: every ' +
-            'tile that is read, every running max, every address, every byte. Every number ' +
-            'came out of a run of the kernel whose source stands beside it, and says where.',
+          'Warpglass compiles CUDA kernels, runs them, and shows each step: every tile, ' +
+            'every running max, every address, every byte. Every number comes from a run of ' +
+            'the kernel next to it, and says where it ran.',
         ),
         element('p', { class: 'go' }, begin),
         headline,
@@ -70,7 +70,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
       element(
         'p',
         {},
-        'The same attention, written again and again; each kernel changes one thing of the one before.',
+        'The same attention, written again and again. Each kernel changes one thing of the kernel before.',
       ),
       ladder,
     ),
@@ -250,7 +250,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
     const builds = r =>
       r.us === null || r.us_build === r.bytes_build
         ? `Build: ${r.bytes_build}`
-        : `Bytes of ${r.bytes_build}; time of ${r.us_build}`;
+        : `Bytes: ${r.bytes_build}. Time: ${r.us_build}`;
     const bytes = rungs.map(r => r.read + r.written),
       most = Math.max(...bytes),
       slowest = Math.max(...rungs.map(r => r.us ?? 0));
@@ -360,9 +360,9 @@ function minute() {
       element(
         'p',
         {},
-        'About a hundred SMs (streaming multiprocessors). A kernel\u2019s grid is cut into thread blocks; ' +
-          'each block runs on one SM, its threads in warps of 32 that go in ' +
-          'step. A block shares a small fast memory; all blocks share a large slow one. ' +
+        'About a hundred SMs (streaming multiprocessors). A kernel\u2019s grid is cut into ' +
+          'thread blocks. Each block runs on one SM, its threads in warps of 32 that go in ' +
+          'step. A block shares a small fast memory. All blocks share a large slow one. ' +
           'Arithmetic is plenty: mostly a kernel waits for bytes.',
       ),
     ),

@@ -11,7 +11,7 @@ export default function (host, { meta }) {
     placeholder: 'Search',
     'aria-label': 'Search in CUDA, PTX and SASS',
     spellcheck: 'false',
-    title: 'Enter: next match; Shift+Enter: the one before',
+    title: 'Enter: next match. Shift+Enter: the one before',
   });
   const found = element('output', { 'aria-live': 'polite' }),
     tint = element('input', { type: 'checkbox' });

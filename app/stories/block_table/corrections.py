@@ -67,11 +67,11 @@ def _correct_fields(page: Page, state: State, kernel: KernelSpec) -> Corrections
         if name not in known or name in GIVEN or of_field(known[name]).takes(state[name]):
             continue
         allowed = ", ".join(map(str, choices.both_take(page, state, name, kernel)))
-        corrections.append(Correction(name, f"{name} is {write_value(state[name])}; here it can be {allowed}."))
+        corrections.append(Correction(name, f"{name} is {write_value(state[name])}. Here it can be {allowed}."))
         state[name] = known[name].default
     least = choices.EIGHT_BIT_PAGE
     if state["cache_dtype"] and state["block_size"] < least:
-        said = f"block_size is {state['block_size']}; a page of 8-bit numbers needs {least} slots."
+        said = f"block_size is {state['block_size']}. A page of 8-bit numbers needs {least} slots."
         corrections.append(Correction("block_size", said))
         state["block_size"] = least
     return corrections
@@ -114,7 +114,7 @@ def _correct_sharing(page: Page, state: State) -> Corrections:
 def _correct_heads(page: Page, state: State) -> Corrections:
     if state["num_heads"] in HEADS and state["num_heads"] % state["num_kv_heads"] == 0:
         return []
-    said = f"num_heads is {state['num_heads']} and num_kv_heads {state['num_kv_heads']}; here num_heads is one of "
+    said = f"num_heads is {state['num_heads']} and num_kv_heads {state['num_kv_heads']}. Here num_heads is one of "
     said += f"{', '.join(map(str, HEADS))} and a multiple of num_kv_heads."
     names = ("num_heads", "num_kv_heads")
     state |= {name: page.fields(state)[name].default for name in names}
@@ -128,7 +128,7 @@ def _correct_moment(state: State) -> Corrections:
         state["moment"] = 0 if event_by_event else events
     elif moment > events:
         state["moment"] = events
-        return [Correction("moment", f"moment is {moment}; here it can be 0 to {events}.")]
+        return [Correction("moment", f"moment is {moment}. Here it can be 0 to {events}.")]
     return []
 
 
@@ -136,7 +136,7 @@ def _correct_recording(page: Page, state: State) -> Corrections:
     """Takes the values of the recording, in place."""
     recorded = recorded_state(page, state)
     corrections = [
-        Correction(name, f"{name} is {write_value(state[name])}; recorded is {write_value(recorded[name])}.")
+        Correction(name, f"{name} is {write_value(state[name])}. Recorded is {write_value(recorded[name])}.")
         for name in recorded
         if recorded[name] != state[name]
     ]
@@ -158,7 +158,7 @@ def _correct_sequence(state: State) -> Corrections:
     for name, count in (("sequence", len(lengths)), ("head", state["num_heads"])):
         last = max(count, 1) - 1
         if state[name] > last and state["view"] not in MODELLED:  # these views follow no head
-            corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {last}."))
+            corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {last}."))
             state[name] = min(1, last) if name == "sequence" else OWN[name].default
     return corrections
 
@@ -189,7 +189,7 @@ def adapt(page: Page, state: State, name: str) -> None:
     if name == "events":
         state["moment"] = history.count_events(state)
     if name == "moment" and state["moment"] > (last := history.count_events(state)):
-        raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {last}.")
+        raise ProblemError(f"moment is {state['moment']}. Here it can be 0 to {last}.")
     if name in ("events", "num_blocks", "block_size"):
         history.states_of(state)
     if name == "moment":

@@ -12,7 +12,7 @@ def correct(page: Page, state: State) -> list[Correction]:
     names = levels.names()
     if not state["source"] or state["source"] in names:
         return []
-    said = f"source is {quoted(state['source'])}; here it can be one of {', '.join(names) or 'none'}."
+    said = f"source is {quoted(state['source'])}. Here it can be one of {', '.join(names) or 'none'}."
     state["source"] = ""
     return [Correction("source", said)]
 

@@ -21,7 +21,7 @@ from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.run import workers
 
-VIEWS = {"occupancy": "What limits the blocks", "timeline": "The timeline"}
+VIEWS = {"occupancy": "Limits of the blocks", "timeline": "The timeline"}
 UNSEEN = ("seed", "score_scale")  # fields without an effect on the occupancy
 
 

@@ -42,7 +42,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         return []
     corrections, last = list[Correction](), len(entries) - 1
     if state["recorded"] > last:
-        said = f"recorded is {state['recorded']}; the last of {state['kernel']}'s timelines is {last}."
+        said = f"recorded is {state['recorded']}. The last of {state['kernel']}'s timelines is {last}."
         corrections.append(Correction("recorded", said))
         state["recorded"] = last
     recorded_values = _values(entries[state["recorded"]])
@@ -50,9 +50,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         name for name in page.choices(state) if name in recorded_values and state[name] != recorded_values[name]
     ):
         value = write_value(recorded_values[name])
-        corrections.append(
-            Correction(name, f"{name} is {write_value(state[name])}; the recorded timeline that is shown has {value}.")
-        )
+        corrections.append(Correction(name, f"{name} is {write_value(state[name])}. The shown timeline has {value}."))
         state[name] = recorded_values[name]
     return corrections
 

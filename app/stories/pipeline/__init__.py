@@ -61,7 +61,7 @@ STORY = story_of(
     path="pipeline",
     title="Pipeline",
     look="Look for work at the same time: copies, products and exponentials. "
-    "The tensor cores rest where no product is in flight.",
+    "The tensor cores rest while no product is in flight.",
     page=page,
     subject=subject,
     order=80,

@@ -178,7 +178,7 @@ def take(page: Page, state: State) -> None:
     recording has this index."""
     entries, index = of(state["kernel"]), str(state["recorded"])
     if not index.isdecimal() or int(index) >= len(entries):
-        raise ProblemError(f"recorded is {shortened(index)}; the last of {state['kernel']} is {len(entries) - 1}.")
+        raise ProblemError(f"recorded is {shortened(index)}. The last of {state['kernel']} is {len(entries) - 1}.")
     _put(page, state, entries[int(index)])
 
 

@@ -64,7 +64,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         for name in OWN:  # the row's limit depends on the query block
             high = limits(page, state)[name]
             if state[name] > high:
-                corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {high}."))
+                corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {high}."))
                 state[name] = high
     except ProblemError:
         pass  # the page reports the error of the problem

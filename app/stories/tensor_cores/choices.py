@@ -18,7 +18,7 @@ def correct(page: Page, state: State) -> list[Correction]:
     try:
         for name, high in limits(page, state).items():
             if state[name] > high:
-                corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {high}."))
+                corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {high}."))
                 state[name] = 0
     except ProblemError:
         pass  # the page reports the error of the problem

@@ -146,9 +146,8 @@ def _tensors(run: Run) -> list[stage.Block]:
         for t in run.request.plan.tensors
     ]
     said = (
-        "As the run left them: a matrix by the last two axes. A value stands where its last two keys say, as logged "
-        "up to "
-        "the step. What a step touches follows from the logged addresses: element = byte offset / bytes of an element."
+        "The tensors after the run, as matrices of the last two axes. The last two keys of a value give its place, as "
+        "logged up to the step. The logged addresses give the touched elements: byte offset / bytes of an element."
     )
     return [stage.table(pd.DataFrame(rows), said)]
 

@@ -40,8 +40,8 @@ def cycles_blocks(runs: Sequence[Run], names: Sequence[str]) -> list[Block]:
     chart = bank_costs.cycles_chart(recorded.table[recorded.table.stride >= SHORT], rings)
     caption = (
         f"Recorded on {recorded.device}, {recorded.date}: cycles per access of a warp while 8 warps do nothing else. "
-        "Ringed: what is shown. Below two to four cycles the instructions around an access, not the banks, set the "
-        f"pace. Rows of fewer than {SHORT} floats, all loop, are left out."
+        "The ring marks the choice on this page. Below two to four cycles the instructions around an access, not the "
+        f"banks, set the pace. Rows of fewer than {SHORT} floats, all loop, are left out."
     )
     alt = "Measured cycles per access against derived wavefronts"
     return [stage.chart(chart, alt, caption, "Cycles beside wavefronts"), *said]
@@ -62,7 +62,7 @@ def cycles(run: Run) -> tuple[dict[str, object] | None, str]:
     with the source or the reason."""
     request = run.request
     if not hierarchy.has_cycles(request.kernel):
-        return None, "Cycles are measured for the column walk alone."
+        return None, "Cycles are measured for the column walk only."
     try:
         if request.backend == "gpu":
             row = _measured(request)

@@ -87,7 +87,7 @@ def _fork(made: Stage) -> list[Question]:
     return [
         idea(
             "fork",
-            f"{name} is a second answer, a fork of {parent} with {count(len(pages), 'page')}. What does the fork copy?",
+            f"{name} is a second answer, a fork of {parent} with {count(len(pages), 'page')}. Which data does it copy?",
             f"Only the block table, {len(pages)} page numbers",
             {
                 f"All {len(pages)} pages": (
@@ -119,7 +119,7 @@ def _waiting(made: Stage) -> list[Question]:
             f"In step {step}, {free} {'is' if len(frames[step]['free']) == 1 else 'are'} free. Why does {name} wait?",
             "The running requests may need these pages for their next tokens",
             {
-                "The free pages are not neighbours": "Pages need no order: the block table names each of them.",
+                "The free pages are not neighbours": "Pages need no order: the block table names each page.",
                 "Its prompt waits for the other prompts": "Only memory counts here. A prompt is prefilled in one step.",
                 "A page is cleaned before its next use": "A free page is used as it is: new tokens overwrite it.",
             },

@@ -50,14 +50,14 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
         usage_chart(usage_table(played, max_len)),
         "Slots used, held in pages and reserved contiguously after each event. A rule marks the event",
         f"After the last event. {usage_sentence(played[-1][0], max_len)}",
-        f"Slots after each event; contiguous: {max_len} reserved for each sequence",
+        f"Slots after each event. Contiguous: {max_len} reserved for each sequence",
     )
     return stage.Stage(
         headline=f"{scenario.title}. {scenario.about}",
         frames=frames,
         views=[stage.View("pool", "pool", "Pool", view(frames, played[-1][0], max_len, layout))],
         state=states(frames),
-        tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "What the kernels write")],
+        tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "Writes of the kernels")],
         provenance=stage.Provenance(
             "modelled",
             "The block manager of kernels/kv_cache/manager.py, event by event. The kernels take its tables as they "

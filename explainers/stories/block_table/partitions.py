@@ -159,7 +159,7 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
     table = pd.concat([table.astype({"partition": str}), pd.DataFrame(whole, dtype=object)], ignore_index=True)
     size, default = partition_of(run_v2.request), partition_of(replace(run_v2.request, settings=()))
     return [
-        stage.table(table, "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"),
+        stage.table(table, "Logged: m = max m_i,  l = \u03a3 l_i e^(m_i - m),  O = \u03a3 O_i e^(m_i - m) / l"),
         stage.text(
             "In step n each block takes its own step n. A step is not a time. The two outputs of this query head "
             f"differ by at most {story.difference:.2g}. Here V2 cuts at {size} tokens, so that a short context has "

@@ -37,7 +37,7 @@ def _pieces_sentence(trace: RangeTrace, own: WorkList, prefixes: Sequence[WorkLi
     lies = "lies" if len(trace.pages) == 1 else "lie"
     where = f"{pieces} of them" if pieces > 1 else "one"
     shared = any(trace.own_units(prefix) for prefix in prefixes)
-    also = " and in those of the prefix" if shared else ""
+    also = " and in the prefix's" if shared else ""
     return f"{trace.name}'s {count(len(trace.pages), 'page')} {lies} in {where}{also}."
 
 

@@ -44,7 +44,9 @@ def list_blocks(story: Walked, names: Sequence[str]) -> list[stage.Block]:
     table = pd.DataFrame(rows).convert_dtypes()
     if not any(work_list.shared for work_list in story.lists):
         table = table.drop(columns="list")
-    caption = "The work list as the kernel reads it, made on the host before each step. Lit: what the steps follow."
+    caption = (
+        "The work list as the kernel reads it, made on the host before each step. Lit: the units that the steps follow."
+    )
     return [stage.table(table, caption, lit="followed")]
 
 
@@ -71,7 +73,7 @@ def merge_blocks(story: Walked, name: str) -> list[stage.Block]:
         "l_i": story.merged["l"],
     }
     table = pd.DataFrame([*rows, whole | {"e^(m_i - m)": None, "l_i e^(m_i - m)": total}]).convert_dtypes()
-    said = "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"
+    said = "Logged: m = max m_i,  l = \u03a3 l_i e^(m_i - m),  O = \u03a3 O_i e^(m_i - m) / l"
     return [stage.table(table, said)]
 
 
@@ -84,9 +86,9 @@ def cache_blocks(runs: Sequence[Run]) -> list[stage.Block]:
     wide, narrow = rows
     saved = wide["bytes read of K and V"] / narrow["bytes read of K and V"]
     said = (
-        f"With 8 bits {figure(saved)} times fewer bytes of K and V are read. A number keeps 4 significant bits, and "
-        "its KV head's scale, the largest |K| (|V|) over 448, is multiplied back: into the softmax scale for K, into "
-        f"1 / l for V. O is off by up to {short(narrow['O off by, at most'])}; with 16 bits by up to "
+        f"With 8 bits {figure(saved)} times fewer bytes of K and V are read. A number keeps 4 significant bits. "
+        "Its KV head's scale is the largest |K| (|V|) over 448. It is multiplied back: into the softmax scale for K, "
+        f"into 1 / l for V. O is off by up to {short(narrow['O off by, at most'])}, with 16 bits by up to "
         f"{short(wide['O off by, at most'])}."
     )
     rule = (

@@ -80,13 +80,13 @@ def _merge(trace: RangeTrace, frames: RangeFrames) -> None:
     terms = " + ".join(f"{short(unit['l'])} x {short(unit['weight'])}" for unit in units[:MOST_TERMS])
     terms += " + ..." if len(units) > MOST_TERMS else ""
     has_prefix = any(trace.lists[unit["list"]].shared for unit in units)
-    before = ", those of the prefix from the launch before" if has_prefix else ""
+    before = ", the prefix's from the launch before" if has_prefix else ""
     frames.add(
         "combine",
         f"Merge · {count(len(units), 'partition')}",
         trace.records[trace.records.step == int(last.step)],
         f"Range {number}'s block arrives last, so it merges the {len(units)} in the same launch{before}: "
-        f"m = max m_i = {short(m)}; l = \u03a3 l_i e^(m_i - m) = {terms} = {short(l)}. "
+        f"m = max m_i = {short(m)}, l = \u03a3 l_i e^(m_i - m) = {terms} = {short(l)}. "
         f"O = \u03a3 O_i e^(m_i - m) / l is written.{output_error_sentence(trace)}",
         unit=len(units) - 1,
         m=m,

@@ -57,7 +57,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len, prefixes), "step"),
         "Slots used, held in pages and reserved contiguously after each step. A rule marks the step",
         f"After the last step. {frames[-1]['waste']}",
-        f"Slots after each step; contiguous: {max_len} reserved for each request",
+        f"Slots after each step. Contiguous: {max_len} reserved for each request",
     )
     compared = [
         stage.text(compared_sentence(scenario, block_size)),
@@ -215,7 +215,7 @@ def gain_sentence(scenario: Scenario, block_size: int) -> str:
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
     if other is None:
-        return "Without pages, this pool cannot serve all requests."
+        return "This pool cannot serve all requests without pages."
     return f"With pages, all answers end by step {len(steps)}. With reserved slots they need {len(other)} steps."
 
 

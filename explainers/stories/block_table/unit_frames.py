@@ -170,7 +170,7 @@ class _UnitFrames:
             f"{self.where} · warp {warp}, tokens {first} to {end - 1}",
             records[records.step.isin(tile_steps) & (records.warp == warp)],
             f"{self.where}: warp {warp} multiplies tokens {first} to {end - 1}. Head {trace.head}'s largest "
-            f"score is {short(best.value)}, at token {int(best.token)}; {_softmax_text(before, m, l)}"
+            f"score is {short(best.value)}, at token {int(best.token)}. {_softmax_text(before, m, l)}"
             f"{self._rounding_sentence(first, end)}",
             tokens=[first, end - 1],
             warp=warp,
@@ -214,7 +214,7 @@ class _UnitFrames:
         if len(warps) == 1:
             (warp,) = warps
             why = (
-                f"warp {warp} has this head's column" if self.work_list.shared else f"only warp {warp} had tokens of it"
+                f"warp {warp} has this head's column" if self.work_list.shared else f"only warp {warp} had tokens here"
             )
             return f"{why}, so the unit has its m = {short(m)} and l = {short(l)}."
         terms = ", ".join(f"({short(tile['m'])}, {short(tile['l'])})" for _, tile in sorted(warps.items()))
@@ -241,10 +241,10 @@ def output_error_sentence(trace: RangeTrace) -> str:
 def _softmax_text(before: RangesTile | None, m: float, l: float) -> str:
     """Returns the change of a warp's m and l by a tile. before: the warp's tile before, if any."""
     if before is None:
-        return f"the warp's m is {short(m)} and its l {short(l)}."
+        return f"The warp's m is {short(m)} and its l {short(l)}."
     if m == before["m"]:
-        return f"the warp's m stays {short(m)}, and l grows from {short(before['l'])} to {short(l)}."
+        return f"The warp's m stays {short(m)}, and l grows from {short(before['l'])} to {short(l)}."
     factor = short(float(np.exp(before["m"] - m)))
     power = f"e^({short(before['m'])} - {short(m)}) = {factor}".replace("- -", "+ ")
-    rises = f"the warp's m rises from {short(before['m'])} to {short(m)}"
-    return f"{rises}, so l {short(before['l'])} is scaled by {power}; l is {short(l)}."
+    rises = f"The warp's m rises from {short(before['m'])} to {short(m)}"
+    return f"{rises}, so l {short(before['l'])} is scaled by {power}. Now l is {short(l)}."

@@ -34,7 +34,7 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
     return [
         idea(
             "check_block_table",
-            f"How does the block table change memory access? Say where the key of token {token} is.",
+            f"How does the block table change memory access? Find the key of token {token}.",
             f"In page {page}, because entry {entry} of the block table names it",
             {
                 f"In page {entry}, because {token} / {size} is {entry}": (

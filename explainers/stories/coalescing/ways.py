@@ -107,7 +107,7 @@ def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Questi
     right = {Fraction(1): "The same", Fraction(2): "Twice as much"}.get(times, f"{float(times):.3g} times as much")
     per_sector = strided["active"] // sectors
     wrong = {
-        "As much: memory sends only wanted bytes": f"Memory sends whole sectors of {model.SECTOR} bytes.",
+        "Just as much: memory sends only wanted bytes": f"Memory sends whole sectors of {model.SECTOR} bytes.",
         "Half as much, for half of the elements": f"All {strided['active']} lanes still read an element each.",
         "A sector for each lane": f"Each sector holds the elements of {per_sector} lanes.",
     }
@@ -131,7 +131,7 @@ def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Quest
     why = (
         f"The row now ends in one more sector: {late['sectors']} in place of {best['sectors']}. Start rows at a sector."
     )
-    text = "The row starts one element later. What does that cost?"
+    text = "The row starts one element later. How does the cost change?"
     right = "One more sector" if more == 1 else f"{count(more, 'more sector')}"
     last = max(offset for offset in late["offsets"] if offset >= 0) // model.SECTOR * model.SECTOR
     covers = [{"side": 0, "byte": [last, LARGEST]}]

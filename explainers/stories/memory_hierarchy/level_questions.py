@@ -60,7 +60,7 @@ def _end(table: pd.DataFrame, l1: Edge, cycles: pd.Series) -> Question:
     }
     return idea(
         "l1_holds",
-        "The data grows until L1 cannot hold it. What happens to the wait for a load?",
+        "The data grows until L1 cannot hold it. How does the wait for a load change?",
         "It jumps to the wait for L2",
         wrong,
         f"L1 holds {fits} here. Soon after, each load takes {cycles['L2 cache']:.0f} cycles in place of "

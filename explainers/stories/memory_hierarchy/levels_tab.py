@@ -72,7 +72,7 @@ def kernels_that_meet() -> list[Block]:
     walk = {"view": "walk", "step": "2"}
     examples = (
         Example("Registers", "registers", rung, "scores that never leave the registers", {}),
-        Example("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank of it", first),
+        Example("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank", first),
         Example("L1 cache", "coalescing", sectors, "how many sectors a load of a warp brings", first),
         Example("L2 cache", "block_table", paged, "a KV cache whose pages lie anywhere", walk, scenario=True),
         Example("Device memory", "tiling", tiled, "a tile that a kernel fetches from it", {"step": "2"}),
@@ -95,10 +95,10 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
     return [
         stage.text(sentence(levels, measured.device)),
         stage.table(as_text(levels), caption),
-        stage.heading("Where each cache ends"),
+        stage.heading("The end of each cache"),
         *(stage.text(said, "derived") for said in _end_sentences(measured.table)),
         *([stage.text(_shared_sentence(machine))] if machine else []),
-        stage.heading("Where kernels meet it"),
+        stage.heading("Kernels that meet the levels"),
         *kernels_that_meet(),
     ]
 

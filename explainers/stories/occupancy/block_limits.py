@@ -143,8 +143,8 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     at_once = o.blocks * multiprocessors
     text = (
         f"{o.entry}: an SM of {name} holds {o.blocks} blocks of {o.threads} threads, {o.warps} of "
-        f"{machine.warps} warps ({o.percent:.0f} %); {o.limited_by} "
-        f"{'is' if o.limited_by == 'shared memory' else 'are'} the limit. "
+        f"{machine.warps} warps ({o.percent:.0f} %). The limit: "
+        f"{o.limited_by}. "
     )
     if o.grid_blocks <= at_once:
         return (
@@ -155,7 +155,7 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     last = o.grid_blocks % at_once or at_once
     return (
         text
-        + f"The grid's {o.grid_blocks:,} blocks make {o.waves:.2f} waves of {at_once:,}; the last one has {last:,}."
+        + f"The grid's {o.grid_blocks:,} blocks make {o.waves:.2f} waves of {at_once:,}. The last one has {last:,}."
     )
 
 

@@ -22,9 +22,7 @@ def multiprocessors(view: View) -> list[Question]:
         f"The whole grid has {count(blocks, 'block')}, and {meta['gpu']} has {every} SMs. How many of "
         "these get a block?"
     )
-    how = (
-        "In launch order, a block to each in turn" if meta["unit"] == "turn" else "As the timeline of this build has it"
-    )
+    how = "In launch order, a block to each in turn" if meta["unit"] == "turn" else "In the timeline of this build"
     why = f"{how}: {used} of {every}, and {every - used} have nothing to do."
     wrong = [every, blocks, every // 2, used // 2]
     veils = ("sentence", "strip", "picture")
@@ -47,7 +45,7 @@ def _waiting(o: Occupancy, view: str) -> Question:
         return Question("waiting", "How many warps does an SM hold?", "number", o.warps, "Only one fits.", view=view)
     return idea(
         "waiting",
-        "A warp waits hundreds of cycles for memory. What does its SM do in this time?",
+        "A warp waits hundreds of cycles for memory. How does its SM use this time?",
         "It runs another warp",
         wrong,
         f"The SM holds {o.warps} warps and switches at no cost. More warps hide more waiting: that is occupancy.",
@@ -98,7 +96,7 @@ def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid"
         took, middle = block.end - block.start, float((table.end - table.start).median())
         why = (
             f"Block {int(block.block):,} ends last, at {block.end:,.1f} {schedule.unit}. It ran {took:,.1f} "
-            f"{schedule.unit}; the median block ran {middle:,.1f}."
+            f"{schedule.unit}. The median block ran {middle:,.1f}."
         )
         key = {"launch": int(block.launch), "block": int(block.block)}
         text, step = "Click the block that ends last.", len(frames) - 1

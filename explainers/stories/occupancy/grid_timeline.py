@@ -54,14 +54,14 @@ def timeline_facts(timeline: Timeline) -> dict[str, float]:
 def timeline_sentence(timeline: Timeline, facts: dict[str, float]) -> str:
     """Returns the timeline in sentences, with its numbers."""
     text = (
-        f"{facts['blocks']:,} blocks ran on {facts['multiprocessors']} of {timeline.multiprocessors} multiprocessors "
+        f"{facts['blocks']:,} blocks ran on {facts['multiprocessors']} of {timeline.multiprocessors} SMs "
         f"in {facts['us']:,.0f} µs, up to {facts['at_once']:,} at once. The longest block took "
         f"{facts['longest_us']:,.1f} µs, {facts['longest_us'] / facts['shortest_us']:,.0f} times the shortest. "
     )
     if timeline.left:
         text += f"{timeline.left:,} more blocks had nothing to do and left at once. "
     return text + (
-        f"On average {100 * facts['busy']:.0f} % of the multiprocessors had a block; in the last "
+        f"On average {100 * facts['busy']:.0f} % of the SMs had a block. In the last "
         f"{facts['tail_us']:,.0f} µs ({100 * facts['tail_us'] / facts['us']:.0f} %) fewer than half did."
     )
 
@@ -92,9 +92,9 @@ FACTS = {  # names on the page
     "shortest_us": "shortest block, µs",
     "median_us": "median block, µs",
     "longest_us": "longest block, µs",
-    "busy": "mean share of multiprocessors with a block",
+    "busy": "mean share of SMs with a block",
     "tail_us": "µs at the end in which fewer than half had one",
-    "multiprocessors": "multiprocessors that had a block",
+    "multiprocessors": "SMs that had a block",
 }
 
 
@@ -104,12 +104,12 @@ def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
     shown = grid.explain(request, schedules.recorded(timeline), traced=False)
     said = (
         f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: {label}. Each block's first thread "
-        "noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at "
-        "its end, in a build of its own: not a kernel's time. Launches follow one another."
+        "noted its SM and the GPU's global timer, in steps of 32 ns. It did so at the place of its first probe and at "
+        "its end. This build has only these notes, so it gives no kernel's time. Launches follow one another."
     )
     chart = stage.chart(
         running_chart(timeline, shown.frames),
-        "Blocks running at each moment; a rule marks the step",
+        "Blocks running at each moment. A rule marks the step",
         "",
         "Blocks running",
     )

@@ -85,11 +85,12 @@ def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
         turns, steps = turns + int(turn[-1]) + 1, steps + launch.blocks + 1
     most = max(launch.blocks for launch in plan.launches)
     said = (
-        f"In launch order; no timeline of this build is recorded. Each of the {multiprocessors} multiprocessors of "
-        f"{gpu} takes one block at a time here, and all blocks are as long: how long they take is not known."
+        "The order is the launch order: no timeline of this build is recorded. "
+        f"Each of the {multiprocessors} SMs of {gpu} takes one block at a time here. "
+        "All blocks are equally long, as their real times are not known."
     )
     if most <= multiprocessors:
-        said += f" One turn takes all {count(most, 'block')} of a launch; more heads or queries make more turns."
+        said += f" One turn takes all {count(most, 'block')} of a launch. More heads or queries make more turns."
     return Schedule(pd.concat(parts, ignore_index=True), "turn", multiprocessors, gpu, said)
 
 

@@ -29,7 +29,7 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
     largest = float(np.exp(tile.tile_max - tile.m))
     text = (
         f"In tile {int(tile.tile)} a score of {tile.tile_max:.4g} is above the reference m. "
-        f"Yet m stays {tile.m:.4g}. What happens to the weight?"
+        f"Yet m stays {tile.m:.4g}. How does this change the weight?"
     )
     wrong = {
         "It overflows": f"fp32 ends at 3.4e+38. This weight is {largest:.4g}.",
@@ -87,7 +87,7 @@ def _rescale(story: RowStory, number: int, before: float, m: float) -> stage.Que
     hides += sorted({str(value) for state in strip for value in state.values} - {"None", "0", "1"})
     hides += [short(factor)]
     where: Where = {"step": step, "view": "row", "hides": hides, "veils": ("headline", "tabs")}
-    text = f"In tile {tile} the max rises. What does the kernel do with its sum l and its output O so far?"
+    text = f"In tile {tile} the max rises. How does the kernel treat its sum l and its output O so far?"
     return idea("rescale", text, "It multiplies them by e^(old max - new max)", wrong, why, **where)
 
 

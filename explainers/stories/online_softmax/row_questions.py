@@ -53,7 +53,7 @@ def _kept(frames: Sequence[RowFrame], tile: int, keys: int, head_dim: int) -> Qu
         "m, l, O and all weights so far": "Each weight has multiplied its row of V, so it is already in O.",
     }
     why = f"It keeps {2 + head_dim} numbers: m, l and a row of O. A million keys would need no more."
-    text = "The kernel is done with a tile. What must it still know about this row?"
+    text = "The kernel is done with a tile. Which values of this row does it still need?"
     step = next(n for n, f in enumerate(frames) if f["tile"] == tile and f["group"] in ("output", "sum"))
     right = "Only m, l and its row of O"
     return idea("kept", text, right, wrong, why, step=step, view="row", veils=("headline", "tabs"))

@@ -66,7 +66,7 @@ def ordinary_tab(subject: Row, runner: Runner) -> list[Block]:
     run, story = _row_of(subject, runner)
     caption = f"Bars: ordinary softmax in float64 (modelled). Points: each key in this kernel ({run.provenance})."
     alt_text = "The row's weights by ordinary softmax and in this kernel"
-    weights = stage.chart(row_charts.ordinary_chart(story), alt_text, caption, "What each key counts for in the end")
+    weights = stage.chart(row_charts.ordinary_chart(story), alt_text, caption, "The weight of each key in the end")
     table = stage.table(online_softmax.ordinary_table(story), "At the end of the row.")
     return [stage.row([weights], [table])]
 

@@ -58,7 +58,7 @@ def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, wher
     """The work during the copy. named: the writer in words. ahead, work, copied: ns in words."""
     return ask.idea(
         "until_needed",
-        f"The copy of key tile {ASKED} takes a while. What does {named} do until it needs that tile?",
+        f"The copy of key tile {ASKED} takes a while. How does {named} use the time until it needs that tile?",
         f"It works on key tile {ASKED - 1}",
         {
             "It waits for the copy": f"It multiplies and does its softmax for {work} of {ahead} ns.",
@@ -87,7 +87,7 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     return [
         ask.idea(
             "who_copies",
-            f"{count(len(story.writers), noun)} share this block. Which of them copy tiles of K and V?",
+            f"{count(len(story.writers), noun)} share this block. Which ones copy tiles of K and V?",
             f"only {noun} {who}",
             {
                 "each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
@@ -116,7 +116,7 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     return [
         ask.idea(
             "held_back",
-            "The producer starts its first copies at once, and later only one copy per key tile. What holds it back?",
+            "The producer starts its first copies at once, and later only one copy per key tile. Why not more?",
             "It waits for free shared memory",
             {
                 "Global memory is too slow": f"It only starts a copy, which took {figure(first, 3)} ns at first.",

@@ -120,7 +120,7 @@ def whole_grid(story: BlockStory, named: bool) -> stage.View:
     return replace(drawn, id=f"grid_{story.name}", title=f"Whole grid, {story.name}") if named else drawn
 
 
-TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take it along")]
+TABS = [stage.Tab("shares", "Shares of the time"), stage.Tab("perfetto", "Take it along")]
 
 
 def summary(story: BlockStory) -> str:
@@ -192,7 +192,7 @@ def fed_sentences(story: BlockStory) -> list[str]:
     said = [
         f"At work: {whose} need the tensor cores of an SM for at least {share:.1%} of the time. "
         "Rule: each product takes its time without waits. "
-        f"Without the cost of the marks, this share is {share * free:.1%}. "
+        f"This share is {share * free:.1%} without the cost of the marks. "
         "Nsight Compute counts it as cycles with the tensor pipe active."
     ]
     fed = pipelines.fed(made, story.block)

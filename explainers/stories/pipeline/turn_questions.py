@@ -63,7 +63,7 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
     return [
         ask.idea(
             "why_turns",
-            "What would happen if all warpgroups did their softmax at the same time?",
+            "Suppose that all warpgroups did their softmax at the same time. How would that hurt?",
             "The tensor cores would have nothing to do",
             {
                 "The softmax would take half the time": "Both would share the same units for exponentials.",

@@ -68,7 +68,7 @@ def _reads_of_k(run: Run, tiles: Tiling) -> list[Question]:
     wrong = {
         "Once, as from global memory": "Each query meets each key, and a thread has few of the queries. "
         "So other threads read the key again.",
-        f"{rows} times: once for each query": "A thread has several queries in registers. One read serves all of them.",
+        f"{rows} times: once for each query": "A thread has several queries in registers. One read serves them all.",
         f"{threads} times: once for each thread": "A thread reads only some of the keys.",
     }
     wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
@@ -108,6 +108,6 @@ def _weights(run: Run, tiles: Tiling) -> Question:
             shared: f"The trace has no store of P. {COST}",
             globally: "The trace has no store of P. Global memory is the slowest of all.",
         }
-    text = "The weights P come out of the softmax and go into the product with V. Where are they in between?"
+    text = "The weights P come out of the softmax and go into the product with V. Which memory holds them in between?"
     where: Where = {"step": step, "view": "matrices", "veils": ("sentence", "strip", "headline", "tabs")}
     return idea("weights", text, right, wrong, why, **where)

@@ -114,7 +114,7 @@ def questions(frames: list[SumFrame]) -> list[Question]:
         ),
         Question(
             "last_sum",
-            f"What is the sum l of row {row} at the end?",
+            f"How large is the sum l of row {row} at the end?",
             "number",
             sums[last],
             frames[last]["sentence"],

@@ -158,7 +158,7 @@ class WalkFrames:
         if len(scored) == seen:
             return kind
         past = int((scored >= end).sum())
-        beyond = f", {past} of them past the last key" if past else ""
+        beyond = f", {past} past the last key" if past else ""
         return f"{kind}, but the kernel scores {len(scored)}{beyond}"
 
     def _change_sentence(self, scored: int, change: Change) -> str:

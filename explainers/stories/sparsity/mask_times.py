@@ -69,7 +69,7 @@ def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
     if found.empty:
         named = write_value(request.problem.mask)
         return [
-            stage.note(f"No time is recorded with the mask {named}. Times come from GPUs alone, and never from here.")
+            stage.note(f"No time is recorded with the mask {named}. Times come only from GPUs, and never from here.")
         ]
     rows = [
         {
@@ -125,7 +125,7 @@ def _csr_caption(found: pd.DataFrame, dense: pd.DataFrame) -> str:
     one = found.iloc[0]
     mask = ", causal" if one.causal else ""
     said = [
-        f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{mask}; pairs seen at random; recorded on "
+        f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{mask}. Pairs are random. Recorded on "
         f"{one['where']}."
     ]
     peers = [shown_name(name) for name in PEERS if (found["name"] == name).any()]
@@ -136,6 +136,6 @@ def _csr_caption(found: pd.DataFrame, dense: pd.DataFrame) -> str:
     if len(dense):
         types, pairs = ", ".join(dense.dtype), "those up to the query" if one.causal else "all"
         said.append(
-            f"all: the fastest dense kernel of each type with a recorded time ({types}); its pairs are {pairs}."
+            f"all: the fastest dense kernel of each type with a recorded time ({types}). Its pairs are {pairs}."
         )
     return " ".join(said)

@@ -169,7 +169,7 @@ def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
     read, kv = counted(request, traffic), kv_counted(request, traffic)
     same = "the same, byte for byte" if kv == by_lists else f"{abs(kv - by_lists):,} bytes apart"
     over = "Over all heads" if traffic.whole else "Over the walked query block, as the whole run's records do not fit"
-    said = f"{over}, the lists say {by_lists:,} bytes of K and V; the probes counted {kv:,}: {same}."
+    said = f"{over}, the lists say {by_lists:,} bytes of K and V. The probes counted {kv:,}: {same}."
     blocks = [stage.heading("Counted"), stage.text(said, run.provenance)]
     others = [
         {"tensor": symbol, "bytes read": size, "next to K and V": f"{size / kv:.2%}" if kv else ""}
@@ -177,9 +177,7 @@ def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
         if parts.get(symbol) not in ("Q", "K", "V")
     ]
     if others:
-        caption = (
-            "Reads apart from Q, K and V. The probes count the read of every lane, and a cache serves most of them."
-        )
+        caption = "Reads apart from Q, K and V. The probes count the read of every lane, and a cache serves most reads."
         blocks.append(stage.table(pd.DataFrame(others), caption))
     return blocks
 
@@ -193,7 +191,8 @@ def _hidden(counts: Ledger) -> str:
     hidden = counts.computed - counts.seen
     if not counts.computed:
         return ""
-    return f"The kernel multiplies {counts.computed:,} pairs. The mask hides {hidden / counts.computed:.1%} of them."
+    share = hidden / counts.computed
+    return f"The kernel multiplies {counts.computed:,} pairs. The mask hides {share:.1%} of these pairs."
 
 
 def _of_scope(run: Run) -> int:

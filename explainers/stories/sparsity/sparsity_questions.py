@@ -33,7 +33,7 @@ def _skipped(walk: Walk) -> list[Question]:
     return [
         idea(
             "skipped",
-            f"No query of block {tile} sees a key of key block {block}. What does the kernel do with that block?",
+            f"No query of block {tile} sees a key of key block {block}. How does the kernel treat that block?",
             "It never loads the block",
             {
                 "It loads the block, and hides all its scores": (
@@ -68,7 +68,8 @@ def _partial(walk: Walk) -> list[Question]:
     return [
         idea(
             "partial",
-            f"Block {column} is partial: row {walk.row} sees {seen} of its {width} keys. What does the kernel compute?",
+            f"Block {column} is partial: row {walk.row} sees {seen} of its {width} keys. "
+            "Which scores does the kernel compute?",
             f"All {width} scores, and then it hides {width - seen}",
             {
                 f"Only the {seen} scores that count": (

@@ -42,7 +42,7 @@ def times(
             size = (len(part), float(first.seq_len * first.seq_len * first.batch * first.num_heads * first.head_dim))
             if size > best[0]:
                 said = f"{first['dtype']}, batch {first.batch:g}, {first.num_heads:g} heads, {first.seq_len:g} queries "
-                said += f"and keys of {first.head_dim:g} numbers{', causal' if first.causal else ''}, {l2} L2; "
+                said += f"and keys of {first.head_dim:g} numbers{', causal' if first.causal else ''}, {l2} L2, "
                 said += f"recorded on {where.device}, {where.date}"
                 found = {
                     row.name: Timed(float(row.median_us), _build(specs[row.name], _settings(row.settings)))

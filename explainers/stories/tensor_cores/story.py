@@ -64,7 +64,7 @@ def fetches_tab(subject: Unit, runner: Runner) -> list[Block]:
         said = "No ldmatrix. The tensor cores read A and B from shared memory. TMA has swizzled both."
         return [stage.note(said)]
     said = f"Warp {subject.unit}: addresses logged, wavefronts derived. Each of four matrices needs at least one."
-    return [stage.heading("What ldmatrix costs, line by line"), stage.table(table, said)]
+    return [stage.heading("The cost of ldmatrix, line by line"), stage.table(table, said)]
 
 
 STORY = TensorCores()

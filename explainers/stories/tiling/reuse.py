@@ -108,7 +108,7 @@ def sentence(made: Reuse, step: int) -> str:
     """The sum of the reads up to a step, in a sentence."""
     fetched, asked = int(made.fetched[step]), int(made.read[step]) * made.itemsize
     if not made.read[step]:
-        return f"No lane has read Q yet. The block has fetched {fetched:,} bytes of it from global memory."
+        return f"No lane has read Q yet. The block has fetched {fetched:,} bytes from global memory."
     now = int(np.searchsorted(made.steps, step, "right")) - 1
     low, high = int(made.so_far[0][now].min()), int(made.so_far[1][now].max())
     times = count(high, "time") if low == high else f"{low:,} to {high:,} times"
@@ -116,5 +116,5 @@ def sentence(made: Reuse, step: int) -> str:
         return f"The lanes read each element of Q {times}, always from global memory: {fetched:,} bytes."
     return (
         f"The lanes read each element of Q {times} from shared memory. The block fetched only {fetched:,} bytes from "
-        f"global memory. Without the copy, it would fetch {asked:,}."
+        f"global memory. It would fetch {asked:,} without the copy."
     )

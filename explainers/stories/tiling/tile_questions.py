@@ -79,7 +79,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     too_many = (
         f"These scores would take {size:,} bytes, and longer contexts take more. Nothing on the chip grows like that."
     )
-    text = "The block has computed scores. Where does the kernel keep them?"
+    text = "The block has computed scores. How does the kernel keep them?"
     step = tile.first("S", "store") if written else tile.scores_step
     hides = _amounts_hidden(tile) if written else []
     where: Where = {
@@ -98,7 +98,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
         early = "A weight needs the max of the whole row. This kernel finds it after all tiles, so it keeps each score."
         return [idea("never_stored", text, globally, {briefly: early, wholly: too_many}, why, **where)]
     why = f"The trace has no store of S or P. The block writes only O: {stored.get('O', 0):,} bytes."
-    rare = f"S and P would take {2 * size:,} bytes there, and the trace has no store of them."
+    rare = f"S and P would take {2 * size:,} bytes there, and the trace has no such store."
     return [idea("never_stored", text, briefly, {globally: rare, wholly: too_many}, why, **where)]
 
 
@@ -120,10 +120,10 @@ def _growth(tile: Tile) -> list[Question]:
     right = "Four times as many"
     wrong = {
         "Twice as many": "Each row gets twice as many scores, and there are also twice as many rows.",
-        "As many as now": f"Each token has a score with every token: now {n:,} times {keys:,}.",
+        "The same number": f"Each token has a score with every token: now {n:,} times {keys:,}.",
         "Eight times as many": "S has two sides, not three: queries and keys.",
     }
-    ordered = ["As many as now", "Twice as many", right, "Eight times as many"]
+    ordered = ["The same number", "Twice as many", right, "Eight times as many"]
     why = (
         f"S is a square: every token meets every token. At {LONG:,} tokens, S of one head takes "
         f"{LONG * LONG * item / 1e9:.2g} GB."
@@ -159,7 +159,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     wrong = {option: reason for option, reason in wrong.items() if not option.startswith("1 times")}
     if shared:
         wrong = {per_query: "So it is without tiles. Here all queries use the copy on the chip.", **wrong}
-        why = f"The block reads {read:,} bytes of K, each once. Without the copy, it would read {rows} times as many."
+        why = f"The block reads {read:,} bytes of K, each once. It would read {rows} times as many without the copy."
         right = once
     else:
         right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")
@@ -213,7 +213,7 @@ def _block(launch: Launch, tile: Tile) -> list[Question]:
     part = f"{count(rows, 'row')}" + ("" if wide == d else f" and {wide} of {d} columns")
     right = f"{part} of O, of one head"
     wrong = {
-        f"All {n} rows of O, of one head": f"One block would then work alone. The head has {len(blocks)} blocks.",
+        f"All {n} rows of O, of one head": f"One block would then do all the work. The head has {len(blocks)} blocks.",
         "One row of O": "A copied tile of K would then serve one query only.",
         f"{launch.threads} numbers of O, one for each thread": f"Its part has {rows * wide:,} numbers.",
     }

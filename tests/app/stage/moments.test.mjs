@@ -37,7 +37,7 @@ test('a picture with a clock of its own has its own frames', () => {
 
 test('a link counts steps from 1, and a step that is not there is reported', () => {
   assert.deepEqual(stepWanted('2', 3), { step: 1, missing: '' });
-  assert.deepEqual(stepWanted('9', 3), { step: 2, missing: 'step is 9; here it can be 1 to 3.' });
+  assert.deepEqual(stepWanted('9', 3), { step: 2, missing: 'step is 9. Here it can be 1 to 3.' });
   assert.equal(stepWanted('0', 3).step, 0);
   assert.equal(stepWanted('x', 3).step, 0);
   assert.equal(stepWanted('1.5', 3).step, 0);

@@ -154,7 +154,7 @@ def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
 
 @pytest.mark.parametrize("story", [BANKS, COALESCING], ids=lambda story: story.path)
 def test_a_wrong_line_is_told_and_one_that_comes_from_another_story_is_not(story):
-    assert ask(story, line="x.cu:7").told == ["line is 'x.cu:7'; there is no such choice here."]
+    assert ask(story, line="x.cu:7").told == ["line is 'x.cu:7'. There is no such choice here."]
     carried = asking.ask(story, {"backend": "cpu", "line": "x.cu:7"}, backends.survey(), carried=True)
     assert not carried.told and "line" not in carried.link
 

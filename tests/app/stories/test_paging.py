@@ -58,7 +58,7 @@ def test_an_event_that_cannot_be_is_refused_and_changes_nothing(change, words):
 
 def test_a_moment_after_the_last_event_is_refused_in_words():
     asked = ask(("moment", "500"), scenario="churn")
-    assert asked.refused["moment"] == "moment is 500; here it can be 0 to 12." and asked.link["moment"] == "12"
+    assert asked.refused["moment"] == "moment is 500. Here it can be 0 to 12." and asked.link["moment"] == "12"
 
 
 def test_where_there_are_recordings_alone_what_they_are_not_of_is_told(monkeypatch):
@@ -66,7 +66,7 @@ def test_where_there_are_recordings_alone_what_they_are_not_of_is_told(monkeypat
     alone = replace(found, devices={"recorded": found.devices["recorded"]}, reasons={"cpu": "none", "gpu": "none"})
     monkeypatch.setattr(workers, "survey", lambda: alone)
     asked = asking.ask(STORY, {"scenario": "churn", "moment": "3"}, alone, None)
-    assert asked.link["moment"] == "12" and "moment is 3; recorded is 12." in asked.told
+    assert asked.link["moment"] == "12" and "moment is 3. Recorded is 12." in asked.told
 
 
 def test_an_event_by_hand_is_taken_and_looked_at():
@@ -78,9 +78,9 @@ def test_an_event_by_hand_is_taken_and_looked_at():
 def test_what_is_not_recorded_is_told_or_refused():
     told = ask(backend="recorded", moment="5", num_heads="8", num_kv_heads="8").told
     assert told == [
-        "moment is 5; recorded is 12.",
-        "num_heads is 8; recorded is 4.",
-        "num_kv_heads is 8; recorded is 2.",
+        "moment is 5. Recorded is 12.",
+        "num_heads is 8. Recorded is 4.",
+        "num_kv_heads is 8. Recorded is 2.",
     ]
     assert "by hand are not recorded" in ask(backend="recorded", scenario="by_hand").error
 

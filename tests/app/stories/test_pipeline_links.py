@@ -55,9 +55,9 @@ def test_an_index_that_is_none_is_told():
     for index in ("99", "first"):
         made = asked({"kernel": "11_overlap", "recorded": index})
         assert made.subject.requests[0] == pipelines.of("11_overlap")[0].request
-        assert made.told == [f"recorded is {index}; the last of 11_overlap is 2."]
+        assert made.told == [f"recorded is {index}. The last of 11_overlap is 2."]
     refused = asked({"kernel": "11_overlap"}, ("recorded", "99"))
-    assert refused.refused == {"recorded": "recorded is 99; the last of 11_overlap is 2."}
+    assert refused.refused == {"recorded": "recorded is 99. The last of 11_overlap is 2."}
 
 
 def test_a_press_changes_the_recording_and_another_kernel_keeps_the_problem():

@@ -39,8 +39,8 @@ def test_the_sequence_the_head_and_the_moment_go_along_from_the_walk():
 def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
     asked = ask(view="ranges", dtype="float32", head_dim="96", num_heads="8")
     assert set(asked.told) == {
-        "head_dim is 96; here it can be 64, 128.",
-        "dtype is float32; here it can be float16.",
+        "head_dim is 96. Here it can be 64, 128.",
+        "dtype is float32. Here it can be float16.",
     }
     problem = asked.subject.request.problem
     assert (problem.dtype, problem.head_dim, problem.num_heads) == ("float16", 64, 8)
@@ -64,7 +64,7 @@ def test_of_fields_that_nobody_chose_none_is_told_to_have_moved():
     asked = ask(("view", "ranges"), **begun)
     assert asked.told == [] and asked.link["dtype"] == "float16"
     asked = ask(("view", "ranges"), **begun | {"head_dim": "96"})
-    assert asked.told == ["head_dim is 96; here it can be 64, 128."]
+    assert asked.told == ["head_dim is 96. Here it can be 64, 128."]
     (told,) = ask(("view", "prefix"), **begun | {"moment": "5"}).told  # another cache than the one that was looked at
     assert told.endswith("share a whole page. Here it is shared_prompt.")
     (told,) = ask(("dtype", "float32"), view="reads").told
@@ -92,7 +92,7 @@ def test_what_these_kernels_do_not_compute_is_moved_and_not_offered():
 
 def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_with():
     asked = ask(backend="recorded", view="ranges", ranges="7", shuffle="1")
-    assert {"ranges is 7; recorded is 4.", "shuffle is 1; recorded is 0."} <= set(asked.told)
+    assert {"ranges is 7. Recorded is 4.", "shuffle is 1. Recorded is 0."} <= set(asked.told)
     assert asked.link["dtype"] == "float16"
     state = read_link(page_of("block_table"), asked.link)[0]
     request = moment_of(page_of("block_table"), state, "recorded").request_with_ranges()

@@ -255,7 +255,7 @@ def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
         page = open_page(f"coalescing?backend=cpu&kernel=03_flash&line={line}")
         assert page.choices["line"]["value"] == f"{stored.file}:{stored.line}" and not page.stage.told
     page = open_page("coalescing?backend=cpu&kernel=03_flash&line=x.cu:7")
-    assert [*page.asked.told, *page.stage.told] == ["line is 'x.cu:7'; there is no such choice here."]
+    assert [*page.asked.told, *page.stage.told] == ["line is 'x.cu:7'. There is no such choice here."]
 
 
 def test_the_hierarchy_says_whose_figures_it_shows():
@@ -269,7 +269,7 @@ def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():
     assert {frame["launch"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
     assert "driver's own figure" in words(page.tab("labels"))
     timeline = open_page("occupancy?view=timeline&backend=cpu")
-    assert "multiprocessors" in timeline.stage.summary
+    assert "SMs" in timeline.stage.summary
 
 
 @pytest.mark.parametrize(

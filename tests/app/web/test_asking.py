@@ -112,7 +112,7 @@ def test_a_changed_choice_is_in_the_answer():
         (("seq_len", "-4"), "seq_len is -4. It must be"),
         (("seq_len", "many"), "seq_len is 'many'. It must be a whole number"),
         (("BLOCK_Q", "7"), "BLOCK_Q is 7. It must be one of"),
-        (("kernel", "99_magic"), "kernel is '99_magic'; there is no such kernel here."),
+        (("kernel", "99_magic"), "kernel is '99_magic'. There is no such kernel here."),
         (("colour", "red"), "colour is not a choice of this page."),
         (("backend", "tpu"), "backend is tpu. It must be one of"),
         (("preset", "no such problem"), "preset is not a choice of this page."),
@@ -149,7 +149,7 @@ def test_a_preset_sets_its_fields_and_is_known_again():
 
 def test_a_smaller_problem_moves_what_is_looked_at_and_says_so_once():
     made = ask("tiling?kernel=03_flash&backend=cpu&seq_len=64&at_tile=3&row=15", change=("seq_len", "20"))
-    assert made.told == ["at_tile is 3; here it can be 0 to 1."]
+    assert made.told == ["at_tile is 3. Here it can be 0 to 1."]
     assert (made.link["at_tile"], made.link["seq_len"]) == ("0", "20")
     assert entry(made, "at_tile")["high"] == 1
 
@@ -175,7 +175,7 @@ def test_a_what_if_is_one_choice_with_its_effect_and_the_scale_at_which_it_shows
 
 def test_a_whatif_that_shows_nothing_at_this_scale_offers_the_scale_at_which_it_does():
     made = ask("tiling?kernel=03_flash&backend=cpu&what_if=SUBTRACT_MAX")
-    assert made.offer["set"] == ("score_scale", "30") and "from score_scale 30 on; here it is 1." in made.offer["text"]
+    assert made.offer["set"] == ("score_scale", "30") and "from score_scale 30 on. Here it is 1." in made.offer["text"]
     taken = asking.ask(STORIES["tiling"], made.link, workers.survey(), made.offer["set"])
     assert taken.link["score_scale"] == "30" and taken.offer is None and not taken.refused
     assert ask("tiling?kernel=03_flash&what_if=RESCALE").offer is None and ask("tiling").offer is None
@@ -208,7 +208,7 @@ def test_the_backends_are_told_with_their_devices_and_the_others_with_the_reason
 def test_a_backend_that_is_not_there_is_told_and_the_first_usable_one_taken():
     made = ask("tiling?backend=gpu", survey=only("cpu"))
     (told,) = made.told
-    assert told == f"backend is gpu; this machine has no usable gpu backend: {NOWHERE['gpu']}"
+    assert told == f"backend is gpu. This machine has no usable gpu backend: {NOWHERE['gpu']}"
     assert made.backend == "cpu" and made.subject.backend == "cpu" and made.link["backend"] == "auto"
 
 
@@ -237,7 +237,7 @@ def test_recordings_take_the_place_of_the_problem_and_the_build(recordings):
 def test_what_a_link_names_and_the_recording_has_otherwise_is_told(recordings):
     recordings("03_flash", settings=TILES)
     link = "tiling?kernel=03_flash&seq_len=100&at_tile=2&BLOCK_Q=16"
-    said = ["seq_len is 100; recorded is 64.", "at_tile is 2; recorded is 0."]
+    said = ["seq_len is 100. Recorded is 64.", "at_tile is 2. Recorded is 0."]
     assert ask(f"{link}&backend=recorded").told == said
     assert ask(f"{link}&backend=cpu", change=("backend", "recorded")).told == said
     assert not ask(f"{link}&backend=recorded", carried=True).told
@@ -324,7 +324,7 @@ def test_a_build_is_linked_whatever_its_problem_is(kernel):
 
 SEEN = {  # by the links of the memory's levels, at the step that they name
     "registers": "scores",
-    "bank_conflicts": "wants 32 different words of bank 0, so it takes 32 wavefronts",
+    "bank_conflicts": "bank 0 holds 32 of the words and serves one at a time",
     "coalescing": "sectors",
     "block_table": "entry 0",
     "tiling": "from global memory and copies K",
@@ -348,8 +348,8 @@ def test_what_a_link_names_and_the_recorded_timeline_has_otherwise_is_told():
     made = ask("occupancy?kernel=03_flash&view=timeline&recorded=77&seq_len=128")
     (request,) = asking.requests_in(made.subject)
     last = len(timelines.recorded_of("03_flash")) - 1
-    assert made.told[0] == f"recorded is 77; the last of 03_flash's timelines is {last}."
-    assert f"seq_len is 128; the recorded timeline that is shown has {request.problem.seq_len}." in made.told
+    assert made.told[0] == f"recorded is 77. The last of 03_flash's timelines is {last}."
+    assert f"seq_len is 128. The shown timeline has {request.problem.seq_len}." in made.told
     assert made.link["recorded"] == str(last) and made.link["seq_len"] == str(request.problem.seq_len)
     for number in range(last):  # another one brings its problem, and nobody is told what they did themselves
         made = ask("occupancy?kernel=03_flash&view=timeline", ("recorded", str(number)))
@@ -359,5 +359,5 @@ def test_what_a_link_names_and_the_recorded_timeline_has_otherwise_is_told():
 
 def test_a_width_that_no_layout_shows_side_by_side_is_told():
     made = ask("coalescing?view=layouts&width=8")
-    assert made.told == ["width is 8; side by side every layout has the least that it takes."]
+    assert made.told == ["width is 8. Side by side, every layout has its least width."]
     assert made.link["width"] == ask("coalescing?view=layouts").link["width"] != "8"

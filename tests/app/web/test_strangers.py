@@ -51,7 +51,7 @@ def test_every_other_address_is_answered_without_a_fault(client, monkeypatch):
 def test_a_link_too_long_to_be_read_is_refused(client, monkeypatch):
     monkeypatch.setattr(server, "MOST_ASKED", 2000)
     said = client.get(f"/wg/ask/tiling?seed={'1' * 2000}")
-    assert said.status_code == 414 and "2,005 characters; at most 2,000 are read" in said.json()["error"]
+    assert said.status_code == 414 and "2,005 characters. At most 2,000 are read" in said.json()["error"]
 
 
 def test_equal_questions_at_once_are_answered_once_and_for_a_moment(survey, monkeypatch):

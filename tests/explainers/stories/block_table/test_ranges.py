@@ -177,7 +177,7 @@ def test_a_rising_max_scales_the_sum_by_what_the_sentence_says():
                 old, said = before.get(tile["warp"]), story.frames[tile["since"]]["sentence"]
                 if old and tile["m"] > old["m"]:
                     risen += 1
-                    assert f"= {np.exp(old['m'] - tile['m']):.4g}; l is {tile['l']:.4g}" in said
+                    assert f"= {np.exp(old['m'] - tile['m']):.4g}. Now l is {tile['l']:.4g}" in said
                 before[tile["warp"]] = tile
     assert risen > 1
 
@@ -220,11 +220,11 @@ def test_the_plan_says_who_shares_which_pages_and_who_shares_none():
         "A, B, C and D begin with the same 2 pages, which stand once, in a list of prefixes. They are listed " in said
     )
     assert "once more for E: a block has columns for 4 sequences of 16 query heads." in said
-    assert said.endswith("E's 3 pages lie in one and in those of the prefix.")
+    assert said.endswith("E's 3 pages lie in one and in the prefix's.")
     first, then = (frame["sentence"] for frame in crowd.frames if "so the unit has its m" in frame["sentence"])
-    assert "warp 0 has this head's column, so the unit has its m" in first and "only warp 0 had tokens of it" in then
+    assert "warp 0 has this head's column, so the unit has its m" in first and "only warp 0 had tokens here" in then
     merge = crowd.frames[-1]["sentence"]
-    assert "merges the 2 in the same launch, those of the prefix from the launch before: m = max m_i" in merge
+    assert "merges the 2 in the same launch, the prefix's from the launch before: m = max m_i" in merge
 
 
 def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounded():

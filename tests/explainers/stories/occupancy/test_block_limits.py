@@ -17,7 +17,7 @@ def test_occupancy_in_words_and_tables():
     sentence = block_limits.sentence(found[0], occupancy.MACHINES["sm_90"], 132, "an H200")
     assert (
         f"holds {found[0].blocks} blocks of 256 threads" in sentence
-        and f"{found[0].limited_by} are the limit" in sentence
+        and f"The limit: {found[0].limited_by}." in sentence
     )
     assert f"2,048 blocks make {2048 / (132 * found[0].blocks):.2f} waves" in sentence
     assert block_limits.launches_table(found)["blocks per SM"].tolist() == [found[0].blocks]

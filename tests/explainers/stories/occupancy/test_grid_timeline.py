@@ -40,7 +40,7 @@ def test_the_timelines_facts_are_those_of_its_blocks():
     )
     said = grid_timeline.timeline_sentence(timeline, facts)
     assert (
-        "4 blocks ran on 2 of 4 multiprocessors" in said
+        "4 blocks ran on 2 of 4 SMs" in said
         and "2 more blocks had nothing to do" in said
         and "8 times the shortest" in said
     )

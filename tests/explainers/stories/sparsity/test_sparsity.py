@@ -133,7 +133,7 @@ def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_score
 def test_what_lies_past_the_last_key_is_scored_by_a_build_without_patterns_and_is_no_key(name):
     fields = {"seq_len": 100, "mask": "all", "causal": False}
     walk = mask_walk.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
-    assert "sees 36 of its 36 keys, but the kernel scores 64, 28 of them past the last key." in words(walk.frames)
+    assert "sees 36 of its 36 keys, but the kernel scores 64, 28 past the last key." in words(walk.frames)
     whole = mask_walk.explain(run_of(name, **fields), 3)
     assert "partial" not in {question.id for question in sparsity_questions.questions(whole)}
     assert "but the kernel" not in words(whole.frames)
@@ -215,7 +215,7 @@ def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
     ways = executions.ways(run.request)
     assert [way.users for way in ways[1:]] == [16, 32][: 1 + (length > 16)]
     said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
-    assert "100.0% hold a seen pair" in said and "nan" not in said
+    assert "100.0% have a seen pair" in said and "nan" not in said
     if length == 8:  # one block, of 64 pairs
         assert f"it would be {1 - (7 / 8) ** 64:.1%}" in said
 

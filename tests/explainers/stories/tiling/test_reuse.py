@@ -64,13 +64,10 @@ def test_every_read_of_an_element_of_q_is_counted_once(cpu_run, name, case):
 
 def test_the_words_have_the_numbers_of_both_memories(cpu_run):
     flash = made_of(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
-    assert (
-        reuse.sentence(flash, 0)
-        == "No lane has read Q yet. The block has fetched 2,048 bytes of it from global memory."
-    )
+    assert reuse.sentence(flash, 0) == "No lane has read Q yet. The block has fetched 2,048 bytes from global memory."
     assert reuse.sentence(flash, len(flash.read) - 1) == (
         "The lanes read each element of Q 64 times from shared memory. The block fetched only 2,048 bytes from global "
-        "memory. Without the copy, it would fetch 131,072."
+        "memory. It would fetch 131,072 without the copy."
     )
     naive = made_of(cpu_run("01_naive", DenseProblem(seq_len=50, causal=True), small_tiles("01_naive"), Scope(3)))
     assert reuse.sentence(naive, len(naive.read) - 1) == (
