@@ -99,7 +99,7 @@ def test_kernel_problem_tile_and_whatif_go_along_through_compare_and_the_build_i
     rail(page, "online_softmax")
     rail(page, "compare")
     assert says(page, "compare") == SAYS["compare"]
-    named = "A is built with No rescaling, a what-if; on this problem its output is still right."  # it has one key tile
+    named = "A is built with No rescaling, a what-if. On this problem its output is still right."  # it has one key tile
     assert named in page.locator(".wg .summary").text_content()  # which a question may veil
     rail(page, "tiling")
     assert says(page, "tiling") == SAYS["tiling"]

@@ -142,7 +142,7 @@ export default function (host, { meta, columns }, context) {
     if (first) {
       g.font = `600 ${em}px ${paint.font}`;
       g.fillText(
-        alone ? `What this step changes: ${stages[step]}` : 'Errors so far',
+        alone ? `Changed by this step: ${stages[step]}` : 'Errors so far',
         0,
         head - 0.35 * em,
       );

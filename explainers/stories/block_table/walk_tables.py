@@ -71,8 +71,8 @@ def layouts_sentence(table: pd.DataFrame) -> str:
     return (
         f"One load of the first warp has {here['lanes']} lanes with 16 bytes each. With the split by x, neighbouring "
         f"lanes read neighbouring bytes: {here['128-byte lines']} lines of 128 bytes. Token by token, the bytes would "
-        f"be in {rows['128-byte lines']} lines. Without the split, a lane would read {columns['bytes per lane']} bytes "
-        f"at a time. It would need {columns['loads per 16 bytes']} loads in place of one."
+        f"be in {rows['128-byte lines']} lines. A lane would read {columns['bytes per lane']} bytes at a time "
+        f"without the split. It would need {columns['loads per 16 bytes']} loads in place of one."
     )
 
 

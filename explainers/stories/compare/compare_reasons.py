@@ -98,10 +98,10 @@ def unexplained(
     slow = _slower(times_us)
     fast = 1 - slow
     return (
-        f"{' '.join(said)} By these figures alone {SIDES[fast]} would be {_over(needed[slow], needed[fast]):.3g} times "
-        f"as fast; it is {times_us[slow] / times_us[fast]:.3g} times. {'; '.join(roofs)}. What is left is launching, "
-        "waiting for memory and for one another, and every instruction that is no multiply-add: no figure here tells "
-        "them apart."
+        f"{' '.join(said)} By these figures {SIDES[fast]} would be {_over(needed[slow], needed[fast]):.3g} times "
+        f"as fast. It is {times_us[slow] / times_us[fast]:.3g} times as fast. {'. '.join(roofs)}. The rest is "
+        "launching, waiting for memory and for one another, and every instruction that is no multiply-add. "
+        "No figure here tells these apart."
     )
 
 
@@ -114,6 +114,6 @@ def _left_sentence(side: str, kind: str, needed: float, took: float) -> str:
         )
     left = 100 * (1 - needed / took)
     return (
-        f"Of {side}'s {microseconds(took)} its weightiest need, {NEEDS[kind]}, explains {microseconds(needed)}; "
+        f"{side} takes {microseconds(took)}. Its weightiest need, {NEEDS[kind]}, explains {microseconds(needed)}, and "
         f"{left:.0f} % is left."
     )

@@ -41,7 +41,7 @@ def range_sentence(both: pd.DataFrame) -> str:
     low, high = rows[0], rows[-1]
     return (
         f"Over the {len(both)} problems on which both have a time, A's time over B's goes from {low.ratio:.3g} "
-        f"({problem_said(low)}) to {high.ratio:.3g} ({problem_said(high)}); above 1 B is faster."
+        f"({problem_said(low)}) to {high.ratio:.3g} ({problem_said(high)}). Above 1, B is faster."
     )
 
 

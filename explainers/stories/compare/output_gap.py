@@ -79,7 +79,7 @@ def is_right(errors: Sequence[OutputError]) -> bool:
 def broken_sentence(requests: Sequence[Request], right: Sequence[bool]) -> str:
     """Returns the sides with a what-if, and its effect, or "". right: for each side, whether its output is right."""
     said = [
-        f"{side} is built with {constant.what_if}, a what-if; on this problem its output is still right."
+        f"{side} is built with {constant.what_if}, a what-if. On this problem its output is still right."
         if ok
         else f"{side} is broken on purpose: {constant.what_if[0].lower()}{constant.what_if[1:]}."
         for side, request, ok in zip(SIDES, requests, right)

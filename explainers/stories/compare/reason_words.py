@@ -23,12 +23,14 @@ class ReasonWords:
             "wavefronts": ("Shared memory", [f"{_count(f.wavefronts)} wavefronts" for f in self.figures]),
             "bytes": ("Global memory", [_bytes(f.global_bytes) for f in self.figures]),
             "arithmetic": ("Arithmetic", [name for name, _ in self.rates.arithmetic]),
-            "multiprocessors": ("Multiprocessors at work", [f"{100 * f.busy(self.rates):.0f} %" for f in self.figures]),
+            "multiprocessors": ("SMs at work", [f"{100 * f.busy(self.rates):.0f} %" for f in self.figures]),
             "warps": ("Warps on the GPU at once", [_count(f.warps(self.rates)) for f in self.figures]),
             "launches": ("Launches", [str(f.launches) for f in self.figures]),
         }
         title, (a, b) = names[kind]
-        alone = f"; alone {microseconds(least[0])} and {microseconds(least[1])} at least (modelled)" if least else ""
+        alone = (
+            f", by itself at least {microseconds(least[0])} and {microseconds(least[1])} (modelled)" if least else ""
+        )
         return f"{title}: A {a}, B {b}{alone}."
 
     def full(self, kind: str, least: tuple[float, float] | None) -> str:
@@ -46,8 +48,8 @@ class ReasonWords:
         each = [f"{s}'s {f.blocks:,} blocks keep {100 * f.busy(self.rates):.0f} %" for s, f in zip(SIDES, self.figures)]
         longer = [f"{1 / f.busy(self.rates):.3g}" for f in self.figures]
         return (
-            f"Multiprocessors: {each[0]} of {of} at work, {each[1]}, over all waves of the grid; what each of them "
-            f"does takes {longer[0]} and {longer[1]} times the least times above."
+            f"SMs: {each[0]} of {of} at work, {each[1]}, over all waves of the grid. So the work of an SM "
+            f"takes {longer[0]} and {longer[1]} times the least times above."
         )
 
     def _wavefronts(self, a: float, b: float) -> str:
@@ -74,7 +76,7 @@ class ReasonWords:
         full = [100 * f.held * f.threads / 32 / self.rates.warps for f in self.figures]
         each = [
             f"{s} has {_count(f.warps(self.rates))} warps on the GPU at once ({f.blocks:,} blocks of {f.threads} "
-            f"threads; a multiprocessor holds {f.held}, {percent:.0f} % of its warps, limited by "
+            f"threads, an SM holds {f.held}, {percent:.0f} % of its warps, limited by "
             f"{f.limited_by})"
             for s, f, percent in zip(SIDES, self.figures, full)
         ]
@@ -90,7 +92,7 @@ def _wavefronts_text(figures: Figures) -> str:
         return "no wavefront"
     each = _each(figures.multiply_adds, figures.wavefronts)
     if figures.conflicts:
-        each += f", {100 * figures.conflicts / figures.wavefronts:.0f} % of them bank conflicts"
+        each += f", {100 * figures.conflicts / figures.wavefronts:.0f} % bank conflicts"
     return f"{_count(figures.wavefronts)} wavefronts ({each})"
 
 

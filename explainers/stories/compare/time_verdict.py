@@ -38,7 +38,7 @@ def build_text(kernel: KernelSpec, settings: Mapping[str, int] | Iterable[tuple[
     return " ".join([kernel.name, settings_text(plain)]).strip()
 
 
-SETS = "As timed sets {}"
+SETS = "The button As timed sets {}"
 
 
 def verdict(
@@ -62,7 +62,7 @@ def verdict(
         return Verdict(f"Neither is called faster: {_two_problems(requests)}. No time is of both.")
     if a.kernel == b.kernel and a.constants == b.constants:
         return Verdict(
-            "A and B are the same build. Choose another kernel, or another constant under More, for one of them."
+            "A and B are the same build. Choose another kernel, or another constant under More, for one side."
         )
     row = nearest(both, a.problem)
     if row is None:
@@ -98,10 +98,10 @@ def as_timed_said(row: PairRow | None, settable: PairRow | None, why: str, kind:
     kind: the class of both problems.
     """
     if settable is None:
-        return f"As timed is off: {why}"
+        return f"The button As timed is off: {why}"
     if row is None or problem_of(settable, kind) == problem_of(row, kind):
         return SETS
-    return f"As timed sets the nearest that can run here, {problem_said(settable)}"
+    return f"The button As timed sets the nearest that can run here, {problem_said(settable)}"
 
 
 def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
@@ -117,7 +117,7 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
         over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
     least = low if row.ratio >= 1 else high
     extreme = f" and the least favourable to {'B' if row.ratio >= 1 else 'A'}" if row.ratio == least else ""
-    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}. Over all of them {over}."
+    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}. Over all these problems {over}."
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:

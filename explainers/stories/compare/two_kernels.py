@@ -94,8 +94,8 @@ def questions(aligned: Aligned[StepFrame]) -> list[stage.Question]:
         others = [title for title in titles if title != right][: MOST_OPTIONS - 1]
         options = [title for title in titles if title in (right, *others)]
         text = (
-            f"At {len(alone)} of the {len(aligned.frames)} steps {SIDES[side]} steps alone and {SIDES[1 - side]} "
-            f"waits. What does {SIDES[side]} do the first time?"
+            f"At {len(alone)} of the {len(aligned.frames)} steps only {SIDES[side]} moves, and {SIDES[1 - side]} "
+            f"waits. In which phase is {SIDES[side]} the first time?"
         )
         why = f"{right}. {frames[alone[0]]['sentence']}"
         key, veils = options.index(right), ("sentence",)

@@ -70,7 +70,7 @@ def _type(made: Replay, other: Replay) -> Question | None:
     figures = f"{short(other.so_far[-1])} in {other.label}, {short(made.so_far[-1])} in {made.label}"
     return made_of.idea(
         "types",
-        f"The same numbers go through {other.label} in place of {made.label}. What happens to the error?",
+        f"The same numbers go through {other.label} in place of {made.label}. How does the error change?",
         GROWTHS[listed[0]],
         {GROWTHS[growth]: f"The errors are {figures}." for growth in listed[1:]},
         f"The error is {figures}. The types differ in the bits of a number.",

@@ -62,7 +62,7 @@ def meaning(made: Replay) -> str:
                 f"{made.label}: a model that rounds O to bfloat16 next adds {figure(round(step / error))} times this "
                 "error there."
             )
-        return f"{made.label}: the error is larger than that of rounding O to bfloat16; a model would notice it."
+        return f"{made.label}: the error is larger than that of rounding O to bfloat16. A model would notice it."
     share = part_of(error, size)
     said = f"{made.label}: the error is {error / least:.2g} times what storing the exact O costs, {share} of O."
     if error <= NOISE * least:

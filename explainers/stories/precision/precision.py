@@ -142,8 +142,8 @@ TABS = [
 def _not_there(made: Replay) -> str:
     left, error = rms(made.left_over), rms(made.o[-1])
     return (
-        f"The replay of {made.request.kernel.name} misses its own O by {left / error:.1%} of the error (RMS): what it "
-        "logged is not what it wrote. Do not trust its parts."
+        f"The replay of {made.request.kernel.name} misses its own O by {left / error:.1%} of the error (RMS). "
+        "Its log and its output differ. Do not trust its parts."
     )
 
 
@@ -159,7 +159,7 @@ def _summary(made: Replay) -> str:
     of_size, change = part_of(error, rms(made.exact)), (made.sizes[most] / error) ** 2
     return (
         f"In {made.label} the RMS error of O is {short(error)}, {of_size} of its elements' size. The step "
-        f"{TITLES[STAGES[most]]} causes most of it: {shares[most]:.0%} of the squared error by covariance, "
+        f"{TITLES[STAGES[most]]} causes most of this error: {shares[most]:.0%} of the squared error by covariance, "
         f"{change:.0%} by itself."
     )
 

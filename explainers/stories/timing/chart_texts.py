@@ -25,21 +25,21 @@ ALT = {
 
 
 NOTES = {
-    "latency": "Device time of one run, median of the runs; the thick rule goes from p10 to p90. Dashed: torch and "
+    "latency": "Device time of one run, median of the runs. The thick rule goes from p10 to p90. Dashed: torch and "
     "other libraries. A ring: two lines cross. A factor after a name: by how much its time grows when the size "
     "doubles, over the largest sizes.",
-    "speedup": "The baseline's median over the kernel's, or the reverse where it is slower; the spread goes "
+    "speedup": "The baseline's median over the kernel's, or the reverse where it is slower. The spread goes "
     "from its p10 over the kernel's p90 to its p90 over the kernel's p10.",
     "tflops": "4 FLOP per score and dim, whatever the kernel does, over the median.",
     "bandwidth": "Bytes that must move at least over the median: a bound, not a count. Each of our launches reads or "
-    "writes each of its arrays once, its own lists and partial results too; a peer its inputs and O. The roof is of a "
-    "copy, which reads and writes: what reads alone can pass it.",
+    "writes each of its arrays once, its own lists and partial results too. A peer counts its inputs and O. The roof "
+    "is of a copy, which reads and writes. A kernel that only reads can pass it.",
     "memory": "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "With as many queries as keys, a kernel that keeps S and P grows as seq_len^2.",
     "roofline": "Solid: roofs that were measured on the same GPU. The slope: a device-to-device copy. The flat lines: "
     "a kernel of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores, if a kernel here uses them. "
-    "Dotted: the peaks in the GPU's datasheet, if it is known. Where tensor cores make one fp32 product, "
-    "it costs several fp16 products, and the fp16 roof is divided by as many: {products}.",
+    "Dotted: the peaks in the GPU's datasheet, if it is known. An fp32 product on tensor cores costs "
+    "several fp16 products, and the fp16 roof is divided by as many: {products}.",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
     "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
     "Solid: the roofs in range. That of the tensor cores is torch's product of two 8,192 x 8,192 matrices, that of "

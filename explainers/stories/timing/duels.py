@@ -30,8 +30,8 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
     timed = ran[duels.as_tuned(ran)]
     said = (
         f"Recorded on {where.device}, {where.date}: all run again and again in one process and take turns, since "
-        "a chip that is limited by power is slower next to a fast neighbour. The ratio is the median of the rounds; "
-        f"above 1 ours is faster. RMS error: over {peer(ran)}'s, both against float64."
+        "a chip that is limited by power is slower next to a fast neighbour. The ratio is the median of the rounds. "
+        f"Above 1, ours is faster. RMS error: over {peer(ran)}'s, both against float64."
     )
     return [
         stage.heading(f"In turns with {peer(ran)}"),
@@ -114,7 +114,7 @@ def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
             f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
             f"as multiples of {other}'s, for each {constant}. {each}."
         ),
-        stage.table(pd.DataFrame(shown), f"{name} with each {constant}; ratio and error over {other}'s."),
+        stage.table(pd.DataFrame(shown), f"{name} with each {constant}. Ratio and error are over {other}'s."),
     ]
 
 

@@ -39,7 +39,7 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     here = rows[rows[field] == value].sort_values("median_us", kind="stable")
     missing = part[(part[field] == value) & (part.status != "ok")]
     if here.empty:
-        return f"{where}: {_no_time(missing) or 'what was timed here is hidden.'}"
+        return f"{where}: {_no_time(missing) or 'the times here are hidden.'}"
     none = _no_time(missing[(missing.kind == "kernel") | missing.label.isin(rows.label)])
     fastest = here.iloc[0]
     if here.device.nunique() > 1 or here.source.nunique() > 1:

@@ -205,10 +205,10 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
 def others(table: pd.DataFrame) -> list[Block]:
     """Returns the times of problems without sizes."""
     caption = (
-        "What no sweep can show: masks, contexts of several lengths, shared prefixes, 8-bit caches, and what only "
-        "moves data. Fields that are as they begin are not named, but for a mask's. GB/s of the bytes that each must "
+        "These fit no sweep: masks, contexts of several lengths, shared prefixes, 8-bit caches, and kernels that only "
+        "move data. Fields that are as they begin are not named, but for a mask's. GB/s of the bytes that each must "
         "move: torch's kernels get a copy of K and V for every sequence, ours and FlashInfer's the shared pages. A "
-        "copy reads and writes; what only reads can go faster than it. The lab's kernels are timed at their smallest, "
+        "copy reads and writes. A kernel that only reads can go faster. The lab's kernels are timed at their smallest, "
         "where a launch costs more than the work."
     )
     return [stage.table(timing_tables.without_sizes(table), caption)]

@@ -155,12 +155,12 @@ def report(
     cache = (
         "an L2 that holds none of the inputs"
         if (rows.l2 == "cold").all()
-        else "an L2 that holds what the run before left"
+        else "an L2 that still holds the data of the run before"
     )
     runs = f"{count(int(rows.runs.min()), 'run')} to {int(rows.runs.max())} per point"
     how = (
         f"{runs} between device events, after the timed build's output had passed against float64 (at most twice "
         f"torch's own error, and one "
-        f"rounding of the largest term); warmed up; {cache}; random inputs."
+        f"rounding of the largest term). They are warmed up, with {cache} and random inputs."
     )
     return "\n".join([*lines, "", "## How", "", how, ""])

@@ -94,7 +94,7 @@ def number(value: Value) -> float:
 
 NOT_TIMED = {  # a library -> the reason for a missing row
     "flash_attn_4": "it was not installed on the GPU's machine, since its libraries have 88 MB",
-    "flash_attn_3": "PyPI has no wheel of it",
+    "flash_attn_3": "PyPI has no wheel for it",
 }
 
 

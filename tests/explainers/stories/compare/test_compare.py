@@ -165,7 +165,7 @@ def test_a_broken_build_is_never_said_to_agree(cpu_run):
     assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
     assert said.startswith("B is broken on purpose: no rescaling.")
     harmless = output_gap.output_sentence(table, runs, errors[:1] * 2)
-    assert harmless.startswith("B is built with No rescaling, a what-if; on this problem its output is still right.")
+    assert harmless.startswith("B is built with No rescaling, a what-if. On this problem its output is still right.")
     requests = [run.request for run in runs]
     assert [output_gap.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
     assert output_gap.output_sentence(output_gap.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
@@ -324,7 +324,7 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
-    assert f"the nearest to the stage's of {len(both)} timed problems. Over all of them" in told.said
+    assert f"the nearest to the stage's of {len(both)} timed problems. Over all these problems" in told.said
     assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
     assert "and the least favourable to B." in time_verdict.shapes_sentence(both, least)
@@ -339,7 +339,7 @@ def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
     both = pair_times.times(table, requests)
     row, other = pair_times.nearest(both, requests[0].problem), next(both.itertuples())
     said = [time_verdict.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
-    assert said == ["As timed is off: nothing can run", time_verdict.SETS]
+    assert said == ["The button As timed is off: nothing can run", time_verdict.SETS]
     where = pair_times.problem_said(other)
     assert where in time_verdict.as_timed_said(row, other, "", DenseProblem)
     off = time_verdict.verdict(both, requests, "", "", sets=said[0])
@@ -426,4 +426,4 @@ def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_a
     turned = compare_reasons.reasons(figures[::-1], RATES, times_us[::-1])[0]
     assert turned[0].what == "wavefronts"
     said = compare_reasons.unexplained(figures, RATES, times_us, [(1.7, "fp32 FMA"), (50.0, "copy")])
-    assert "1.7 % of its roof (fp32 FMA)" in said and "it is 10 times" in said and "is left" in said
+    assert "1.7 % of its roof (fp32 FMA)" in said and "It is 10 times" in said and "The rest is" in said
