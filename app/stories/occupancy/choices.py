@@ -1,18 +1,14 @@
 """The recorded timelines of a kernel, and the problem and the constants of one of them."""
 
-from functools import lru_cache
-
 from app.choices.page import Correction, Page, State
 from kernels.core.fields import write_value
-from kernels.core.remembered import of_recordings
 from kernels.measure import timelines
 from kernels.measure.timelines import RecordedTimeline
 from kernels.run import workers
 
 
-@of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedTimeline, ...]:
-    """Every recorded timeline of the present code. The search takes longer than a question may."""
+    """Every recorded timeline of the present code."""
     return tuple(timelines.recorded())
 
 
