@@ -36,6 +36,8 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     ahead, left = figure(needed - start, 3), figure(float(before.end_ns.max()) - start, 3)
     work, copied = figure(float((before.end_ns - before.start_ns).sum()), 3), figure(end - start, 3)
     where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs",)}
+    shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who}
+    at_copy: ask.Where = {**where, "covers": [{"event": event} for event in COPIES], "shows": shows}
     copy_ahead = ask.idea(
         "copy_ahead",
         f"When does {noun} {who} start the copy of key tile {ASKED}?",
@@ -47,15 +49,15 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
         },
         f"The copy starts {ahead} ns before the scores of key tile {ASKED}. Until then, the {noun} works on key "
         f"tile {ASKED - 1}.",
-        covers=[{"event": event} for event in COPIES],
-        shows={"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who},
-        **where,
+        **at_copy,
     )
     return [copy_ahead, _until_needed(f"{noun} {who}", who, ahead, work, copied, where)]
 
 
 def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, where: ask.Where) -> Question:
     """The work during the copy. named: the writer in words. ahead, work, copied: ns in words."""
+    tile = {"writer": who, "tile": ASKED - 1}
+    at_tile: ask.Where = {**where, "covers": [tile], "shows": tile}
     return ask.idea(
         "until_needed",
         f"The copy of key tile {ASKED} takes a while. How does {named} use the time until it needs that tile?",
@@ -66,9 +68,7 @@ def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, wher
             f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
         },
         f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. The copy needs no thread.",
-        covers=[{"writer": who, "tile": ASKED - 1}],
-        shows={"writer": who, "tile": ASKED - 1},
-        **where,
+        **at_tile,
     )
 
 

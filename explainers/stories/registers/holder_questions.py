@@ -78,7 +78,7 @@ def _reads_of_k(run: Run, tiles: Tiling) -> list[Question]:
     )
     text = "A block copies each tile of K into shared memory once. How often does it read each number from there?"
     step = max(n for n, frame in enumerate(tiles.frames) if frame["scores"])
-    where: Where = {"step": step, "view": "matrices", "veils": ("headline", "tabs")}
+    where: Where = {"step": step, "view": "matrices", "veils": ("sentence", "headline", "tabs")}
     return [idea("shared_again", text, right, wrong, why, **where)]
 
 
