@@ -173,9 +173,13 @@ def _typed(file: str, key: str, value: Any, kind: type | tuple[type, ...], said:
 
 
 def _tables(file: str, key: str, table: Table) -> dict[str, Table]:
-    found = _typed(file, key, table.get(key, {}), dict, f"tables such as [{key}.NAME]")
-    for name, entry in found.items():
-        _typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
+    """name -> table. A key in quotes may name several: each of "A, B" has the same table."""
+    found: dict[str, Table] = {}
+    for names, entry in _typed(file, key, table.get(key, {}), dict, f"tables such as [{key}.NAME]").items():
+        for name in (part.strip() for part in names.split(",")):
+            if name in found:
+                raise FrontMatterError(f"{file}: {key}.{name} is there twice. Keep one of them.")
+            found[name] = _typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
     return found
 
 

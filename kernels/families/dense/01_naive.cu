@@ -9,13 +9,11 @@ family = "dense"
 rung = 1
 
 [constants]  # meaning and effect: common.cuh
-BLOCK_Q = {default = 16, values = [8, 16, 32]}
-BLOCK_KV = {default = 16, values = [8, 16, 32]}
+"BLOCK_Q, BLOCK_KV" = {default = 16, values = [8, 16, 32]}
 SUBTRACT_MAX = {}
 
 [scratch]
-s = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
-p = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
+"s, p" = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
 
 [[launches]]
 entry = "scores"

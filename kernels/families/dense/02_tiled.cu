@@ -8,16 +8,11 @@ limits = "fp32. HEAD_DIM 32, 64 or 128. BLOCK_Q x BLOCK_KV threads per block, at
 source = "Kirk and Hwu, \"Programming Massively Parallel Processors\", chapter on tiling for memory locality."
 family = "dense"
 rung = 2
+scratch."s, p" = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
 
 [constants]  # meaning and effect: common.cuh
-BLOCK_Q = {default = 16, values = [8, 16, 32]}
-BLOCK_KV = {default = 16, values = [8, 16, 32]}
-PAD_K = {}
-SUBTRACT_MAX = {}
-
-[scratch]
-s = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
-p = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
+"BLOCK_Q, BLOCK_KV" = {default = 16, values = [8, 16, 32]}
+"PAD_K, SUBTRACT_MAX" = {}
 
 [[launches]]
 entry = "scores"

@@ -21,16 +21,14 @@ tuned = [
   # Smaller tiles leave registers to wide heads.
   {when = "head_dim == 128", BLOCK_KV = 32},
   # If each has at most one block, twice the warps hide more of their waits.
-  {when = "seq_len >= 256 and ceil_div(seq_len, 64) * batch * num_heads <= 132", KEY_GROUPS = 2},
-]
+  {when = "seq_len >= 256 and ceil_div(seq_len, 64) * batch * num_heads <= 132", KEY_GROUPS = 2}]
 
 [constants]  # meaning and effect: common.cuh
 BLOCK_Q = {default = 64, values = [16, 32, 64, 128]}
 BLOCK_KV = {default = 64, values = [16, 32, 64]}
 KEY_GROUPS = {default = 1, values = [1, 2], meaning = "warp groups for the same rows, each with its own key tiles"}
 PAD = {default = 8, values = [0, 8], meaning = "bfloat16s left free after each row of a tile, against bank conflicts"}
-SUBTRACT_MAX = {}
-RESCALE = {}
+"SUBTRACT_MAX, RESCALE" = {}
 
 [[launches]]
 entry = "flash"

@@ -12,33 +12,21 @@ source = "Kwon et al. 2023, arXiv:2309.06180. vLLM's paged_attention_v2. Dao et 
 family = "paged"
 problem = "decode"
 rung = 2
-
-[constants]
-WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "warps per block. Each takes every WARPS-th page."}
-[constants.PARTITION]
-default = 512
-values = [32, 64, 128, 256, 512, 1024]
-meaning = "tokens per partition, each walked by a block of its own"
-
-[scratch.m_part]
-shape = ["num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)"]
-axes = ["sequence", "head", "partition"]
-[scratch.l_part]
-shape = ["num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)"]
-axes = ["sequence", "head", "partition"]
-[scratch.o_part]
-shape = ["num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)", "head_dim"]
-axes = ["sequence", "head", "partition", "dim"]
+constants.WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "warps per block. Each takes every WARPS-th page."}
+constants.PARTITION = {default = 512, values = [32, 64, 128, 256, 512, 1024], meaning = """\
+  tokens per partition, each walked by a block of its own"""}
+scratch."m_part, l_part" = {axes = ["sequence", "head", "partition"], shape = [
+  "num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)"]}
+scratch.o_part = {axes = ["sequence", "head", "partition", "dim"], shape = [
+  "num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)", "head_dim"]}
 
 [[launches]]
 entry = "paged_v2"
 grid = ["ceil_div(max(context_lens), PARTITION)", "num_heads", "num_seqs"]
 block = ["32 * WARPS"]
 shared_bytes = "4 * ((1 + WARPS) * HEAD_DIM + 2 * WARPS + PARTITION)"
-args = [
-  "q", "k_cache", "v_cache", "block_tables", "context_lens", "alibi_slopes", "m_part", "l_part", "o_part",
-  "int32 num_kv_heads", "int32 max_blocks_per_seq", "float32 scale",
-]
+args = ["q", "k_cache", "v_cache", "block_tables", "context_lens", "alibi_slopes", "m_part", "l_part", "o_part",
+  "int32 num_kv_heads", "int32 max_blocks_per_seq", "float32 scale"]
 item = "query head"
 blocks_per_item = "ceil_div(max(context_lens), PARTITION)"
 

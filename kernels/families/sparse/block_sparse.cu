@@ -14,36 +14,26 @@ family = "sparse"
 problem = "blocks"
 requires = "sm_80"
 tensor_products = 1
+conditions = [
+  {must = "block_q <= 128 and block_q >= 16 and block_kv <= 64", message = """This kernel's tiles have 16 to 128 \
+queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=64, or another kernel."""},
+  {must = "head_dim < 256 or STAGES * block_kv + block_q <= 256", message = """Heads of 256 numbers leave no room for \
+{STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."""},
+]
 
 [constants]  # meaning and effect: sparse.cuh, fragments.cuh, common.cuh
-STAGES = {}
-SUBTRACT_MAX = {}
-RESCALE = {}
-PATTERNS = {}
-
-[[conditions]]
-must = "block_q <= 128 and block_q >= 16 and block_kv <= 64"
-message = """\
-  This kernel's tiles have 16 to 128 queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose block_q=128 and \
-  block_kv=64, or another kernel."""
-[[conditions]]
-must = "head_dim < 256 or STAGES * block_kv + block_q <= 256"
-message = """\
-  Heads of 256 numbers leave no room for {STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."""
+"STAGES, SUBTRACT_MAX, RESCALE, PATTERNS" = {}
 
 [[launches]]
 entry = "flash"
 grid = ["query_blocks", "batch * num_heads"]
 block = ["block_q if block_q >= 64 and head_dim < 256 else 2 * block_q"]
 shared_bytes = "2 * (block_q + 2 * STAGES * block_kv) * head_dim"
-args = [
-  "q", "k", "v", "o", "lse", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks",
-  "full_kv_indices", "patterns",
-  {struct = [
-    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-    "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale",
-  ]},
-]
+args = ["q", "k", "v", "o", "lse", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks",
+  "full_kv_indices", "patterns", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+  "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale",
+]}]
 item = "query tile"
 */
 #include "sparse.cuh"

@@ -12,13 +12,13 @@ family = "sparse"
 problem = "masked"
 requires = "sm_80"
 tensor_products = 1
+conditions = [{must = "mask == 'window'", message = """This kernel knows only windows, and mask is {mask}. Choose \
+mask=window, or a kernel with lists."""}]
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
 BLOCK_Q = {}
 BLOCK_KV = {values = [32, 64]}
-STAGES = {}
-SUBTRACT_MAX = {}
-RESCALE = {}
+"STAGES, SUBTRACT_MAX, RESCALE" = {}
 [constants.WINDOW]
 default = 1
 values = [1, 0]
@@ -26,22 +26,15 @@ meaning = "whether the mask hides keys before the window within a tile"
 what_if = "No mask at the window's begin"
 effect = "the window's first tile counts whole. Queries see up to a tile more keys than the window has."
 
-[[conditions]]
-must = "mask == 'window'"
-message = "This kernel knows only windows, and mask is {mask}. Choose mask=window, or a kernel with lists."
-
 [[launches]]
 entry = "flash"
 grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
 block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
-args = [
-  "q", "k", "v", "o", "lse", "sink",
-  {struct = [
-    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-    "int32 kv_row", "int32 kv_head", "int32 window", "float32 scale",
-  ]},
-]
+args = ["q", "k", "v", "o", "lse", "sink", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+  "int32 kv_row", "int32 kv_head", "int32 window", "float32 scale",
+]}]
 item = "query tile"
 */
 #include "sparse.cuh"

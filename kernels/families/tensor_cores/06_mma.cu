@@ -14,31 +14,21 @@ rung = 6
 requires = "sm_80"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
+conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
+only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
-BLOCK_Q = {}
-BLOCK_KV = {}
-SUBTRACT_MAX = {}
-RESCALE = {}
-SUM_BITS = {}
-
-[[conditions]]
-must = "SUM_BITS == 32 or dtype == 'float16'"
-message = """\
-  The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""
+"BLOCK_Q, BLOCK_KV, SUBTRACT_MAX, RESCALE, SUM_BITS" = {}
 
 [[launches]]
 entry = "flash"
 grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
 block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * BLOCK_KV) * head_dim"
-args = [
-  "q", "k", "v", "o", "lse",
-  {struct = [
-    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-    "int32 kv_row", "int32 kv_head", "float32 scale",
-  ]},
-]
+args = ["q", "k", "v", "o", "lse", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+  "int32 kv_row", "int32 kv_head", "float32 scale",
+]}]
 item = "query tile"
 */
 #include "fragments.cuh"

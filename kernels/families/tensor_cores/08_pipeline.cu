@@ -13,46 +13,27 @@ family = "tensor_cores"
 rung = 8
 requires = "sm_80"
 tensor_products = 1
+conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
+only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
-BLOCK_Q = {}
-BLOCK_KV = {}
-STAGES = {}
-SUBTRACT_MAX = {}
-RESCALE = {}
-SUM_BITS = {}
-SWIZZLE = {}
-
-[constants.AHEAD]
-default = 1
-values = [1, 0]
-meaning = "whether the block requests a tile before it needs it"
-what_if = "One stage"
-effect = "nothing is wrong, but the block requests each tile when it needs it. All wait for its whole way from memory."
-[constants.WAIT]
-default = 1
-values = [1, 0]
-meaning = "whether the block waits for a tile"
-what_if = "A missing wait"
-effect = "the tile may not have come. The product then uses the old bytes of shared memory, at times."
-
-[[conditions]]
-must = "SUM_BITS == 32 or dtype == 'float16'"
-message = """\
-  The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""
+"BLOCK_Q, BLOCK_KV, STAGES, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}
+AHEAD = {default = 1, values = [1, 0], what_if = "One stage", meaning = """\
+  whether the block requests a tile before it needs it""", effect = """\
+  nothing is wrong, but the block requests each tile when it needs it. All wait for its whole way from memory."""}
+WAIT = {default = 1, values = [1, 0], what_if = "A missing wait", meaning = """\
+  whether the block waits for a tile""", effect = """\
+  the tile may not have come. The product then uses the old bytes of shared memory, at times."""}
 
 [[launches]]
 entry = "flash"
 grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
 block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
-args = [
-  "q", "k", "v", "o", "lse",
-  {struct = [
-    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-    "int32 kv_row", "int32 kv_head", "float32 scale",
-  ]},
-]
+args = ["q", "k", "v", "o", "lse", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+  "int32 kv_row", "int32 kv_head", "float32 scale",
+]}]
 item = "query tile"
 */
 #include "fragments.cuh"

@@ -1,3 +1,17 @@
+/*
+[constants.THRESHOLD]
+default = 8192
+values = [64, 8192]
+meaning = "largest sum of a lane's weights in a row of a tile"
+[constants.SHARE]
+default = 2
+values = [1, 2, 4]
+meaning = "a lane's sum above 1 is at most 1/SHARE of its sum so far"
+[constants.STREAK]
+default = 2
+values = [0, 1, 2, 4]
+meaning = "tiles in a row that fit after a refusal, before the next skip"
+*/
 // The weights of a tile without a max of its own, and its log in the probed build
 #pragma once
 #include "fragments.cuh"

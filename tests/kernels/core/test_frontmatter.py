@@ -164,6 +164,20 @@ def test_a_constant_with_a_meaning_of_its_own_takes_nothing_from_a_header(write_
         write_shared('{values = [1, 2], meaning = "own"}')
 
 
+def test_a_key_in_quotes_names_several_constants_in_order(write, write_shared):
+    shared = write_shared('{}\n"DEPTH, WIDE" = {default = 1, values = [1], meaning = "m"}').constants
+    assert [(c.name, c.default, c.meaning) for c in shared][1:] == [("DEPTH", 1, "m"), ("WIDE", 1, "m")]
+    scratch = write(GOOD.replace("[scratch.sums]", '[scratch."sums, more"]')).scratch
+    assert [(made.name, made.axes) for made in scratch] == [(name, ("head", "part")) for name in ("sums", "more")]
+    with pytest.raises(FrontMatterError, match="twice.cu: constants.WIDTH is there twice. Keep one of them."):
+        write_shared('{}\n"WIDTH, DEPTH" = {}')
+
+
+@pytest.mark.parametrize("path", [spec.path for spec in KERNELS.values()], ids=lambda path: path.stem)
+def test_no_opening_comment_has_more_than_forty_lines(path):
+    assert path.read_text().split("*/")[0].count("\n") + 1 <= 40
+
+
 def test_a_header_with_a_wrong_comment_is_named(write_shared, tmp_path):
     (tmp_path / "near.cuh").write_text("/*\n[constants.WIDTH]\ndefault = \n*/\n")
     with pytest.raises(FrontMatterError, match="near.cuh: the opening comment is not TOML"):
