@@ -1,7 +1,7 @@
 """The sources of the memory hierarchy's figures: recordings on named GPUs, and the points of this GPU."""
 
 from app.measured import measuring
-from app.measured.times import NOW
+from explainers.stories.timing.times import NOW
 from kernels.measure import hierarchy
 
 

@@ -4,11 +4,11 @@ from functools import lru_cache
 
 from app.choices.page import Page, State
 from app.measured import measuring
-from app.measured.times import NOW, stamp
 from app.parts.explained import story_of
 from app.stories.memory_hierarchy import choices
 from explainers.stories.memory_hierarchy import story
 from explainers.stories.memory_hierarchy.story import Figures
+from explainers.stories.timing.times import NOW, stamp
 from kernels.catalog import Catalog
 from kernels.measure import hierarchy
 from kernels.run import workers

@@ -6,12 +6,13 @@ import pandas as pd
 
 from app.choices import estimates, pages
 from app.choices.page import Page, State
-from app.measured import measuring, times
+from app.measured import measuring
 from app.parts import running
 from app.parts.explained import story_of
 from app.stories.sparsity import choices
 from explainers.stories.sparsity import block_mask, executions, sparsity_ledger, story
 from explainers.stories.sparsity.story import Walked
+from explainers.stories.timing import times
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
 

@@ -1,7 +1,6 @@
 """Timing: sweeps of times, live on this GPU or recorded on named ones: one large chart with a switch of metric."""
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,55 +8,19 @@ import vl_convert
 
 from app.choices.page import Page, State
 from app.choices.pages import two_rungs
-from app.measured import measuring, times
-from app.parts.story import Story
+from app.measured import measuring
+from app.parts.explained import story_of
 from app.store import offered, vega
 from app.stories.timing import choices
-from explainers.stories.timing import chart_texts, timing_stage, timing_tables
-from explainers.stories.timing import duels as told
-from explainers.stories.timing.timing_stage import Shown
+from explainers.stories.timing import chart_texts, story, times, timing_stage, timing_tables
+from explainers.stories.timing.story import Sources
 from explainers.story import stage
-from explainers.story.stage import Block, Stage
-from kernels.catalog import Catalog, current
-from kernels.core.fields import fields_of, write_value
-from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError
-from kernels.measure import bench, duels, reports
-from kernels.recordings import tables
+from explainers.story.stage import Block
+from kernels.catalog import Catalog
+from kernels.measure import reports
 from kernels.run import workers
 
 WIDTH, SCALE = 900, 2  # of a chart as an image
-VALUES = {  # of well-known sizes, to begin with
-    "seq_len": "128, 256, 512, 1024, 2048, 4096",
-    "width": "512, 768, 1024, 2048",
-    "num_heads": "8, 12, 16, 32",
-    "batch": "1, 4, 8, 16, 32",
-    "head_dim": "32, 64, 128",
-}
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The shown times.
-
-    sources: the names of their GPUs; empty for all.
-    at: the state of the recordings.
-    now: the results of this GPU.
-    sweep: the key of the chosen sweep.
-    baseline: the line for comparisons.
-    hidden: the lines out of the chart.
-    gpu: the name of this machine's GPU, or "".
-    gpus: (id, name) of each GPU, if the machine has several.
-    """
-
-    sources: tuple[str, ...]
-    at: times.Stamp
-    now: measuring.Now
-    sweep: str
-    baseline: str
-    hidden: tuple[str, ...]
-    gpu: str
-    gpus: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=2)
@@ -73,81 +36,14 @@ def subject(page: Page, state: State, backend: str) -> Sources:
     key = choices.sweep_of(state, now)
     baseline = choices.baseline_of(state, now) if key else ""
     hidden = tuple(line for line in state["hide"].split("|") if line)
-    return Sources(choices.sources(state), times.stamp(), now, key, baseline, hidden, gpu.name if gpu else "", several)
-
-
-def make(sources: Sources) -> Stage:
-    known, measure = times.known(sources.sources, sources.now), _measure(sources)
-    others = len(timing_tables.sizeless(known.table)) > 0
-    if not known.found:
-        reason = "No sweep has two sizes yet."
-        if not len(known.table):
-            reason = "Nothing is recorded and nothing was measured yet."
-        return timing_stage.nothing_yet(" ".join([reason, *bench.not_recorded()]), others, measure)
-    return stage.warned(timing_stage.stage_of(_shown(sources), others, measure), tables.left_out(bench.KIND))
-
-
-def _shown(sources: Sources) -> Shown:
-    known = times.known(sources.sources, sources.now)
-    # the sweep may be forgotten, or recorded anew
-    sweep = sources.sweep if sources.sweep in known.found else next(iter(known.found), None)
-    if sweep is None:
-        raise ProblemError("No sweep has two sizes yet. Measure one, or record one with python -m kernels bench.")
-    field, _ = known.found[sweep]
-    part = times.lines(sources.sources, sources.now, sweep).part
-    measured = tuple(name for name in known.where if name == times.NOW)
-    return Shown(part, field, known.titles[sweep], sources.baseline, sources.hidden, known.where, measured)
-
-
-def _measure(sources: Sources) -> list[Block]:
-    """The form for a measurement on this GPU; empty without a GPU."""
-    if not sources.gpu:
-        return []
-    chosen = two_rungs(current())
-    kernels = [
-        {"name": name, "title": spec.title, "fields": sweepable(spec), "on": name in chosen}
-        for name, spec in current().kernels.items()
-    ]
-    about = "Each point is timed once its output has passed against float64; what is done is shown at once."
-    meta = {"what": "sweep", "gpu": sources.gpu, "kernels": kernels, "about": about, "measured": len(sources.now.rows)}
-    return [stage.live("measure", meta | {"gpus": sources.gpus})]
-
-
-def sweepable(spec: KernelSpec) -> dict[str, str]:
-    """The names over which a kernel can be swept -> default values: sizes, fields of the problem, constants."""
-    kind = spec.problem_type
-    found = dict.fromkeys(kind.derived_fields, "")
-    for name, field in fields_of(kind).items():
-        if not isinstance(field.default, tuple):
-            found[name] = ", ".join(write_value(value) for value in field.metadata["allowed"] or (field.default,))
-    found |= {constant.name: ", ".join(map(str, constant.values)) for constant in spec.constants}
-    usual = {name: values for name, values in VALUES.items() if name in found}
-    return usual | {name: values for name, values in found.items() if name not in VALUES}
-
-
-# ---- tabs ----
-
-
-def figures_tab(sources: Sources) -> list[Block]:
-    return timing_stage.figures(_shown(sources))
-
-
-def missing_tab(sources: Sources) -> list[Block]:
-    return timing_stage.missing(_shown(sources), bench.not_recorded())
-
-
-def others_tab(sources: Sources) -> list[Block]:
-    return timing_stage.others(times.known(sources.sources, sources.now).table)
-
-
-def duels_tab(sources: Sources) -> list[Block]:
-    found = duels.recorded()
-    return told.blocks(*found) if found else [stage.note("No duel of the present code is recorded.")]
+    sources = choices.sources(state)
+    name, chosen = (gpu.name, two_rungs(page.catalog)) if gpu else ("", ())
+    return Sources(sources, times.stamp(), now, key, baseline, hidden, name, several, chosen)
 
 
 def take_tab(sources: Sources) -> list[Block]:
     """The shown rows as CSV and JSON, the report, and every chart as an image."""
-    shown = _shown(sources)
+    shown = story.shown_of(sources)
     rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
     where = {name: entry.as_json() for name, entry in shown.where.items()}
     content = {
@@ -190,16 +86,16 @@ def _alone(spec: dict[str, Any], title: str) -> dict[str, object]:
     return spec | more | {"title": {"text": title, "anchor": "start"}}
 
 
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="timing",
     title="How fast",
-    look="Step through the sizes and watch which line is lowest, and where two lines cross. "
-    "Only a timed build whose output passed against float64 gets a time; where there is none, the line has a gap and "
-    "the reason stands beside it.",
+    look="Step through the sizes. Watch for the lowest line, and for two lines that cross. "
+    "A build has a time only if its output passed against float64. A gap in a line is a size without a time.",
     page=page,
     subject=subject,
     order=130,
-    make=make,
-    parts={"figures": figures_tab, "missing": missing_tab, "take": take_tab, "others": others_tab, "duels": duels_tab},
+    request_tabs=False,
+    parts={"take": take_tab},
     made_on="cpu",
 )

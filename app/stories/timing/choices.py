@@ -6,9 +6,9 @@ from typing import Any
 
 from app.choices.choice import Choice
 from app.choices.page import Correction, Description, Descriptions, Page, State
-from app.measured import measuring, times
+from app.measured import measuring
 from app.measured.measuring import Now
-from explainers.stories.timing import sweep_rows, sweep_search, wording
+from explainers.stories.timing import sweep_rows, sweep_search, times, wording
 from kernels.core.fields import quoted
 
 OWN = {
@@ -46,17 +46,17 @@ def correct(page: Page, state: State) -> list[Correction]:
     found = times.known(sources(state), now).found
     key = sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else ""
     if key is None:
-        moved.append(Correction("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
+        moved.append(Correction("sweep", f"sweep is {quoted(state['sweep'])}. Here no sweep has this name."))
     state["sweep"] = key or ""
     labels, against, _ = _lines(state, now)
     _rename(state, partial(sweep_rows.drawn_layout, present=labels))
     if state["baseline"] and state["baseline"] not in against:
-        said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
+        said = f"baseline is {quoted(state['baseline'])}. Here it can be one of {', '.join(against)}."
         moved.append(Correction("baseline", said))
         state["baseline"] = ""
     moved += _only(state, "hide", labels)
     if labels and set(state["hide"].split("|")) >= set(labels):
-        moved.append(Correction("hide", "hide names every line; one at least must stay, so all are drawn."))
+        moved.append(Correction("hide", "hide names every line. One line must stay, so the chart shows all lines."))
         state["hide"] = ""
     return moved
 
@@ -73,7 +73,7 @@ def _only(state: State, name: str, allowed: list[str]) -> list[Correction]:
     lost = [one for one in named if one not in allowed]
     state[name] = "|".join(one for one in named if one in allowed)
     return [
-        Correction(name, f"{name} names {quoted(one)}; here it can name {', '.join(allowed) or 'nothing'}.")
+        Correction(name, f"{name} names {quoted(one)}. Here it can name {', '.join(allowed) or 'nothing'}.")
         for one in lost
     ]
 
@@ -117,7 +117,7 @@ def _many(names: list[str], on: list[str], tells_off: bool, title: str = "") -> 
     for one in names:
         after = [n for n in names if (n in on) != (n == one)]
         value = [n for n in names if n not in after] if tells_off else [] if after == names else after
-        last = "" if after else "One at least must stay."
+        last = "" if after else "One line must stay."
         options.append(
             {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(value), "why": last}
         )

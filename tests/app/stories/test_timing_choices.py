@@ -6,10 +6,10 @@ import pytest
 from pages import open_page
 
 from app.measured import measuring
-from app.measured import times as recorded_times
 from app.store import disk
 from app.stories import STORIES
 from app.web import asking
+from explainers.stories.timing import times as recorded_times
 from kernels.catalog import current
 from kernels.measure.flashinfer_calls import other_layout
 from kernels.run import workers
@@ -37,11 +37,11 @@ def test_the_page_begins_with_the_longest_sweep_and_torch_as_its_baseline(times)
 @pytest.mark.parametrize(
     ("link", "words"),
     [
-        ("gpus=nobody's GPU", 'gpus names "nobody\'s GPU"; here it can name NVIDIA Test.'),
-        ("sweep=over the moon", "sweep is 'over the moon'; there is no such sweep here."),
-        ("baseline=99_magic", "baseline is '99_magic'; here it can be one of sdpa_efficient"),
+        ("gpus=nobody's GPU", 'gpus names "nobody\'s GPU". Here it can name NVIDIA Test.'),
+        ("sweep=over the moon", "sweep is 'over the moon'. Here no sweep has this name."),
+        ("baseline=99_magic", "baseline is '99_magic'. Here it can be one of sdpa_efficient"),
         ("hide=99_magic", "hide names '99_magic'"),
-        (f"hide={'|'.join(current().of_family('dense'))}|sdpa_efficient", "one at least must stay"),
+        (f"hide={'|'.join(current().of_family('dense'))}|sdpa_efficient", "One line must stay"),
     ],
 )
 def test_a_wrong_value_of_a_link_is_told_and_the_default_is_shown(times, link, words):
@@ -63,7 +63,7 @@ def test_a_press_hides_a_line_and_another_brings_it_back(times):
 def test_the_last_line_cannot_be_hidden(times):
     page = open_page(f"timing?hide={'|'.join(current().of_family('dense'))}")
     on = [o for o in page.choices["hide"]["options"] if o["on"]]
-    assert [(o["value"], o["why"]) for o in on] == [("sdpa_efficient", "One at least must stay.")]
+    assert [(o["value"], o["why"]) for o in on] == [("sdpa_efficient", "One line must stay.")]
 
 
 def test_another_sweep_keeps_what_applies_to_it(times):

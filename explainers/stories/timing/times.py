@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
-from app.measured import measuring
 from explainers.stories.timing import sweep_rows, sweep_search
 from explainers.stories.timing.sweep_search import Sweep
 from kernels.measure import bench, bench_rows
@@ -16,6 +15,33 @@ from kernels.recordings.tables import Provenance
 
 NOW = "this GPU, now"
 Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when each was written
+
+
+class Now(Protocol):
+    """The results of this GPU so far."""
+
+    @property
+    def rows(self) -> tuple[tuple[object, ...], ...]:
+        """The values of each row."""
+
+    @property
+    def device(self) -> str:
+        """The GPU."""
+
+    @property
+    def driver(self) -> str:
+        """Its driver."""
+
+    @property
+    def date(self) -> str:
+        """ISO."""
+
+    @property
+    def roofs(self) -> tuple[tuple[str, float], ...]:
+        """Pairs, as in protocol.roofs."""
+
+    def records(self) -> list[dict[str, object]]:
+        """The rows with their columns."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +77,12 @@ def stamp(kind: str = bench.KIND) -> Stamp:
     return tuple((file.name, file.stat().st_mtime_ns) for file in files)
 
 
-def names(now: measuring.Now) -> list[str]:
+def names(now: Now) -> list[str]:
     """The names of the sources of times."""
     return [*([NOW] if now.rows else []), *_recorded(stamp())]
 
 
-def known(sources: tuple[str, ...], now: measuring.Now) -> Known:
+def known(sources: tuple[str, ...], now: Now) -> Known:
     """The times of these sources together, by default of all sources."""
     return _known(sources, now, stamp())
 
@@ -67,7 +93,7 @@ def _recorded(_: Stamp) -> dict[str, tuple[pd.DataFrame, Provenance]]:
 
 
 @lru_cache(maxsize=16)
-def _known(sources: tuple[str, ...], now: measuring.Now, at: Stamp) -> Known:
+def _known(sources: tuple[str, ...], now: Now, at: Stamp) -> Known:
     recorded, where, found = _recorded(at), {}, []
     for name in sources or [*([NOW] if now.rows else []), *recorded]:
         if name == NOW and now.rows:
@@ -82,13 +108,13 @@ def _known(sources: tuple[str, ...], now: measuring.Now, at: Stamp) -> Known:
     return Known(table, where, sweeps, sweep_search.titles(table, sweeps))
 
 
-def lines(sources: tuple[str, ...], now: measuring.Now, sweep: str) -> Lines:
+def lines(sources: tuple[str, ...], now: Now, sweep: str) -> Lines:
     """The lines of one of the sweeps of `known`."""
     return _lines(sources, now, sweep, stamp())
 
 
 @lru_cache(maxsize=64)
-def _lines(sources: tuple[str, ...], now: measuring.Now, sweep: str, at: Stamp) -> Lines:
+def _lines(sources: tuple[str, ...], now: Now, sweep: str, at: Stamp) -> Lines:
     known = _known(sources, now, at)
     field, fixed = known.found[sweep]
     part = sweep_rows.slice_of(known.table, field, fixed)
