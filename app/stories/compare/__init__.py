@@ -13,7 +13,7 @@ from explainers.stories.compare import output_gap, pair_questions, two_kernels
 from explainers.stories.compare.time_verdict import Verdict
 from explainers.story.stage import Stage, Tab
 
-TABS = [Tab("verdict", "Verdict"), Tab("differs", "What differs"), Tab("times", "Times")]
+TABS = [Tab("verdict", "Verdict"), Tab("differs", "Differences"), Tab("times", "Times")]
 MORE = [Tab("outputs", "Outputs"), Tab("diff", "Source, A to B"), Tab("data", "Data and labels")]
 
 
@@ -36,8 +36,8 @@ def make(pair: Pair) -> Stage:
 STORY = Story(
     path="compare",
     title="Compare",
-    look="Watch which side waits, and which moves fewer bytes for the same step. "
-    "The verdict says who is faster by how much; look for the figure that is as far apart as the times are.",
+    look="Watch for a side that waits, and for a side that moves fewer bytes in the same step. "
+    "The verdict compares the times of both sides. Look for a figure with the same ratio as the times.",
     order=140,
     page=choices.page,
     subject=subject,

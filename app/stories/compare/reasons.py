@@ -62,7 +62,7 @@ def why(pair: Pair, row: Row | None) -> Why:
     if row is None:
         raise ProblemError("No two of their builds were timed on one problem.")
     if not pair[0].problem.work:
-        raise ProblemError("This problem counts no multiply-adds. What differs stands in a tab of its own.")
+        raise ProblemError("This problem counts no multiply-adds. The tab Differences compares the figures.")
     rates = _rates(pair, row)
     if rates is None:
         raise ProblemError(f"The rates or the limits of {row.device} are not known.")

@@ -39,11 +39,12 @@ def differs_tab(pair: Pair) -> list[Block]:
     over = (
         "of the whole run"
         if all(t.whole for t in traffics)
-        else "of what is traced, as the whole run's records would not fit"
+        else "of the traced part, because the records of the whole run would not fit"
     )
     said = (
-        f"Of the builds on the stage. Addresses {runs[0].provenance}; wavefronts and sectors derived from them, of "
-        f"what is traced; bytes counted {over}; registers and occupancy for {arch}.{absent}"
+        f"The figures are of the builds on the stage. The addresses are {runs[0].provenance}. Wavefronts and sectors "
+        f"are derived from the traced addresses. The bytes are counted, {over}. Registers and occupancy are for "
+        f"{arch}.{absent}"
     )
     return [{**stage.table(table, said), "differs": [words != "the same" for words in table["in words"]]}]
 
@@ -69,7 +70,7 @@ def outputs_tab(pair: Pair) -> list[Block]:
 def diff_tab(pair: Pair) -> list[Block]:
     a, b = (request.kernel for request in pair)
     if a == b:
-        return [stage.note(f"Both are builds of {a.name}: the source is the same, only the constants differ.")]
+        return [stage.note(f"Both are builds of {a.name}. They have one source, and only their constants differ.")]
     return [source_diff.diff(a, b)]
 
 
@@ -107,8 +108,8 @@ def time_now_tab(pair: Pair) -> list[Block]:
         if entry["status"] != "ok"
     ]
     said = (
-        f"Measured on {device}, {today:%Y-%m-%d %H:%M}, of the builds on the stage; kept until the code or the choices "
-        "change."
+        f"Measured on {device}, {today:%Y-%m-%d %H:%M}, with the builds on the stage. The page keeps the times until "
+        "the code or the choices change."
     )
     row = pair_times.nearest(both, problems[-1])
     if row is None:
@@ -128,9 +129,9 @@ def _point(request: Request, problem: Problem) -> protocol.Point:
 
 
 def _times_blocks(pair: Pair, both: pd.DataFrame, said: str) -> list[Block]:
-    own = "Medians, p10 to p90. Where the stage's builds were not timed, those that a kernel chooses itself stand here."
+    own = "Medians, p10 to p90. If a build on the stage was not timed, its row shows the kernel's default build."
     about = "A's time over B's, with its spread, against seq_len"
-    caption = "Medians; above 1 B is faster. The bar goes from A's p10 over B's p90 to A's p90 over B's p10."
+    caption = "Medians. Above 1, B is faster. The bar goes from A's p10 over B's p90 to A's p90 over B's p10."
     return [
         stage.text(said),
         stage.chart(compare_times.ratio_chart(both), about, caption, "A's time over B's"),

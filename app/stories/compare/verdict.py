@@ -40,15 +40,15 @@ def verdict_tab(pair: Pair) -> list[Block]:
     if answer.details:
         blocks.append(stage.text(answer.details))
     if answer.row is None:
-        return [*blocks, stage.text("Without a time there is nothing to explain. The next tab lists the differences.")]
+        return [*blocks, stage.text("Without a time this tab has no reasons. The next tab lists the differences.")]
     if said := compare_times.range_sentence(both):
-        blocks.append(stage.text(f"{said} All of them are under Times."))
+        blocks.append(stage.text(f"{said} The tab Times has every time."))
     try:
         return [*blocks, *_explained(reasons.why(pair, answer.row))]
     except WarpglassError as error:
         found = _marked(pair, answer.row)
         if not found:
-            return [*blocks, stage.note(f"Why cannot be said here. {error}")]
+            return [*blocks, stage.note(f"The reasons are not known here. {error}")]
         counted = f"Bytes and wavefronts are not counted here. {error}"
         return [*blocks, *marked.blocks(found), stage.note(counted)]
 
@@ -60,9 +60,9 @@ def lead(pair: Pair) -> list[Block]:
         why = reasons.why(pair, row)
     except WarpglassError as error:
         found = _marked(pair, row)
-        return marked.lead(found) if found else [stage.text(f"Why cannot be said here. {error}")]
+        return marked.lead(found) if found else [stage.text(f"The reasons are not known here. {error}")]
     if not why.found:
-        return [stage.text(f"No figure says why {why.faster} should be faster.")]
+        return [stage.text(f"No figure explains a faster {why.faster}.")]
     leading = enumerate(why.found[:MOST_LEADING], 1)
     return [_reason(reason.brief, number, reason, why) for number, reason in leading]
 
@@ -81,18 +81,16 @@ def _explained(why: Why) -> list[Block]:
     run, row, faster = why.runs[0], why.row, why.faster
     scaled = ""
     if why.problem != run.request.problem:
-        scaled = f" They are counted at {run.request.problem.size} and scaled by the multiply-adds."
-    said = (
-        f"The time and all figures below are of the same two builds, those named above, on the timed problem.{scaled}"
-    )
+        scaled = f" The figures are counted at {run.request.problem.size} and scaled by the multiply-adds."
+    said = f"The time and all figures below are of the two builds above, on the timed problem.{scaled}"
     blocks = [stage.text(said)]
     if pair_times.is_even(row):
-        title = f"What would make {faster} faster: the weightiest first"
-        title_against = f"What speaks against {faster}"
+        title = f"The reasons for a faster {faster}: the weightiest first"
+        title_against = f"The figures against {faster}"
     else:
-        title = f"Why {faster} is faster: the weightiest first"
-        title_against = f"What speaks against {faster}, and is no reason"
-    blocks.append(stage.heading(title if why.found else f"No figure says why {faster} should be faster"))
+        title = f"The reasons why {faster} is faster: the weightiest first"
+        title_against = f"The figures against {faster}: no reasons"
+    blocks.append(stage.heading(title if why.found else f"No figure explains a faster {faster}"))
     blocks += [_reason(reason.said, number, reason, why) for number, reason in enumerate(why.found, 1)]
     if why.against:
         blocks.append(stage.heading(title_against))
@@ -100,12 +98,12 @@ def _explained(why: Why) -> list[Block]:
     percents = [(row.roof_percent, row.roof), (row.roof_percent_b, row.roof_b)]
     return [
         *blocks,
-        stage.heading("What they leave unexplained"),
+        stage.heading("The unexplained rest"),
         stage.text(compare_reasons.unexplained(why.figures, why.rates, why.times_us, percents)),
         stage.text(
-            f"Bytes and wavefronts are {run.provenance} and derived; a least time is an amount over the rate that "
-            f"was measured on {row.device} (Memory hierarchy, Multiply-adds), so it is modelled. A reason's weight is "
-            "the slower build's least time less the faster one's; what has no time of its own comes last.",
+            f"Bytes and wavefronts are {run.provenance} and derived. A least time is an amount over the measured rate "
+            f"of {row.device} (Memory, Multiply-adds), so it is modelled. The weight of a reason is the slower build's "
+            "least time minus the faster build's. Reasons without a time come last.",
             "modelled",
         ),
     ]

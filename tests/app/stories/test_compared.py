@@ -165,12 +165,12 @@ def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disab
 
 
 def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
-    """ "Why cannot be said here", although marks of both are recorded."""
+    """The page said that it cannot explain, although marks of both are recorded."""
     page = open_page(HOPPER)
     lead, blocks = page.story.parts[page.stage.lead](page.asked.subject), page.tab("verdict")
     a, b = (pipelines.of(name)[0].load() for name in ("10_warp_roles", "11_overlap"))
     text = " ".join(block.get("text", "") for block in blocks)
-    assert "cannot be said" not in text and not any("cannot be said" in block["text"] for block in lead)
+    assert "reasons are not known" not in text and not any("reasons are not known" in block["text"] for block in lead)
     assert f"take {a.timed_ms:.3g} ms and {b.timed_ms:.3g} ms: B is {a.timed_ms / b.timed_ms:.3g} times" in text
     needed = [marks_of.multiplying(made, 0) for made in (a, b)]  # one block on each multiprocessor
     assert f"for at least {needed[0]:.0%} of the time in A and {needed[1]:.0%} in B" in text
@@ -194,7 +194,7 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
 def test_a_pair_without_marks_in_common_still_says_that_it_cannot(monkeypatch):
     monkeypatch.setattr(pipelines, "recorded", lambda: ())
     page = open_page(HOPPER)
-    assert any("Why cannot be said here" in block.get("text", "") for block in page.tab("verdict"))
+    assert any("The reasons are not known here" in block.get("text", "") for block in page.tab("verdict"))
 
 
 # ---- the verdict's reasons ----
