@@ -1,6 +1,6 @@
 """The times of the timing page: recorded tables of named GPUs, and the results of this GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -17,7 +17,7 @@ NOW = "this GPU, now"
 Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when each was written
 
 
-class Now(Protocol):
+class Now(Hashable, Protocol):
     """The results of this GPU so far."""
 
     @property
