@@ -290,7 +290,7 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
         found = asked(walk_questions.walk(run, frames, "A"))
         if "check_block_table" in found:
             way = found["check_block_table"]
-            token = int(way.text.split("token ")[1].split()[0])
+            token = int(way.text.split("token ")[1].rstrip("."))
             page = problem.block_tables[sequence][token // block_size]
             assert right(way) == f"In page {page}, because entry {token // block_size} of the block table names it"
             assert frames[way.step]["page"] == page and way.shows == {"token": token, "part": "table"}
