@@ -63,7 +63,7 @@ def says(page, path):
 
 def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applies(visit):
     page = visit(CHOSEN, viewport={"width": 1800, "height": 1000})
-    walk = tour(list(STORIES), "tiling")
+    walk = tour([path for path in STORIES if path in SAYS], "tiling")
     assert says(page, "tiling") == SAYS["tiling"]
     for before, path in zip(walk, walk[1:]):
         rail(page, path)
@@ -126,7 +126,7 @@ def asked_of(url):
 
 
 def test_a_reload_and_a_copied_link_show_the_same(visit, server):
-    page = visit(f"/online_softmax?{SMALL_URL}&what_if=RESCALE&at_tile=1&row=5&BLOCK_KV=8")
+    page = visit(f"/online_softmax?{SMALL_URL}&what_if=RESCALE&at_tile=1&row=5&BLOCK_KV=8&step=1")
     press(page, *["ArrowRight"] * 7)
     expect(page).to_have_url(re.compile(r"step=8"))
     said, link = read(page), page.url
