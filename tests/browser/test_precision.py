@@ -24,7 +24,7 @@ def replays_of(kernel):
 
 
 def test_errors_and_parts_are_those_of_the_replay(visit):
-    page, (made, every) = visit(f"/precision?kernel=06_mma&{FIELDS}&backend=cpu"), replays_of("06_mma")
+    page, (made, every) = visit(f"/precision?kernel=06_mma&{FIELDS}&backend=cpu&step=1"), replays_of("06_mma")
     assert count(page) == len(STAGES)
     cells = {"S": (made.score, "key", 20), "P": (made.weight, "key", 33), "l": (made.sum, "tile", 1)}
     cells["O"] = made.o, "dim", 7
