@@ -17,6 +17,10 @@ from kernels.measure import bench
 from kernels.recordings import tables
 
 
+SWEEP = "seq_len+batch%3D1+num_heads%3D8+num_kv_heads%3D8+head_dim%3D64+causal%3DFalse+dtype%3Dfloat32+Attention"
+DENSE = f"/timing?sweep={SWEEP}"  # the sweep of `timed`
+
+
 @pytest.fixture(scope="module")
 def recorded():
     return tables.load(tables.path_of(bench.KIND, "NVIDIA H200"))[0]
@@ -35,7 +39,7 @@ def expected(recorded, seq_len, kernel, baseline):
 
 
 def test_the_speed_up_is_that_of_the_file_and_the_link_keeps_the_baseline(visit, recorded):
-    page = visit("/timing?tab=figures")
+    page = visit(f"{DENSE}&tab=figures")
     drawer = page.locator(".wg .drawer")
     expect(drawer).to_contain_text("as fast as", timeout=30_000)
     found = re.search(
@@ -52,7 +56,7 @@ def test_the_speed_up_is_that_of_the_file_and_the_link_keeps_the_baseline(visit,
 
 
 def test_stepping_goes_over_the_sizes_and_the_strip_has_the_files_times(visit, recorded):
-    page = visit("/timing")
+    page = visit(DENSE)
     press(page, "Home")
     state = dict(read(page)["state"])
     assert float(state["08b_three_bfloat16"].split(" ")[0]) == pytest.approx(
@@ -63,7 +67,7 @@ def test_stepping_goes_over_the_sizes_and_the_strip_has_the_files_times(visit, r
 
 
 def test_the_downloads_hold_the_files_rows(visit, recorded):
-    page = visit("/timing?tab=take")
+    page = visit(f"{DENSE}&tab=take")
     link = page.locator(".wg .drawer a[download]")
     link.first.wait_for(timeout=60_000)
     for name, begins in (

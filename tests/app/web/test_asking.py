@@ -327,7 +327,7 @@ SEEN = {  # by the links of the memory's levels, at the step that they name
     "bank_conflicts": "bank 0 holds 32 of the words and serves one at a time",
     "coalescing": "sectors",
     "block_table": "Entry 0",
-    "tiling": "from global memory and copies K",
+    "tiling": "copies K and V from global",
 }
 
 
