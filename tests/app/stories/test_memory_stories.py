@@ -99,7 +99,7 @@ def test_k_smem_is_compared_with_and_without_padding(kernel):
     made = ask(BANKS, view="attention", kernel=kernel)
     shown = BANKS.make(made.subject)
     assert [side["name"] for side in shown.views[0].meta["sides"]] == ["PAD_K 0", "PAD_K 4"]
-    assert shown.frames[0]["sentence"].startswith("Access 1, and") and " of K." in shown.frames[0]["sentence"]
+    assert shown.frames[0]["sentence"].startswith("Each lane loads 16 bytes of K.")
     blocks = BANKS.parts["lines"](made.subject)
     note = next(b for b in blocks if b["kind"] == "note")
     assert "32 wavefronts a request without, 4 with, 4 at best" in note["text"]
