@@ -48,7 +48,7 @@ def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
 
 def test_a_page_of_8_bit_numbers_has_16_slots_at_least():
     asked = ask(view="ranges", cache_dtype="float8_e4m3", block_size="8")
-    assert asked.told == ["block_size is 8; a page of 8-bit numbers needs 16 slots."]
+    assert asked.told == ["block_size is 8. A page of 8-bit numbers needs 16 slots."]
     assert asked.subject.request.problem.block_size == 16
 
 
