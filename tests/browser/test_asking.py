@@ -145,13 +145,14 @@ def test_a_choice_that_is_reset_in_another_story_stays_reset(visit):
     assert asked(page)["what_if"] == "none"
 
 
-def test_each_stop_begins_with_its_own_kernel(visit):
+def test_what_nobody_has_chosen_is_where_each_story_begins(visit):
     page = visit("/tiling?backend=cpu")
-    for _ in range(2):
-        rail(page, "registers")
-        assert asked(page)["kernel"] == "04_warp_rows"
-        choose(page, "kernel", "03_flash")
-        rail(page, "tiling")
+    rail(page, "registers")
+    assert asked(page)["kernel"] == "04_warp_rows"
+    choose(page, "kernel", "03_flash")
+    rail(page, "tiling")
+    rail(page, "registers")
+    assert asked(page)["kernel"] == "03_flash"
 
 
 def test_a_preset_is_chosen_with_all_its_fields(visit):
