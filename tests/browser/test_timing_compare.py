@@ -16,7 +16,6 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench
 from kernels.recordings import tables
 
-
 SWEEP = "seq_len+batch%3D1+num_heads%3D8+num_kv_heads%3D8+head_dim%3D64+causal%3DFalse+dtype%3Dfloat32+Attention"
 DENSE = f"/timing?sweep={SWEEP}"  # the sweep of `timed`
 
