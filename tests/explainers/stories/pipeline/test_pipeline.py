@@ -148,7 +148,7 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
     assert pipelines.multiplying(overlap, 0) == pytest.approx(share) and pipelines.resident(overlap, 0) == 1.0
     assert f"The tensor cores work for this block at least {share:.0%} of the time." in pipeline.summary(story)
     at_work, in_flight = pipeline.fed_sentences(story)
-    assert f"Without the cost of the marks, this share is {share * (1 + overlap.overhead):.1%}." in at_work
+    assert f"This share is {share * (1 + overlap.overhead):.1%} without the cost of the marks." in at_work
     assert f"for {pipelines.fed(overlap, 0):.1%} of the time" in in_flight
     assert (
         pipelines.multiplying(
@@ -213,7 +213,7 @@ def test_a_block_that_is_not_recorded_is_told(recorded):
     assert state["block"] == 0 and state["recorded"] == ""
     assert (
         f"The recording has blocks 0 to {high}." in moved["block"]
-        and "the last of 11_overlap is 0" in moved["recorded"]
+        and "The last of 11_overlap is 0" in moved["recorded"]
     )
 
 
