@@ -143,7 +143,9 @@ TERMS = {
     "sector": Term("32 neighbouring bytes of global memory. No smaller piece moves.", "coalescing", NSIGHT),
     "line": Term("128 neighbouring bytes of global memory: four sectors.", "coalescing", NSIGHT),
     "tensor core": Term(
-        "The part of an SM that multiplies small matrices. One instruction serves a whole warp.", "tensor_cores?step=1", PTX
+        "The part of an SM that multiplies small matrices. One instruction serves a whole warp.",
+        "tensor_cores?step=1",
+        PTX,
     ),
     "warpgroup": Term(
         "Four neighbouring warps, 128 threads. Their tensor cores multiply together (wgmma).", "pipeline", PTX
