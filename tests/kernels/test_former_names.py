@@ -1,5 +1,7 @@
 """A kernel that once had another name is still found by it."""
 
+from urllib.parse import urlencode
+
 import pytest
 from pages import open_page
 
@@ -25,5 +27,6 @@ def test_commands_and_links_take_the_former_name(before, now):
     assert page.asked.link["kernel"] == now and not page.asked.told
     page = open_page(f"compare?a=03_flash&b={before}&backend=cpu")
     assert page.asked.link["b"] == now and not page.asked.told
-    page = open_page(f"timing?baseline={before}&hide={before}|01_naive")
+    sweep = "seq_len batch=1 num_heads=8 num_kv_heads=8 head_dim=64 causal=False dtype=float32 Attention"
+    page = open_page(f"timing?{urlencode({'sweep': sweep})}&baseline={before}&hide={before}|01_naive")
     assert page.asked.link["baseline"] == now and page.asked.link["hide"] == f"{now}|01_naive" and not page.asked.told
