@@ -190,6 +190,8 @@ class KernelSpec:
                     found[symbol.removesuffix("_gmem")] = arg
                 elif isinstance(arg, dict) and "map" in arg:
                     found[symbol.removesuffix("_map")] = arg["map"]
+                elif isinstance(arg, dict) and "texture" in arg:
+                    found[symbol.removesuffix("_texture")] = arg["texture"]
         return found
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
