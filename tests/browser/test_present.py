@@ -112,7 +112,8 @@ def test_presenting_shows_picture_sentence_and_code_in_larger_type(page, size):
     assert step_of(page) == 1 and page.evaluate("document.querySelector('.picture > .view').dataset.view") == "threads"
     press(page, "1")
     page.keyboard.press("p")
-    expect(page.locator(".wg .head")).to_be_visible()
+    for back in (".head", ".narration", ".codes .code", ".legend"):
+        expect(page.locator(f".wg {back}").first).to_be_visible()
     assert page.evaluate(SIZES) == before
     page.set_viewport_size(LAPTOP)
 
