@@ -383,7 +383,7 @@ def story_figures(browser, server, story, name):
     sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda payload: sent.append(len(payload))))
     page.on("request", lambda request: sent.append(request.url))
-    page.goto(f"{server.url}/{story}", wait_until="commit")
+    page.goto(f"{server.url}/{story}{'&' if '?' in story else '?'}depth=everything", wait_until="commit")
     shown(page)
     page.wait_for_timeout(2000)
     before = len(sent)

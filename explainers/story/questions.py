@@ -6,6 +6,7 @@ the page that gives the answer away at its step.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, Unpack
 
@@ -66,6 +67,11 @@ def idea(
     listed = list(ordered) or _shuffled(id, [right, *wrong])
     reasons = [wrong.get(said, "") for said in listed]
     return Question(id, text, "options", listed.index(right), why, listed, reasons=reasons, **more)
+
+
+def nearest(factors: Iterable[float], found: float) -> float:
+    """The nearest factor to a found one, by ratio."""
+    return min(factors, key=lambda factor: abs(math.log(factor / found)))
 
 
 def _shuffled(id: str, texts: Iterable[str]) -> list[str]:

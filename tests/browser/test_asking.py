@@ -145,7 +145,6 @@ def test_a_choice_that_is_reset_in_another_story_stays_reset(visit):
     assert asked(page)["what_if"] == "none"
 
 
-@pytest.mark.xfail(strict=True, reason="a link without a stop counts the page's own kernel as chosen")
 def test_what_nobody_has_chosen_is_where_each_story_begins(visit):
     page = visit("/tiling?backend=cpu")
     rail(page, "registers")

@@ -32,8 +32,14 @@ export function hiding(words) {
   };
   const said = words.filter(Boolean),
     found = [
-      ...made(said.filter(word => word.length > 2), 'giu'), // prettier-ignore
-      ...made(said.filter(word => word.length <= 2), 'gu'), // prettier-ignore
+      ...made(
+        said.filter(word => word.length > 2),
+        'giu',
+      ),
+      ...made(
+        said.filter(word => word.length <= 2),
+        'gu',
+      ),
     ];
   return text => found.reduce((kept, one) => kept.replace(one, '?'), text);
 }

@@ -1,8 +1,6 @@
 // An answer to a question, in words: whether it is right, and what the card says to it.
 import { matches } from '../core/covers.js';
 
-const WORDS = 4; // of an option that needs no quotes
-
 const nice = value =>
   value.toLocaleString('en', Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 });
 const unit = ({ unit: said }, value) =>
@@ -33,15 +31,13 @@ export function told(question, guess) {
     right = kind === 'click' ? '' : `Right: ${worded(question, answer)}.`; // a click's why names it
   if (guess === null) return [[right, why]];
   if (isRight(guess, question)) return [[right || 'Right.', why]];
-  const reason = kind === 'options' ? (reasons[guess] ?? '') : howFar(question, guess);
+  const said = worded(question, guess),
+    reason = kind === 'options' ? (reasons[guess] ?? '') : howFar(question, guess);
   return [
-    [`Not ${quoted(worded(question, guess))}.`, reason],
+    [`Not ${kind === 'options' ? `\u201c${said}\u201d` : said}.`, reason],
     [right, why],
   ];
 }
-
-// A clause is quoted: Not \u201cthe block copies them\u201d.
-const quoted = text => (text.split(' ').length > WORDS ? `\u201c${text}\u201d` : text);
 
 // Only an amount has a size: a name or a page's number has none.
 function howFar({ kind, unit: said, answer }, guess) {

@@ -49,7 +49,10 @@ async function drawnByBrowser(node) {
           box.style.setProperty(name, value);
         const image = new Image(),
           inner = new XMLSerializer().serializeToString(box);
-        image.src = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><foreignObject width="100%" height="100%">${inner}</foreignObject></svg>`)}`;
+        const svg =
+          `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">` +
+          `<foreignObject width="100%" height="100%">${inner}</foreignObject></svg>`;
+        image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
         await image.decode().catch(() => {});
         return /** @type {[Element, HTMLImageElement]} */ ([one, image]);
       }),

@@ -6,7 +6,8 @@ const SILENT =
   'The server was not reached: it may have been stopped, or the connection is gone. ' +
   'Start it again, then reload this page.';
 const faulty = status =>
-  `The server answered ${status}. The fault is Warpglass\u2019s, not of the choices. The server\u2019s log names the place.`;
+  `The server answered ${status}. The fault is Warpglass\u2019s, not of the choices. ` +
+  'The server\u2019s log names the place.';
 
 // {path, params, set: [name, value], carried, part, key, again} -> what /wg/ask says, or {title,
 // error} where it says nothing that can be read; key: of what is waited for, for a second; again:

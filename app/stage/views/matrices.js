@@ -70,7 +70,10 @@ export default function (host, { meta, columns }, context) {
     const { tiles, score } = onChip(model, step ?? 0),
       here = tiles.findLast(one => one.place === found.tensor)?.rect,
       thing = thingAt(found);
-    if (found.tensor === 'S') return score && { ...thing, query: thing.query + score.rect[0], key: thing.key + score.rect[2] }; // prettier-ignore
+    if (found.tensor === 'S')
+      return (
+        score && { ...thing, query: thing.query + score.rect[0], key: thing.key + score.rect[2] }
+      );
     if (found.tensor === 'O') return { ...thing, query: thing.query + row0 };
     if (!here) return null;
     return found.tensor === 'Q'

@@ -76,7 +76,13 @@ export class GlobalMarks {
     for (const place of ['Q', 'K', 'V']) {
       marks.add(`all ${place}`, 'rect', boxes[place], { fill: COLOURS[place], alpha: DIM });
       for (const { kind, rect } of lit.filter(one => one.place === place))
-        this.image(`lit ${kind} ${place} ${rect}`, place, this.there(place, rect), sourceOf(place, rect), { span: [0, 0.12], out: [0, 0.4] }); // prettier-ignore
+        this.image(
+          `lit ${kind} ${place} ${rect}`,
+          place,
+          this.there(place, rect),
+          sourceOf(place, rect),
+          { span: [0, 0.12], out: [0, 0.4] },
+        );
       if (!laid.held) this.addUsed(place);
     }
     if (model.storesS || !laid.held) this.addStored();
@@ -108,9 +114,13 @@ export class GlobalMarks {
         this.there('S', rect),
         sourceOf('S', this.ofTile(rect)),
         {
-          // prettier-ignore
           alpha: kept ? 1 : OLD,
-          ...(past === step && laid.held && { enter: { rect: this.here('S', rect, [rect[0], rect[2]]) }, ease: 'both', span: [0.45, 1] }), // prettier-ignore
+          ...(past === step &&
+            laid.held && {
+              enter: { rect: this.here('S', rect, [rect[0], rect[2]]) },
+              ease: 'both',
+              span: [0.45, 1],
+            }),
           out: [0, 1],
         },
       );
@@ -179,7 +189,9 @@ export class GlobalMarks {
     for (const [place, [x, y, w, h]] of Object.entries(boxes)) {
       if (place !== 'S' || !placeholder)
         marks.rect(`edge ${place}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
-      marks.text(`name ${place}`, [x, y - 5], place === 'S' ? this.nameOfS : NAMES[place], { bold: true }); // prettier-ignore
+      marks.text(`name ${place}`, [x, y - 5], place === 'S' ? this.nameOfS : NAMES[place], {
+        bold: true,
+      });
     }
     const note = (place, said) => {
       const wrong = model.oddAt(place, step),
@@ -189,7 +201,12 @@ export class GlobalMarks {
         marks.rect(`wrong ${place}`, [from, y - 5 - 0.7 * em, 0.7 * em, 0.7 * em], {
           fill: PALETTE.wrong,
         });
-      marks.text(`note ${place}`, [from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : 0], wrong || said, { alpha: wrong ? 1 : 0.75 }); // prettier-ignore
+      marks.text(
+        `note ${place}`,
+        [from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : 0],
+        wrong || said,
+        { alpha: wrong ? 1 : 0.75 },
+      );
     };
     const long = `${n} queries \u00d7 ${keys} keys`;
     note('S', boxes.S[2] > 14 * em ? long : boxes.S[2] > 5 * em ? `${n} \u00d7 ${keys}` : '');

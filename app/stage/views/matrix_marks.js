@@ -88,7 +88,6 @@ class MatrixMarks extends GlobalMarks {
         moved(this.here(place, row, first)),
         sourceOf(place, row),
         {
-          // prettier-ignore
           enter: { rect: this.there(place, row) },
           span: [start, start + 0.7],
           ...FLIGHT,
@@ -129,7 +128,6 @@ class MatrixMarks extends GlobalMarks {
         this.here('S', row, first),
         sourceOf('S', this.ofTile(row)),
         {
-          // prettier-ignore
           enter: { rect: this.there('S', row) },
           span: [start, start + 0.7],
           ...FLIGHT,
@@ -159,7 +157,11 @@ class MatrixMarks extends GlobalMarks {
       if (!laid.held) marks.rect(`use ${box} ${rect}`, this.there(box, rect), mine);
       else if (tile) marks.rect(`use ${box}`, this.inTile(tile, rect), mine);
       else if (box === 'S' && chip.score)
-        marks.rect('use S', this.here('S', chip.score.rect, [chip.score.rect[0], chip.score.rect[2]]), mine); // prettier-ignore
+        marks.rect(
+          'use S',
+          this.here('S', chip.score.rect, [chip.score.rect[0], chip.score.rect[2]]),
+          mine,
+        );
     }
     if (frame.scores) {
       const { scores } = frame,

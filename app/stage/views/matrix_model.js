@@ -18,7 +18,9 @@ export function matrixModel(host, meta, columns) {
   const logged = (y, x) => columns.s_logged[y * keys + x] > 0,
     masked = (y, x) => causal && x > row0 + y + offset && !logged(y, x),
     named = (state, y, x) => columns.o_since[y * d + x] <= state;
-  const stored = frames.findIndex(f => f.touched.some(t => placeOf(t.tensor) === 'O' && t.kind === 'store')); // prettier-ignore
+  const stored = frames.findIndex(f =>
+    f.touched.some(t => placeOf(t.tensor) === 'O' && t.kind === 'store'),
+  );
   const writtenAt = stored < 0 ? Infinity : stored; // from this step on O is final
   const last = frames.length - 1,
     frameAt = step => frames[Math.min(step, last)],
@@ -69,10 +71,13 @@ function picturesOf(host, model) {
     S: picture(keys, rows, (y, x) => (logged(y, x) ? values.S[y * keys + x] : undefined), values.S),
     P: matrixImage(keys, rows, weight, 1, faded, ink),
     O: [
-      ...Array.from(
-        { length: states },
-        (_, b) =>
-        picture(d, rows, (y, x) => (named(b, y, x) ? values.O[(b * rows + y) * d + x] : undefined), values.O), // prettier-ignore
+      ...Array.from({ length: states }, (_, b) =>
+        picture(
+          d,
+          rows,
+          (y, x) => (named(b, y, x) ? values.O[(b * rows + y) * d + x] : undefined),
+          values.O,
+        ),
       ),
       picture(d, rows, (y, x) => oFinal[y * d + x], oFinal),
     ],

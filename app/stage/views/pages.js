@@ -4,7 +4,8 @@ import { COLOURS, button } from '../core/paint.js';
 import { drawWay, wayBetween } from './ways.js';
 
 // owners: [{colour}] that hold the page; fill: slots with a token; light: how full their colour is;
-// fresh: slots just written; note: a text, or the longest of several that fits. A shared page's slots are striped with all its owners' colours.
+// fresh: slots just written; note: a text, or the longest of several that fits.
+// The slots of a shared page are striped with the colours of all its owners.
 export function drawPage(
   g,
   paint,

@@ -59,12 +59,13 @@ export default function (host, { meta, columns }, context) {
       return i < frame.keys
         ? `score[${row}, ${i}] = ${exact(scores[i])}`
         : `score[${row}, ${i}] is not computed yet`;
-    if (at.kind === 'weight')
-      return i < frame.weighed
-        ? `weight of key ${i} = ` +
-            `${ordinary || model.weight(place, i) === weights[i] ? exact(weights[i]) : short(model.weight(place, i), 7)}, ` +
-            `float64${ordinary ? '' : ' for this m'} ${short(model.due(frame, i), 7)}`
-        : `key ${i} has no weight yet`;
+    if (at.kind === 'weight') {
+      if (i >= frame.weighed) return `key ${i} has no weight yet`;
+      const weight = model.weight(place, i),
+        said = ordinary || weight === weights[i] ? exact(weights[i]) : short(weight, 7);
+      const forMax = ordinary ? '' : ' for this m';
+      return `weight of key ${i} = ${said}, float64${forMax} ${short(model.due(frame, i), 7)}`;
+    }
     if (at.kind === 'sum')
       return frame.l === null
         ? 'l is not begun'

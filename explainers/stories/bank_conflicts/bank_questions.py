@@ -57,7 +57,14 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     else:
         right = same if now == before["wavefronts"] else more
     reason = f"The access takes {now} in place of {count(before['wavefronts'], 'wavefront')}."
-    wrong = {said: reason for said in (spread, some, same, more) if said != right}
+    wait, found = f"{reason} So", count(now, "wavefront")
+    reasons = {
+        spread: f"The access still takes {found}, so words still wait for each other.",
+        some: f"{reason[:-1]}, so no word waits." if right == spread else reason,
+        same: f"{wait} the words are in other banks now.",
+        more: f"{wait} fewer words share a bank." if now < before["wavefronts"] else reason,
+    }
+    wrong = {said: why for said, why in reasons.items() if said != right}
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""

@@ -65,7 +65,12 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, 0)}
     reason = f"Twice the registers leave room for {count(by_registers, 'block')} in the SM's registers."
     limit = " Another resource is still the limit." if now < by_registers else ""
-    wrong = {text: reason for n, text in texts.items() if n != now}
+    reasons = {
+        0: "A single block still has room.",
+        o.blocks: reason,
+        2 * o.blocks: "More registers per thread never make room for more blocks.",
+    }
+    wrong = {text: reasons.get(n, reason) for n, text in texts.items() if n != now}
     text = (
         f"An SM of {gpu} holds {count(o.blocks, 'block')} now. How many fit if each thread needs twice the registers?"
     )

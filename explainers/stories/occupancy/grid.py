@@ -174,5 +174,5 @@ def _states(
         stage.State("time" if schedule.timed else "turn", when),
         stage.State("blocks running", (begun - ended).tolist()),
         stage.State("blocks done", ended.tolist(), of=len(table)),
-        stage.State("multiprocessors busy", busy.tolist(), of=schedule.multiprocessors),
+        stage.State("SMs busy", busy.tolist(), of=schedule.multiprocessors),
     ]

@@ -69,7 +69,7 @@ class GridFrames:
             parts.append(f"{self._named(ended)} {verb}" + (f" after {lasted} µs" if self.schedule.timed else ""))
         if len(begun):
             on = np.unique(self.sm[begun])
-            where = f"multiprocessor {on[0]}" if len(on) == 1 else count(len(on), "multiprocessor")
+            where = f"SM {on[0]}" if len(on) == 1 else count(len(on), "SM")
             parts.append(f"{self._named(begun)} {'begins' if len(begun) == 1 else 'begin'} on {where}")
         return listed(parts) if parts else "nothing begins or ends"
 

@@ -83,7 +83,7 @@ def _title(part: pd.DataFrame, tile: int, query: int) -> str:
 
     query: the number of its query tile in the block, 0 for a single one.
     """
-    of = f"Query tile {query}: " if query else ""
+    of = f"Query tile {query}, " if query else ""
     first = str(part.event.iloc[0])
     if first == "write" or (tile < 0 and len(part) == 1):
         return of + (phase_title(first)[0].lower() + phase_title(first)[1:] if of else phase_title(first))

@@ -1,6 +1,5 @@
 """Questions about the rounding errors of a kernel."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +10,7 @@ from explainers.story import questions as made_of
 from explainers.story.glossary import figure
 from explainers.story.questions import Where
 from explainers.story.stage import Question
+from kernels.core.dtypes import DTYPES
 
 OPTIONS = 4  # options of a question
 WHERE: Where = {"view": "rounding", "step": len(STAGES) - 1, "veils": ("sentence", "strip", "headline", "tabs")}
@@ -29,13 +29,18 @@ def questions(story: Replays) -> list[Question]:
     made = story.chosen
     at = story.all.index(made)
     other = next((r for r in (*story.all[at + 1 :], *story.all[:at][::-1]) if r.label != made.label), None)
-    found = [_most(made)]
+    found = [_most(made, _where(at))]
     if other:
-        found.append(_type(made, other))
+        found.append(_type(made, other, _where(story.all.index(other))))
     return [question for question in found if question]
 
 
-def _most(made: Replay) -> Question | None:
+def _where(run: int) -> Where:
+    """The end of the replay, with a cover over the row of a run in the picture's table."""
+    return {**WHERE, "covers": [{"run": run, "stage": [1, len(STAGES)]}]}
+
+
+def _most(made: Replay, where: Where) -> Question | None:
     """The step with the largest change of O."""
     sizes = made.sizes
     largest = sorted(np.argsort(-sizes)[:OPTIONS].tolist())
@@ -44,7 +49,7 @@ def _most(made: Replay) -> Question | None:
     most = int(np.argmax(sizes))
     titles = {n: TITLES[STAGES[n]] for n in largest}
     wrong = {
-        title: f"{title} moves O by only {short(sizes[n])}, and {titles[most]} by {short(sizes[most])}."
+        title: f"\u201c{title}\u201d moves O by only {short(sizes[n])}, and another step by {short(sizes[most])}."
         for n, title in titles.items()
         if n != most
     }
@@ -54,26 +59,37 @@ def _most(made: Replay) -> Question | None:
         f"This kernel computes in {made.label}. Which step costs the most accuracy?",
         titles[most],
         wrong,
-        f"{titles[most]} moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next step.",
+        f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next.",
         ordered=list(titles.values()),
-        **WHERE,
+        **where,
     )
 
 
-def _type(made: Replay, other: Replay) -> Question | None:
+def _type(made: Replay, other: Replay, where: Where) -> Question | None:
     """The change of the error with another type."""
     if not 0 < made.so_far[-1] < np.inf or not 0 < other.so_far[-1] < np.inf:
         return None
-    change = float(other.so_far[-1] / made.so_far[-1])
-    listed = [min(GROWTHS, key=lambda growth: abs(math.log(change / growth)))]
-    listed += [growth for growth in GROWTHS if growth not in listed][: OPTIONS - 1]
+    right = made_of.nearest(GROWTHS, float(other.so_far[-1] / made.so_far[-1]))
+    listed = [right, *[growth for growth in GROWTHS if growth != right][: OPTIONS - 1]]
     figures = f"{short(other.so_far[-1])} in {other.label}, {short(made.so_far[-1])} in {made.label}"
     return made_of.idea(
         "types",
         f"The same numbers go through {other.label} in place of {made.label}. How does the error change?",
-        GROWTHS[listed[0]],
-        {GROWTHS[growth]: f"The errors are {figures}." for growth in listed[1:]},
-        f"The error is {figures}. The types differ in the bits of a number.",
+        GROWTHS[right],
+        {GROWTHS[growth]: f"{_size(growth, right)} The errors are {figures}." for growth in listed[1:]},
+        f"The error is {figures}. {_digits(made.label, other.label)}",
         ordered=[GROWTHS[growth] for growth in sorted(listed)],
-        **WHERE,
+        **where,
     )
+
+
+def _size(growth: float, right: float) -> str:
+    """The fault of a wrong change."""
+    return "The error is larger than that." if growth < right else "The error is smaller than that."
+
+
+def _digits(label: str, other: str) -> str:
+    """The reason for different errors of two types."""
+    if label not in DTYPES or other not in DTYPES or DTYPES[label].digits == DTYPES[other].digits:
+        return "The types differ in the bits of a number."
+    return f"{other} keeps {DTYPES[other].digits} bits of a number, and {label} keeps {DTYPES[label].digits}."

@@ -189,7 +189,7 @@ def _q_shared(tile: Tile) -> list[Question]:
     wrong = {
         "Other blocks can then read them too": "Shared memory belongs to one block. "
         f"The head has {count(tiles, 'query tile')}, and each block copies its own.",
-        "Global memory has no room for them": "Q is in global memory, and it is the larger one.",
+        "Global memory has no room for them": "It has: Q is there from the start, with all other inputs.",
         "A copy makes even a single read faster": "The copy itself is a read. One later read would gain nothing.",
     }
     anew = int(tile.met.sum()) * tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize

@@ -1,12 +1,12 @@
 """Questions about the times of a sweep. The table has the answers."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from explainers.stories.timing import time_sentences, trends, wording
+from explainers.stories.timing.timed_row import TimedRow
 from explainers.story import questions as made_of
 from explainers.story.stage import Question
 
@@ -19,6 +19,7 @@ SPEEDS: Mapping[float, str] = {
     8: "It takes less than a fifth as long",
 }
 """Speed of our fastest kernel over the baseline's -> its words."""
+Cover = Mapping[str, object]  # column -> value of the covered points
 SHARES = (10, 25, 50, 90)  # percent of a roof
 VEILS = ("sentence", "strip", "tabs", "headline")
 
@@ -55,15 +56,17 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     last, step = sizes[-1], len(sizes) - 1
     where = f"At {field} {last:,.0f}"
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
-    found = [_rival(at_end, where, baseline, step), _of_roof(at_end, where, step)]
+    lines = [wording.shown_name(row.label, row.title) for row in at_end.itertuples()]
+    covers: list[Cover] = [{field: last, "line": line} for line in lines]
+    found = [_rival(at_end, where, baseline, step, covers), _of_roof(at_end, where, step, covers)]
     for growth in GROWTHS:
         grows = trends.growth(rows, field, growth.column)
         timed = {label: times for label, times in grows.items() if label in set(at_end.label)}
-        found.append(_growth(growth, field, timed, step))
+        found.append(_growth(growth, field, timed, grows, step))
     return [question for question in found if question]
 
 
-def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int) -> Question | None:
+def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int, covers: list[Cover]) -> Question | None:
     """Returns the question on our fastest kernel and the baseline."""
     known = at_end[at_end.speedup.notna()]
     if known.empty:
@@ -71,21 +74,22 @@ def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int) -> Questi
     row = known.iloc[0]
     name = wording.shown_name(row.label)
     said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
-    right = SPEEDS[_nearest(SPEEDS, float(row.speedup))]
+    right = SPEEDS[made_of.nearest(SPEEDS, float(row.speedup))]
     return made_of.idea(
         "rival",
         f"{where}, how does our fastest kernel compare with {baseline}?",
         right,
-        {words: said for words in SPEEDS.values() if words != right},
+        {words: _against(speed, row) for speed, words in SPEEDS.items() if words != right},
         said,
         ordered=list(SPEEDS.values()),
         step=step,
         view="speedup",
         veils=VEILS,
+        covers=covers,
     )
 
 
-def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
+def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -> Question | None:
     """Returns the question on the fastest kernel's share of its roof."""
     known = at_end[at_end.roof_percent.notna()]
     if known.empty:
@@ -98,35 +102,55 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
         "of_roof",
         f"{where}, how much of the GPU's peak does our fastest kernel reach?",
         f"about {right}%",
-        {f"about {percent}%": said for percent in SHARES if percent != right},
+        {f"about {percent}%": _share(percent, row) for percent in SHARES if percent != right},
         said,
         ordered=[f"about {percent}%" for percent in SHARES],
         step=step,
         view="roofline",
         veils=VEILS,
+        covers=covers,
     )
 
 
-def _growth(growth: Growth, field: str, grows: Mapping[str, float], step: int) -> Question | None:
-    """Returns the question on the line with the fastest growth. grows: label -> factor per doubling."""
+def _growth(
+    growth: Growth, field: str, grows: Mapping[str, float], every: Mapping[str, float], step: int
+) -> Question | None:
+    """Returns the question on the line with the fastest growth.
+
+    grows: label of a kernel -> factor per doubling.
+    every: the same of all lines. The charts say these factors.
+    """
     if not grows:
         return None
     label, times = max(grows.items(), key=lambda item: item[1])
     said = f"Over the largest sizes it grows {times:.3g} times for each doubling."
-    right = FACTORS[_nearest(FACTORS, times)]
+    right = FACTORS[made_of.nearest(FACTORS, times)]
     return made_of.idea(
         growth.id,
         f"The {field} doubles. {growth.words.format(wording.shown_name(label))}",
         right,
-        {words: said for words in FACTORS.values() if words != right},
+        {words: _slope(factor, times) for factor, words in FACTORS.items() if words != right},
         said,
         ordered=list(FACTORS.values()),
         step=step,
         view=growth.view,
         veils=VEILS,
+        hides=sorted({trends.times_said(factor) for factor in every.values()}),
     )
 
 
-def _nearest(values: Mapping[float, str], found: float) -> float:
-    """The nearest of these factors."""
-    return min(values, key=lambda value: abs(math.log(value / found)))
+def _against(speed: float, row: TimedRow) -> str:
+    """The reason against a speed over the baseline."""
+    due = wording.microseconds(row.median_us * row.speedup / speed)
+    return f"Then it would take {due}. It takes {wording.microseconds(row.median_us)}."
+
+
+def _share(percent: float, row: TimedRow) -> str:
+    """The reason against a share of the roof."""
+    due = row.tflops * percent / row.roof_percent
+    return f"That would be {due:.3g} TFLOP/s. It reaches {row.tflops:.3g}."
+
+
+def _slope(factor: float, times: float) -> str:
+    """The reason against a growth per doubling."""
+    return f"It grows {'more' if factor < times else 'less'}: {times:.3g} times for each doubling."

@@ -51,9 +51,11 @@ def title_of(part: pd.DataFrame) -> str:
 
 
 def as_fast(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or as fast if the spread includes 1."""
-    if (low is not None and high is not None and low <= 1 <= high) or ratio == 1:
+    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or about as fast if the spread includes 1."""
+    if ratio == 1:
         return "as fast"
+    if low is not None and high is not None and low <= 1 <= high:
+        return "about as fast"
     times = max(ratio, 1 / ratio)
     said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
     return f"{said} times as fast" if ratio > 1 else f"{said} times slower"

@@ -19,7 +19,11 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
     Math.max(0.2, Math.min((w - around.across) / across, (h - around.down) / down));
   const only = fitted(width, height, all);
   if (!tile) {
-    const boxes = placed([(width - all.across * only - 2 * gap) / 2, head], only, gap, all, { n, keys, d }); // prettier-ignore
+    const boxes = placed([(width - all.across * only - 2 * gap) / 2, head], only, gap, all, {
+      n,
+      keys,
+      d,
+    });
     return {
       boxes,
       unit: only,
@@ -42,12 +46,25 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
     heldUnit = scale >= 2 ? Math.floor(scale) : scale,
     size = [part.across * heldUnit + 2 * gap, part.down * heldUnit + gap + head];
   const above = beside ? Math.max(0, (height - high) / 2) : 0,
-    boxes = placed([beside ? 1 : (width - wide) / 2, above + title + head], unit, gap, all, { n, keys, d }); // prettier-ignore
+    boxes = placed([beside ? 1 : (width - wide) / 2, above + title + head], unit, gap, all, {
+      n,
+      keys,
+      d,
+    });
   const left = Math.round(beside ? width - size[0] - pad - 1 : (width - size[0]) / 2),
     top = Math.round(beside ? Math.max(title + pad, (height - size[1]) / 2) : high + title + pad),
     held = placed([left, top + head], heldUnit, gap, part, { n: rows, keys: tile, d }),
     chip = [left - pad, top - pad / 2, size[0] + 2 * pad, size[1] + 1.5 * pad];
-  return { boxes, unit, held, chip, heldUnit, title: above + 1.1 * em, gap, height: Math.max(bottom(boxes), chip[1] + chip[3] + 2) }; // prettier-ignore
+  return {
+    boxes,
+    unit,
+    held,
+    chip,
+    heldUnit,
+    title: above + 1.1 * em,
+    gap,
+    height: Math.max(bottom(boxes), chip[1] + chip[3] + 2),
+  };
 }
 
 // The boxes of the two products, from their upper left corner.

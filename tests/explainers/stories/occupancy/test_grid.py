@@ -32,7 +32,7 @@ def check(made, blocks):
         running, done = int(((first <= step) & (step < last)).sum()), int((last <= step).sum())
         assert (states["blocks running"][step], states["blocks done"][step]) == (running, done)
         busy = np.unique(made.columns["sm"][(first <= step) & (step < last)])
-        assert states["multiprocessors busy"][step] == len(busy)
+        assert states["SMs busy"][step] == len(busy)
         assert (f"{running:,} run, {done:,} of {blocks:,} are done." if running else f"{done:,}") in frame["sentence"]
     assert states["blocks done"][-1] == blocks and f"All {blocks:,} are done." in made.frames[-1]["sentence"]
     json.dumps(made.meta), json.dumps(made.frames)
@@ -48,7 +48,7 @@ def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
     at = dict(zip(made.columns["block"].astype(int), made.columns["sm"].astype(int)))
     assert at == {n: n % 3 for n in range(8)}
     assert made.frames[5]["sentence"] == (
-        "Turn 2: block 2 (head 0, query tile 2) ends and block 5 (head 1, query tile 1) begins on multiprocessor 2. "
+        "Turn 2: block 2 (head 0, query tile 2) ends and block 5 (head 1, query tile 1) begins on SM 2. "
         "3 run, 3 of 8 are done."
     )
     assert "no timeline of this build is recorded" in made.frames[0]["sentence"] + made.meta["said"]
@@ -80,7 +80,7 @@ def test_a_timelines_steps_are_its_moments():
     assert [f["at"] for f in made.frames] == [0, 0.2, 0.5, 0.9, 1.0, 1.2, 4.0]
     assert made.frames[4]["sentence"] == (
         "1.00 µs: block 0 (head 0, query tile 0) ends after 1.00 µs and block 2 (head 0, query tile 2) begins on "
-        "multiprocessor 0. 2 run, 3 of 5 are done."
+        "SM 0. 2 run, 3 of 5 are done."
     )
     assert made.frames[0]["sentence"].startswith("0.00 µs: 2 blocks (0 to 1) begin on 2 multiprocessors. 2 run")
     assert made.meta["multiprocessors"] == 2 and made.meta["all"] == 4 and "Recorded on a GPU" in made.meta["said"]
