@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from app import course
 from app.choices import recordings
@@ -69,10 +70,10 @@ def _check(stop: course.Stop, question: Question) -> dict[str, object]:
         "id": question.id,
         "stop": stop.name,
         "text": question.text,
-        "options": question.options,
-        "answer": question.answer,
+        "options": [*reversed(question.options)],  # another order than at the stop
+        "answer": len(question.options) - 1 - cast(int, question.answer),
         "why": question.why,
-        "reasons": question.reasons,
+        "reasons": [*reversed(question.reasons)],
     }
 
 

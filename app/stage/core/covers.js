@@ -75,6 +75,19 @@ export function patches(locate, wanted, width, height) {
 }
 
 /**
+ * Rectangles in groups: those of one group touch.
+ * @param {{x: number, y: number, w: number, h: number}[]} rects
+ */
+export function touching(rects) {
+  const near = (a, b) =>
+    a.x <= b.x + b.w + 2 && b.x <= a.x + a.w + 2 && a.y <= b.y + b.h + 2 && b.y <= a.y + a.h + 2;
+  return rects.reduce((groups, rect) => {
+    const mine = groups.filter(group => group.some(one => near(one, rect)));
+    return [...groups.filter(group => !mine.includes(group)), [...mine.flat(), rect]];
+  }, []);
+}
+
+/**
  * The smallest rectangle around some.
  * @param {{x: number, y: number, w: number, h: number}[]} rects
  */
@@ -125,9 +138,9 @@ export function canvasCovers(clock, locate) {
         [g.fillStyle, g.textAlign, g.textBaseline] = [text, 'center', 'middle'];
         g.fillText('?', x + w / 2, y + h / 2 + letter / 20);
       }
-      const box = around(placed('points', clock.point ? [clock.point] : [], size));
-      if (box) {
-        [g.strokeStyle, g.lineWidth] = [primary, 3];
+      [g.strokeStyle, g.lineWidth] = [primary, 3];
+      for (const group of touching(placed('points', clock.point ? [clock.point] : [], size))) {
+        const box = around(group);
         g.strokeRect(box.x - 2, box.y - 2, box.w + 4, box.h + 4);
       }
       g.restore();

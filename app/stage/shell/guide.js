@@ -112,6 +112,7 @@ export function makeGuide(app) {
   };
   const turn = to => {
     at = to;
+    if (!isLed()) choose(questions[at].view);
     draw();
   };
   const drawTurns = () => {

@@ -1,6 +1,6 @@
 """Questions about the banks of one access: the cost of a conflict, its remedy, and the bank of a word."""
 
-from explainers.stories.bank_conflicts.bank_walk import Story, served_said
+from explainers.stories.bank_conflicts.bank_walk import Story, reason_said, served_said
 from explainers.stories.bank_conflicts.frames import BankSide
 from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
@@ -34,6 +34,7 @@ def _service(sides: list[BankSide], hides: list[str]) -> Question:
     banks = sorted({cell[1] for cell in access["cells"]})
     used, few = len(banks), len(banks) <= 4
     covers = [{"side": 0, "bank": bank} for bank in banks] if few else [{"side": 0}]
+    covers += [{"side": 1}] if len(sides) > 1 else []  # the remedy tells the fault
     where = f"The words are in {count(used, 'bank')}."
     reasons = {
         AT_ONCE: f"{where} A bank serves one word at a time, so this takes {count(taken, 'wavefront')}.",
@@ -42,7 +43,10 @@ def _service(sides: list[BankSide], hides: list[str]) -> Question:
     }
     wrong = {said: reason for said, reason in reasons.items() if said != right}
     text = f"{_wants(access)} How do the {model.BANKS} banks serve them?"
-    why = f"{served_said(side['name'], access, 0)} The access takes {count(taken, 'wavefront')}."
+    why = (
+        f"A word's bank is its number modulo {model.BANKS}. {reason_said(side['name'], access, 0)} "
+        f"The access takes {count(taken, 'wavefront')}."
+    )
     return idea("wavefronts", text, right, wrong, why, view="memory", veils=("tabs",), hides=hides, covers=covers)
 
 
@@ -69,7 +73,7 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
     text = f"The second build has {name}.{now_apart} What does that change?"
-    why = f"{served_said(name, after, 0)} {reason}"
+    why = f"{reason_said(name, after, 0)} {reason}"
     covers = [{"side": 1}]
     hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]
     return idea(

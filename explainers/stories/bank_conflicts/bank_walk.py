@@ -179,20 +179,27 @@ def _head(access: BankAccess) -> str:
 
 def served_said(name: str, access: BankAccess, wavefront: int) -> str:
     """Returns the reason for the number of wavefronts on one side, and the lanes of this wavefront."""
+    text = reason_said(name, access, wavefront)
+    if not access["wavefronts"]:
+        return text
+    now = sorted({cell[0] for cell in access["cells"] if cell[2] == wavefront})
+    if not now:
+        return f"{text} Done after {count(access['wavefronts'], 'wavefront')}."
+    return f"{text} Now {_lanes(now)} {'gets its word' if len(now) == 1 else 'get their words'}."
+
+
+def reason_said(name: str, access: BankAccess, wavefront: int) -> str:
+    """Returns the reason for the number of wavefronts on one side."""
     title = f"{name}: " if name else ""
     if not access["wavefronts"]:
         return f"{title or 'It takes '}no wavefront: no lane takes part, or the data takes another path."
     cells, parts = access["cells"], access["parts"]
-    now = sorted({cell[0] for cell in cells if cell[2] == wavefront})
     part = next((n for n, (start, end) in enumerate(parts) if start <= wavefront < end), len(parts) - 1)
     start, end = parts[part]
     text = _reason([cell for cell in cells if start <= cell[2] < end])
     if len(parts) > 1:
         text = f"in pass {part + 1} of {len(parts)}, {text}"
-    text = title + (text if title else text[0].upper() + text[1:])
-    if not now:
-        return f"{text} Done after {count(access['wavefronts'], 'wavefront')}."
-    return f"{text} Now {_lanes(now)} {'gets its word' if len(now) == 1 else 'get their words'}."
+    return title + (text if title else text[0].upper() + text[1:])
 
 
 def _reason(served: list[list[int]]) -> str:

@@ -50,23 +50,30 @@ def _at_once(made: Stage) -> list[Question]:
     if most <= reserved:
         return []
     usage = frames[step]["usage"]
+    tables = [sequence["table"] for sequence in frames[step]["sequences"]]
+    shared = sum(map(len, tables)) - len({page for table in tables for page in table})
+    right, sharing = "A request takes a page only when its tokens need it", ""
+    if shared:
+        right = "Pages are taken when tokens need them, and equal pages are shared"
+        pool = count(len(frames[0]["free"]), "page")
+        sharing = f" Without shared pages they would need {sum(map(len, tables))}. The pool has {pool}."
     return [
         idea(
             "at_once",
             f"A server that reserves {max_len} slots for each request holds {count(reserved, 'request')} here. "
             "Why do pages hold more?",
-            "A request takes a page only when its tokens need it",
+            right,
             {
                 "A token needs fewer bytes in a page": "A token has one slot in both, for one key and one value.",
                 "Requests without room are refused": (
-                    f"All {len(meta['visits'])} requests are served. A request without room waits."
+                    f"All {len(answered)} requests are served. A request without room waits."
                 ),
                 "Old tokens leave the cache": (
                     f"A request keeps all its tokens to its end: {usage['used']} slots are in use in step {step}."
                 ),
             },
             f"In step {step} the pool holds {most} requests. Only {count(usage['slack'], 'slot')} are empty, "
-            "less than a page for each.",
+            f"less than a page for each.{sharing}",
             step=step,
             view=made.views[0].id,
         )
@@ -99,7 +106,7 @@ def _fork(made: Stage) -> list[Question]:
             f"{name} shares all pages of {parent}, so a second answer costs no memory at first.",
             step=step,
             view=made.views[0].id,
-            hides=["all pages shared", "nothing is copied yet", "shares its pages"],
+            hides=["all pages shared", "nothing is copied yet", "shares its pages", f"{parent}, {name}"],
             shows={"request": name, "step": step},
         )
     ]

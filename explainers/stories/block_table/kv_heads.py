@@ -16,6 +16,7 @@ from kernels.run.results import Run
 
 WANTS = ("walk_k", "walk_v", "write", "o")
 DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
+NAMES = {"MHA": " (multi-head)", "GQA": " (grouped-query)", "MQA": " (multi-query)"}
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
     for one, kv_head in zip(found, reads_of):
         sharing = sum(other == kv_head for _, other in one.links)
         gives = f"lets {sharing} query heads share KV head {kv_head}"
-        said.append(f"{one.title} {gives if sharing > 1 else f'gives it KV head {kv_head} for itself'}.")
+        kind = NAMES.get(one.title.split()[0], "")
+        said.append(f"{one.title}{kind} {gives if sharing > 1 else f'gives it KV head {kv_head} for itself'}.")
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",

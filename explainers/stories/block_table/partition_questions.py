@@ -64,7 +64,7 @@ def _helps(made: Stage, meta: PartitionsMeta) -> Question:
                 "A short context is one partition. V2 then adds only a second kernel."
             ),
             "When the keys do not fit in the memory of the GPU": (
-                f"Both kernels read one cache. V2 stores {3 * parts} more results in it, for its partitions."
+                f"Both kernels read one cache. V2 adds a workspace: m, l and an output for each of {parts} partitions."
             ),
         },
         f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}. "

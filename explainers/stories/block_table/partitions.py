@@ -20,7 +20,6 @@ from kernels.trace.probes import sites_of
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
-MOST_PARTS = 8  # partitions in the strip
 
 
 @dataclass(frozen=True)
@@ -129,20 +128,18 @@ def gain_sentence(story: Comparison, name: str, length: int) -> str:
 
 
 def states(story: Comparison) -> list[stage.State]:
-    """Returns the strip: m and l of both kernels and the weights of the first partitions, each from its step on."""
+    """Returns the strip: m and l of both kernels, each from its step on."""
     known = [f["v1"]["state"] for f in story.frames]
     combined = [f["reduce"] is not None for f in story.frames]
 
-    def state(name: str, number: float, since: Sequence[bool], side: int, digits: int = 4) -> stage.State:
-        return stage.State(name, [f"{number:.{digits}g}" if yes else None for yes in since], side=side)
+    def state(name: str, number: float, since: Sequence[bool], side: int) -> stage.State:
+        return stage.State(name, [f"{number:.4g}" if yes else None for yes in since], side=side)
 
-    whole = [
+    return [
         state(f"{kernel} {key}", values[key], since, side)
         for side, (kernel, values, since) in enumerate((("V1", story.v1, known), ("V2", story.v2, combined)))
         for key in ("m", "l")
     ]
-    parts = story.parts[:MOST_PARTS]
-    return whole + [state(f"weight {part['partition']}", part["weight"], combined, 1, 3) for part in parts]
 
 
 def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:

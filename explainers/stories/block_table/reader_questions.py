@@ -26,7 +26,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
         f"The cache needs {times} times fewer bytes",
         {
             f"The kernel does {times} times fewer products": (
-                f"Each query head still meets all keys: it asks for {by_head[0]:,} bytes with any number of KV heads."
+                "Each query head still multiplies with every key, of its own KV head or of a shared one."
             ),
             f"The cache needs {times * times} times fewer bytes: {times} for K, and {times} for V": (
                 f"K and V both shrink, and so does their sum: from {full['held']:,} to {least['held']:,} bytes."
@@ -36,25 +36,25 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
             ),
         },
         f"The tokens fill {least['held']:,} bytes in place of {full['held']:,}. "
-        f"A server then holds {times} times more tokens in the same memory.",
+        f"A server then holds {times} times as many tokens in the same memory.",
         view=view,
         hides=[f"{panel['held']:,}" for panel in panels],
         covers=[{"part": "size"}],
     )
     traffic = idea(
         "same_reads",
-        "The query heads ask for bytes of K and V. How does sharing change their number?",
-        "They stay the same",
+        "How does sharing change the bytes of K and V that the query heads ask for?",
+        "As many as before",
         {
-            f"They fall {times} times, like the cache": (
+            f"{times} times fewer, like the cache": (
                 f"Each query head still asks for {by_head[0]:,} bytes. It reads a key that others read, too."
             ),
-            f"They rise {times} times: each key is read more often": (
+            f"{times} times more: each key is read more often": (
                 f"Each key is read {times} times, but {times} times fewer keys exist."
             ),
         },
         f"{num_heads} query heads ask for {sum(by_head):,} bytes with any sharing. "
-        "The L2 cache, or a kernel that reads a page once for its query heads, makes it a gain in time.",
+        "But they are fewer different bytes, so L2 can serve more of them.",
         view=view,
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
     )

@@ -100,7 +100,7 @@ def _grid(run: Run, name: str, length: int) -> Question:
         f"One block for each {each}, as none needs another",
         {
             "One block for each page, as pages are apart in memory": (
-                "The softmax of a query head needs the scores of all its pages in one place."
+                "V1 keeps all scores of a query head in one block."
             ),
             "One block for each token of the context, as each has a key": (
                 f"Only the newest token has a query. The {length} tokens of {name} are keys and values."

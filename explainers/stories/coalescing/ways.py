@@ -131,7 +131,7 @@ def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Quest
     why = (
         f"The row now ends in one more sector: {late['sectors']} in place of {best['sectors']}. Start rows at a sector."
     )
-    text = "The row starts one element later. How does the cost change?"
+    text = "The lanes read neighbours again, but the row starts one element later. How does the cost change?"
     right = "One more sector" if more == 1 else f"{count(more, 'more sector')}"
     last = max(offset for offset in late["offsets"] if offset >= 0) // model.SECTOR * model.SECTOR
     covers = [{"side": 0, "byte": [last, LARGEST]}]

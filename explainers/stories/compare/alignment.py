@@ -109,6 +109,6 @@ def _waiting(frames: Sequence[StepFrame], last: int | None, side: str) -> StepFr
     if last is None:
         held, cleared, said = frames[0], _WAITING | _NOT_BEGUN, "has not begun"
     else:
-        held, cleared, said = frames[last], _WAITING, f"waits after {frames[last]['title']}"
+        held, cleared, said = frames[last], _WAITING, f"has done {frames[last]['title']} and waits"
     known = {name: value for name, value in cleared.items() if name in held}
     return cast(StepFrame, {**held, **known, "sentence": f"{side} {said}."})

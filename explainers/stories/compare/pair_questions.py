@@ -76,6 +76,8 @@ def _more_bytes(
     each = [n / by for n, by in zip(moved, traced)]
     text = f"Which side moves more bytes of global memory for each {per}?"
     why = f"A moves {figure(each[0])} bytes for each {per}, B {figure(each[1])}."
+    if per == "query" and a != b and traced[0] != traced[1]:
+        why += f" A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."
     order = list(sides.values())
     return options("bytes", text, sides[right], order, why, order, **where)
 

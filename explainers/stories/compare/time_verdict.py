@@ -116,8 +116,9 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
     else:
         over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
     least = low if row.ratio >= 1 else high
-    extreme = f" and the least favourable to {'B' if row.ratio >= 1 else 'A'}" if row.ratio == least else ""
-    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}. Over all these problems {over}."
+    extreme = f", and {'B' if row.ratio >= 1 else 'A'} gains least here" if row.ratio == least else ""
+    nearest = f"Of {len(both)} timed problems, this is the nearest to the picture's{extreme}."
+    return f"{nearest} Over all these problems {over}."
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:

@@ -152,7 +152,7 @@ def stage_of(
         state=states(table),
         tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label))],
         provenance=stage.Provenance(label, said),
-        questions=questions(table, measured.device),
+        questions=questions(table),
     )
 
 

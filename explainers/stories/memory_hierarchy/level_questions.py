@@ -20,15 +20,15 @@ from explainers.story.stage import Question
 LARGEST = 2**40  # bytes, beyond any working set
 
 
-def questions(table: pd.DataFrame, device: str) -> list[Question]:
+def questions(table: pd.DataFrame) -> list[Question]:
     """Returns the questions. The table has their keys."""
     cycles, known = plateaus(table).set_index("level").cycles, edges(table)
     if cycles[["L1 cache", "L2 cache", "Device memory"]].isna().any() or not known:
         return []
-    return [_distance(table, device, cycles), _end(table, known[0], cycles)]
+    return [_distance(table, cycles), _end(table, known[0], cycles)]
 
 
-def _distance(table: pd.DataFrame, device: str, cycles: pd.Series) -> Question:
+def _distance(table: pd.DataFrame, cycles: pd.Series) -> Question:
     l1, l2, far = cycles["L1 cache"], cycles["L2 cache"], cycles["Device memory"]
     step = next((n for n, size in enumerate(sizes(table)) if size >= MIB), 0)
     wrong = {
@@ -41,7 +41,7 @@ def _distance(table: pd.DataFrame, device: str, cycles: pd.Series) -> Question:
         "A load misses L1 and finds its data in L2. How long does it wait, compared with a hit in L1?",
         f"About {l2 / l1:.0f} times as long",
         wrong,
-        f"On {device}, L1 answers after {l1:.0f} cycles and L2 after {l2:.0f}. Data must stay close to be fast.",
+        f"L1 answers after {l1:.0f} cycles and L2 after {l2:.0f}. Data must stay close to be fast.",
         step=step,
         view="latency",
         veils=("tabs",),

@@ -39,13 +39,13 @@ def _waiting(o: Occupancy, view: str) -> Question:
     wrong = {
         "It waits with it": f"An SM holds {o.warps} warps of this kernel, so another warp is often ready.",
         "It moves the warp to another SM": "A block stays on its SM until it ends.",
-        "It runs the same warp's next loads": "The warp needs its data first, so its next step must wait.",
+        "It runs a later instruction of the same warp": "A warp issues its instructions in order.",
     }
     if o.warps < 2:
         return Question("waiting", "How many warps does an SM hold?", "number", o.warps, "Only one fits.", view=view)
     return idea(
         "waiting",
-        "A warp waits hundreds of cycles for memory. How does its SM use this time?",
+        "A warp's next instruction waits hundreds of cycles for memory. How does its SM use this time?",
         "It runs another warp",
         wrong,
         f"The SM holds {o.warps} warps and switches at no cost. More warps hide more waiting: that is occupancy.",
@@ -62,11 +62,10 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     block = needs(o.threads, twice, o.shared_bytes, on)
     by_registers = block.warps_by_registers // block.warps
     now = min(by_registers, *(blocks for name, blocks in o.limits.items() if name != "registers"))
-    texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, 0)}
+    texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, max(0, o.blocks - 2))}
     reason = f"Twice the registers leave room for {count(by_registers, 'block')} in the SM's registers."
     limit = " Another resource is still the limit." if now < by_registers else ""
     reasons = {
-        0: "A single block still has room.",
         o.blocks: reason,
         2 * o.blocks: "More registers per thread never make room for more blocks.",
     }

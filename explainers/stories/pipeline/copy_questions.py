@@ -97,7 +97,7 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"{noun.capitalize()} {who} starts all {len(copies):,} copies of this block. The others only compute.",
             step=min(ASKED, len(story.frames) - 1),
             view="pipeline",
-            covers=[{"writer": who}],
+            covers=[{"writer": n} for n in story.writers],
             shows={"writer": who},
             hides=["producer", "consumer", "Prefetch tile"],
             veils=("tabs",),
@@ -120,10 +120,10 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             "It waits for free shared memory",
             {
                 "Global memory is too slow": f"It only starts a copy, which took {figure(first, 3)} ns at first.",
-                "It copies number by number": "One thread asks the copy engine for a whole tile.",
+                "It copies number by number": "One thread asks the copy engine (TMA) for a whole tile.",
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },
-            f"A later copy takes {figure(later, 3)} ns, about as long as a key tile ({figure(period, 3)} ns). "
+            f"Later, a copy starts every {figure(later, 3)} ns, and a key tile takes {figure(period, 3)} ns. "
             "The producer waits until a consumer has read a tile.",
             step=min(FEW, len(story.frames) - 1),
             view="pipeline",

@@ -153,7 +153,7 @@ def views(story: BlockStory) -> list[View]:
         bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
     title = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
     label = story.made.provenance
-    panels.append({"title": title, "label": label, "rows": [*names, "a product under way"], "begin": -1, "own": True})
+    panels.append({"title": title, "label": label, "rows": [*names, "issued, not finished"], "begin": -1, "own": True})
     bars += _measured(story, groups)
     window = SHOWN * max(_key_tile(story), period(modelled[0][1]))
     rule = (

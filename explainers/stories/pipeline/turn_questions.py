@@ -35,13 +35,13 @@ def _meanwhile(story: BlockStory) -> list[Question]:
     wrong = {text: f"It does so for only {said[name]} of that time." for text, name in options.items() if text != right}
     producer = (story.bars.role == "producer").any()
     wrong["It copies the next tile"] = (
-        f"{'The producer' if producer else 'A thread'} only starts a copy. The copy engine does the rest."
+        f"{'The producer' if producer else 'A thread'} only starts a copy. The copy engine (TMA) does the rest."
     )
     row = sorted(story.bars[story.bars.event == overlaps.SOFTMAX].writer.unique()).index(other)
     return [
         ask.idea(
             "meanwhile",
-            f"While {noun} {leader} is in its softmax, what does {noun} {other} mostly do?",
+            f"Over the whole block: what does {noun} {other} mostly do while {noun} {leader} is in its softmax?",
             right,
             wrong,
             f"In {noun} {leader}'s softmax, {noun} {other} multiplies for {said[overlaps.PRODUCTS]} of the time. "
@@ -72,7 +72,7 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
                 "Shared memory would be full": "A softmax works in registers only.",
             },
             f"The tensor cores would rest for {idle} ns of each key tile. In the model, turns cut a key tile from "
-            f"{figure(apart, 3)} to {figure(turns, 3)} ns.",
+            f"{figure(apart, 3)} to {figure(turns, 3)} ns. That is an ideal: the run below takes longer.",
             step=min(NEAR, len(story.frames) - 1),
             view="schedule",
             covers=[{"panel": 0, "row": model.groups}],

@@ -29,15 +29,15 @@ def questions(story: Replays) -> list[Question]:
     made = story.chosen
     at = story.all.index(made)
     other = next((r for r in (*story.all[at + 1 :], *story.all[:at][::-1]) if r.label != made.label), None)
-    found = [_most(made, _where(at))]
+    found = [_most(made, _where(0, len(story.all) - 1))]
     if other:
-        found.append(_type(made, other, _where(story.all.index(other))))
+        found.append(_type(made, other, _where(story.all.index(other), story.all.index(other))))
     return [question for question in found if question]
 
 
-def _where(run: int) -> Where:
-    """The end of the replay, with a cover over the row of a run in the picture's table."""
-    return {**WHERE, "covers": [{"run": run, "stage": [1, len(STAGES)]}]}
+def _where(first: int, last: int) -> Where:
+    """The end of the replay, with covers over the rows of runs in the picture's table. first, last: the runs."""
+    return {**WHERE, "covers": [{"run": [first, last], "stage": [1, len(STAGES)]}]}
 
 
 def _most(made: Replay, where: Where) -> Question | None:
@@ -56,7 +56,7 @@ def _most(made: Replay, where: Where) -> Question | None:
     second = sizes[most] / sorted(sizes)[-2]
     return made_of.idea(
         "most",
-        f"This kernel computes in {made.label}. Which step costs the most accuracy?",
+        f"This kernel computes in {made.label}. Its inputs are rounded too. Which step costs the most accuracy?",
         titles[most],
         wrong,
         f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next.",

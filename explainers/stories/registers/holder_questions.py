@@ -25,7 +25,7 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         return []
     wrong = {
         "They write them to shared memory": f"The trace has no store of a score. {COST}",
-        "One lane reads the registers of the others": "A register belongs to one lane. No other lane can read it.",
+        "One lane addresses the registers of the others": "A register has no address. A shuffle needs all lanes.",
         "They write them to global memory": "The trace has no store of S. Global memory is the slowest of all.",
     }
     why = (

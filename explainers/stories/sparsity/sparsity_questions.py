@@ -37,20 +37,20 @@ def _skipped(walk: Walk) -> list[Question]:
             "It never loads the block",
             {
                 "It loads the block, and hides all its scores": (
-                    f"That happens in partial blocks only. The probes logged no byte of block {block}."
+                    f"That happens in partial blocks only. The run reads no byte of block {block}."
                 ),
                 "It multiplies the values of the block by 0": (
                     f"A weight of 0 needs a score first. The trace has no score of block {block}."
                 ),
                 "It loads the keys of the block, but not the values": (
-                    f"The probes logged no byte of block {block}, neither of K nor of V."
+                    f"The run reads no byte of block {block}, neither of K nor of V."
                 ),
             },
             f"Block {block} is not in the list of query block {tile}. The kernel loads the {listed} listed blocks, "
             f"{total:,} bytes, and no other.",
             step=len(walk.frames) - 1,
             view="mask",
-            hides=SKIPS,
+            hides=[*SKIPS, f"needs {listed} of {columns} key blocks"],
             shows={"part": "block", "row": tile, "col": block},
         )
     ]
@@ -87,6 +87,7 @@ def _partial(walk: Walk) -> list[Question]:
             step=step,
             view="mask",
             hides=["faint: hidden", "computed whole"],
+            veils=("headline",),
             shows={"part": "block", "row": walk.place.tile, "col": column},
         )
     ]

@@ -47,7 +47,7 @@ def _spread(story: ProductStory) -> list[Question]:
     return [
         ask.idea(
             "spread",
-            f"One {story.instruction} multiplies for all lanes of a warp. Which lanes get row {row} of C?",
+            f"One {story.instruction} multiplies for all lanes of a warp. Which lanes get row {row} of the scores C?",
             f"{_spoken(len(owners))} lanes, {_spoken(each)} scores each",
             {
                 f"one lane, all {_spoken(wide)}": f"Each lane holds only {_spoken(held)} numbers of C.",

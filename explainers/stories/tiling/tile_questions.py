@@ -142,7 +142,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
     if not times or rows < 2:
         return []
-    text = f"Here {rows} queries meet all their keys. How often is each byte of K read from global memory?"
+    text = f"Here {rows} queries meet all their keys. How often do the threads ask global memory for each byte of K?"
     read, own = tile.read("K"), round(tile.read("K") / times)
     shared = times < 1.5
 
@@ -154,7 +154,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     per_tile = said(tiles, "key tile")
     wrong = {
         per_tile: "Each key tile has its own keys. No key is in two tiles.",
-        per_thread: "A thread needs only some of the keys, and a tile only its own.",
+        per_thread: "A thread asks only for the keys of its own scores.",
     }
     wrong = {option: reason for option, reason in wrong.items() if not option.startswith("1 times")}
     if shared:
@@ -194,8 +194,8 @@ def _q_shared(tile: Tile) -> list[Question]:
     }
     anew = int(tile.met.sum()) * tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
     why = (
-        f"A number of the last row goes into {keys} products. "
-        f"The block reads {read:,} bytes of Q. Read anew for each key, they would be {anew:,}."
+        f"The block reads {read:,} bytes of Q, and each number meets {keys} keys. "
+        f"Read anew for each key, they would be {anew:,} bytes."
     )
     shows = {"tensor": "Q", "query": tile.meta["row0"], "dim": 0}
     where: Where = {"step": step, "view": tile.view, "veils": ("headline",), "shows": shows}

@@ -74,6 +74,8 @@ def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int, covers: l
     row = known.iloc[0]
     name = wording.shown_name(row.label)
     said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
+    if row.speedup_low <= 1 <= row.speedup_high:
+        said += f" Its median is {row.speedup:.2f} times as fast, but the spreads of the times overlap."
     right = SPEEDS[made_of.nearest(SPEEDS, float(row.speedup))]
     return made_of.idea(
         "rival",
@@ -96,11 +98,12 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -
         return None
     row = known.iloc[0]
     name, share = wording.shown_name(row.label), float(row.roof_percent)
-    said = f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of {row.roof}."
+    most = 100 * row.tflops / share
+    said = f"{name} reaches {row.tflops:.3g} TFLOP/s. The measured roof, {row.roof}, is {most:.3g}."
     right = min(SHARES, key=lambda percent: abs(percent - share))
     return made_of.idea(
         "of_roof",
-        f"{where}, how much of the GPU's peak does our fastest kernel reach?",
+        f"{where}, how close does our fastest kernel come to the largest measured rate of this GPU?",
         f"about {right}%",
         {f"about {percent}%": _share(percent, row) for percent in SHARES if percent != right},
         said,
@@ -123,8 +126,10 @@ def _growth(
     if not grows:
         return None
     label, times = max(grows.items(), key=lambda item: item[1])
-    said = f"Over the largest sizes it grows {times:.3g} times for each doubling."
-    right = FACTORS[made_of.nearest(FACTORS, times)]
+    nearest = made_of.nearest(FACTORS, times)
+    pairs = "Each of twice as many queries meets twice as many keys. " if (field, nearest) == ("seq_len", 4) else ""
+    said = f"{pairs}Over the largest sizes it grows {times:.3g} times for each doubling."
+    right = FACTORS[nearest]
     return made_of.idea(
         growth.id,
         f"The {field} doubles. {growth.words.format(wording.shown_name(label))}",

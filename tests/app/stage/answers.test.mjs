@@ -18,7 +18,7 @@ const BYTES = { kind: 'number', answer: 41152, unit: 'bytes', tolerance: 0, why:
 
 test('a name has no size', () => {
   const text = 'Right: page 13. Entry 1 of the table holds page 13.';
-  assert.equal(said(PAGES, 0), `Not page 1. That is the logical page. ${text}`);
+  assert.equal(said(PAGES, 0), `Not \u201cpage 1\u201d. That is the logical page. ${text}`);
   assert.equal(said(PAGES, 1), text);
   assert.equal(said(PAGES, null), text);
 });
