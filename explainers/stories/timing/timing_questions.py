@@ -99,7 +99,7 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -
     row = known.iloc[0]
     name, share = wording.shown_name(row.label), float(row.roof_percent)
     most = 100 * row.tflops / share
-    said = f"{name} reaches {row.tflops:.3g} TFLOP/s. The measured roof, {row.roof}, is {most:.3g}."
+    said = f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of {row.roof}: {most:.3g} were measured."
     right = min(SHARES, key=lambda percent: abs(percent - share))
     return made_of.idea(
         "of_roof",

@@ -41,7 +41,10 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     assert [p["links"] for p in panels] == [one.links for one in found]
     assert [p["held"] for p in panels] == [one.held for one in found]
     assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
-    assert len(made.frames) == 4 and "GQA 4:2 lets 2 query heads share KV head 1." in made.frames[2]["sentence"]
+    assert (
+        len(made.frames) == 4
+        and "GQA 4:2 (grouped-query) lets 2 query heads share KV head 1." in made.frames[2]["sentence"]
+    )
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:
         assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read

@@ -93,7 +93,7 @@ def test_the_view_is_json_and_its_parts_are_those_of_the_table():
     assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
 
 
-def test_the_strip_says_m_and_l_when_they_are_known_and_the_weights_when_they_are_combined():
+def test_the_strip_says_m_and_l_when_they_are_known():
     story, runs = comparison()
     made = partitions.stage_of(*runs, "L", None)
     strip = {state.name: list(state.values) for state in made.state}
@@ -102,9 +102,6 @@ def test_the_strip_says_m_and_l_when_they_are_known_and_the_weights_when_they_ar
     assert strip["V2 l"][-1] == f"{story.v2['l']:.4g}" and strip["V1 l"][-1] == f"{story.v1['l']:.4g}"
     softmax = next(n for n, f in enumerate(story.frames) if f["v1"]["state"])
     assert strip["V1 m"][softmax - 1] is None and strip["V1 m"][softmax] == f"{story.v1['m']:.4g}"
-    for n, part in enumerate(story.parts):
-        assert strip[f"weight {n}"][combine - 1] is None
-        assert strip[f"weight {n}"][-1] == f"{part['weight']:.3g}"
     assert [code.lit for code in made.codes] == ["lines_v1", "lines_v2"] and [c.side for c in made.codes] == [0, 1]
     table = made.tabs[0].blocks[0]
     assert len(table["rows"]) == len(story.parts) + 2 and table["rows"][-2][0] == "V2 in all"

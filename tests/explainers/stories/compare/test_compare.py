@@ -321,10 +321,10 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
-    assert f"the nearest to the stage's of {len(both)} timed problems. Over all these problems" in told.said
+    assert f"Of {len(both)} timed problems, this is the nearest to the picture's. Over all these problems" in told.said
     assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
-    assert "and the least favourable to B." in time_verdict.shapes_sentence(both, least)
+    assert ", and B gains least here." in time_verdict.shapes_sentence(both, least)
     mixed = both.assign(ratio=both.ratio / both.ratio.median())
     assert "A's time over B's goes from" in time_verdict.shapes_sentence(mixed, mixed.iloc[0])
     assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == ""

@@ -82,7 +82,7 @@ def test_a_timelines_steps_are_its_moments():
         "1.00 µs: block 0 (head 0, query tile 0) ends after 1.00 µs and block 2 (head 0, query tile 2) begins on "
         "SM 0. 2 run, 3 of 5 are done."
     )
-    assert made.frames[0]["sentence"].startswith("0.00 µs: 2 blocks (0 to 1) begin on 2 multiprocessors. 2 run")
+    assert made.frames[0]["sentence"].startswith("0.00 µs: 2 blocks (0 to 1) begin on 2 SMs. 2 run")
     assert made.meta["multiprocessors"] == 2 and made.meta["all"] == 4 and "Recorded on a GPU" in made.meta["said"]
     bars = list(zip(*(made.columns[n] for n in ("sm", "start", "end", "low", "high"))))
     for n, (sm, start, end, low, high) in enumerate(bars):  # bars of a lane that overlap in time lie above one another

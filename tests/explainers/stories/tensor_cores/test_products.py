@@ -303,7 +303,7 @@ def test_the_stage_and_its_questions(run, story):
 
 def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
     spread = next(q for q in product_questions.questions(story) if q.id == "spread")
-    row = int(re.search(r"row (\d+) of C\?$", spread.text)[1])
+    row = int(re.search(r"row (\d+) of the scores C\?$", spread.text)[1])
     left, right = story.products[0].cols
     lanes = [lane % 32 for (r, c), (_, lane) in logged(run, "score", "col").items() if r == row and left <= c < right]
     words = product_questions.SPOKEN
