@@ -74,6 +74,11 @@ class Compared:
         return amount(self.value_before / self.copy_rate, "us")
 
     @property
+    def origin(self) -> str:
+        """The place, and the tokens of a timed problem."""
+        return f"{self.place}, {self.tokens} tokens" if self.unit == "us" and "seq_len" in self.sizes else self.place
+
+    @property
     def tokens(self) -> str:
         return f"{self.sizes['seq_len']:,.0f}"
 
@@ -272,4 +277,6 @@ def told(stop: Stop, catalog: Catalog) -> Told:
             f"The sentences of {stop.name} have an unknown placeholder: {error}. Write {{NAME.FIELD}} with a gain's "
             f"name ({', '.join(found)}) and one of {', '.join(fields)}."
         ) from error
-    return Told(wins, small, ". ".join(dict.fromkeys(one.place for one in found.values())))
+    origins = [*dict.fromkeys(one.origin for one in found.values())]
+    whole = [one for one in origins if not any(other != one and other.startswith(one) for other in origins)]
+    return Told(wins, small, ". ".join(whole))

@@ -6,11 +6,12 @@ import { element, way } from '../core/paint.js';
  * @param {(link: string) => void} follow goes to a moment
  * @returns {Node[]}
  */
-export function endOf({ wins, small, deeper, paper }, follow) {
+export function endOf({ wins, small, source, deeper, paper }, follow) {
   const gain = [
     element('h3', {}, 'What it wins'),
     element('p', { class: 'wins' }, wins),
     ...(small ? [element('p', {}, small)] : []),
+    ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),
   ];
   const links = [
     deeper && way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`),
