@@ -73,7 +73,8 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
     text = f"The second build has {name}.{now_apart} What does that change?"
-    why = f"{reason_said(name, after, 0)} {reason}"
+    rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
+    why = f"{reason_said(name, after, 0)}{rule} {reason}"
     covers = [{"side": 1}]
     hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]
     return idea(

@@ -54,7 +54,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
             ),
         },
         f"{num_heads} query heads ask for {sum(by_head):,} bytes with any sharing. "
-        "But they are fewer different bytes, so L2 can serve more of them.",
+        "A kernel that gives a whole group to one block asks for fewer.",
         view=view,
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
     )

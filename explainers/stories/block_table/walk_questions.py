@@ -34,7 +34,7 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
     return [
         idea(
             "check_block_table",
-            f"How does the block table change memory access? Find the key of token {token}.",
+            f"How does the block table change memory access? Where is the key of token {token}?",
             f"In page {page}, because entry {entry} of the block table names it",
             {
                 f"In page {entry}, because {token} / {size} is {entry}": (
@@ -79,8 +79,8 @@ def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int) -> l
                     f"The kernel reads an entry just before its page: {count(len(steps), 'look-up')} in this walk."
                 ),
             },
-            f"A value counts with its weight, and a weight needs the softmax over all {count(length, 'score')}. "
-            f"So the values wait until step {first_v + 1}.",
+            f"A value counts with its weight, and V1 has the weights only after the softmax over all "
+            f"{count(length, 'score')}. So the values wait until step {first_v + 1}.",
             step=first_v,
             view="walk",
         )

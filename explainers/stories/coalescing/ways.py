@@ -112,7 +112,7 @@ def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Questi
         "A sector for each lane": f"Each sector holds the elements of {per_sector} lanes.",
     }
     why = (
-        f"The same {strided['used']} bytes are now spread over {sectors} sectors. "
+        f"The {strided['used']} wanted bytes are now spread over {sectors} sectors. "
         f"So {moved} bytes move, and {share_said(strided['used'], moved)}."
     )
     text = "Neighbouring lanes read neighbours. Now each lane skips one element. How much does memory send?"

@@ -9,7 +9,7 @@ from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count
 from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question, View
-from kernels.build.occupancy import Machine, Occupancy, needs
+from kernels.build.occupancy import REGISTERS, Machine, Occupancy, needs
 
 MOST_REGISTERS = 255  # of a thread
 
@@ -73,7 +73,8 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     text = (
         f"An SM of {gpu} holds {count(o.blocks, 'block')} now. How many fit if each thread needs twice the registers?"
     )
-    why = f"{reason}{limit} Fewer warps are left to hide the waiting."
+    taken = f"A block would take {block.registers_per_warp * block.warps:,} of {REGISTERS:,} registers."
+    why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
     step = 1 + list(o.limits).index("registers")
     return [idea("registers", text, texts[now], wrong, why, step=step, view=view)]
 

@@ -124,7 +124,7 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },
             f"Later, a copy starts every {figure(later, 3)} ns, and a key tile takes {figure(period, 3)} ns. "
-            "The producer waits until a consumer has read a tile.",
+            "The producer waits until the consumers have read a tile.",
             step=min(FEW, len(story.frames) - 1),
             view="pipeline",
             shows={"writer": who},

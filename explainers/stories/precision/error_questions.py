@@ -56,7 +56,7 @@ def _most(made: Replay, where: Where) -> Question | None:
     second = sizes[most] / sorted(sizes)[-2]
     return made_of.idea(
         "most",
-        f"This kernel computes in {made.label}. Its inputs are rounded too. Which step costs the most accuracy?",
+        f"This kernel multiplies {made.label} numbers. Its inputs are rounded too. Which step costs the most accuracy?",
         titles[most],
         wrong,
         f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next.",
@@ -92,4 +92,6 @@ def _digits(label: str, other: str) -> str:
     """The reason for different errors of two types."""
     if label not in DTYPES or other not in DTYPES or DTYPES[label].digits == DTYPES[other].digits:
         return "The types differ in the bits of a number."
-    return f"{other} keeps {DTYPES[other].digits} bits of a number, and {label} keeps {DTYPES[label].digits}."
+    bits, own = DTYPES[other].digits, DTYPES[label].digits
+    size = f"{2 ** (own - bits)} times as large" if bits < own else f"{2 ** (bits - own)} times smaller"
+    return f"{other} keeps {bits} bits of a number, and {label} keeps {own}. So each rounding is {size}."

@@ -185,16 +185,18 @@ def _q_shared(tile: Tile) -> list[Question]:
     if step is None or keys < 2 or not read:
         return []
     text = "The block copies its queries into shared memory before it computes. Why does that pay?"
-    right = "Each number is used for every key, so one read serves many"
+    right = "Each number is used for many keys, so one read serves them all"
     wrong = {
         "Other blocks can then read them too": "Shared memory belongs to one block. "
         f"The head has {count(tiles, 'query tile')}, and each block copies its own.",
         "Global memory has no room for them": "It has: Q is there from the start, with all other inputs.",
         "A copy makes even a single read faster": "The copy itself is a read. One later read would gain nothing.",
     }
-    anew = int(tile.met.sum()) * tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
+    row = tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
+    anew, copies = int(tile.met.sum()) * row, read / (len(tile.met) * row)
+    times = "once" if copies < 1.5 else f"{copies:.0f} times, for each key tile anew"
     why = (
-        f"The block reads {read:,} bytes of Q, and each number meets {keys} keys. "
+        f"The block copies its queries {times}: {read:,} bytes in all. "
         f"Read anew for each key, they would be {anew:,} bytes."
     )
     shows = {"tensor": "Q", "query": tile.meta["row0"], "dim": 0}

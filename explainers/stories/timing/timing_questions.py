@@ -128,7 +128,7 @@ def _growth(
     label, times = max(grows.items(), key=lambda item: item[1])
     nearest = made_of.nearest(FACTORS, times)
     pairs = "Each of twice as many queries meets twice as many keys. " if (field, nearest) == ("seq_len", 4) else ""
-    said = f"{pairs}Over the largest sizes it grows {times:.3g} times for each doubling."
+    said = f"{pairs}It grows {times:.3g} times for each doubling."
     right = FACTORS[nearest]
     return made_of.idea(
         growth.id,
