@@ -8,6 +8,7 @@ from app import course
 from app.choices import recordings
 from app.choices.links import read_link
 from app.choices.page import Page, State
+from app.course import gains
 from app.parts.story import Story
 from explainers.story.stage import Question, Stage, View
 from kernels.catalog import Catalog, current
@@ -62,7 +63,8 @@ def make(subject: tuple[Asked, ...]) -> Stage:
         questions = {question.id: question for question in STORIES[asked.path].make(asked.subject).questions}
         checks += [_check(stop, questions[id]) for id in stop.questions if id.startswith(CHECK) and id in questions]
     meta = {"checks": checks, "stops": [_kept(stop) for stop in course.stops() if stop.questions], "papers": papers()}
-    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary="Answer each check again.")
+    said = "Seven checks of the course come once more. Their options are in another order."
+    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
 
 
 def _check(stop: course.Stop, question: Question) -> dict[str, object]:
@@ -84,6 +86,7 @@ def _kept(stop: course.Stop) -> dict[str, object]:
         "title": stop.title,
         "act": stop.act,
         "idea": stop.idea,
+        "wins": gains.told(stop, current()).wins,
         "story": stop.story,
         "query": {"stop": stop.name, **stop.choices},
     }

@@ -161,6 +161,7 @@ def test_a_class_ends_for_all(led):
     expect(follower.locator(".class-panel")).to_contain_text(f"There is no class {code}")
 
 
+@pytest.mark.slow
 def test_everyone_is_back_at_the_same_moment_after_the_server_was_away_and_the_door_has_a_password(visit, tmp_path):
     """Under a path of its own, with a class password and a room secret, as app.serve starts it."""
     given = ["--base-path", "warpglass", "--password", "slate", "--room-secret", "chalk"]

@@ -82,7 +82,7 @@ def test_the_pictures_of_guided_are_one_list(visit):
     expect(page.locator(".wg .drawer")).to_be_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_in_guided_in_settings_in_the_search_and_in_the_glossary(visit, theme):
     page = visit("/tiling?backend=cpu", depth="guided", color_scheme=theme)
     axe(page)

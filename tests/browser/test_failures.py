@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from browser.conftest import Server, shown
 from browser.stepping import choose, rail, read
 
@@ -82,6 +83,7 @@ def test_what_cannot_run_has_a_button_to_the_nearest_choice_that_can(visit):
     assert not page.locator(".wg [role=alert]").filter(visible=True).count()
 
 
+@pytest.mark.slow
 def test_a_server_with_little_patience_and_one_that_is_gone_are_told(visit, tmp_path):
     """An endless run is ended at its limit; a stopped server is named, and what is shown can still be stepped."""
     (tmp_path / "endless.cu").write_text((FAULTY / "endless.cu").read_text())

@@ -36,7 +36,7 @@ def stepped(visit):
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 def test_a_motion_ends_in_the_picture_that_a_jump_gives(stepped, link, size, theme):
     """At every step, onward and back."""

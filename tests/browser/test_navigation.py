@@ -61,6 +61,7 @@ def says(page, path):
     return {name: asked(page).get(name) for name in SAYS[path]}
 
 
+@pytest.mark.slow
 def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applies(visit):
     page = visit(CHOSEN, viewport={"width": 1800, "height": 1000})
     walk = tour([path for path in STORIES if path in SAYS], "tiling")

@@ -83,6 +83,7 @@ def test_zooming_shows_all_and_comes_back(visit, story):
     assert page.evaluate(where) is not None
 
 
+@pytest.mark.slow
 def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
     beneath = next(
         n

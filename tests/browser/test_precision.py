@@ -1,6 +1,7 @@
 """Precision in a real Chromium: the errors read off the page are those of the replay of the run's own trace."""
 
 import numpy as np
+import pytest
 from browser.stepping import asked, count, hover, press, read, sentence
 from pages import page_of
 
@@ -23,6 +24,7 @@ def replays_of(kernel):
     return chosen, sorted((chosen, *others), key=lambda r: r.so_far[-1])
 
 
+@pytest.mark.slow
 def test_errors_and_parts_are_those_of_the_replay(visit):
     page, (made, every) = visit(f"/precision?kernel=06_mma&{FIELDS}&backend=cpu&step=1"), replays_of("06_mma")
     assert count(page) == len(STAGES)
@@ -77,6 +79,7 @@ def test_without_max_subtraction_fp16_overflows_at_the_rounding_of_weights(visit
     assert "From here on O holds NaN or infinity." in sentence(page)
 
 
+@pytest.mark.slow
 def test_sweeps_are_run_for_every_type(visit):
     page = visit("/precision?kernel=06_mma&seq_len=64&num_heads=1&tab=sweep&backend=cpu")
     page.get_by_role("heading", name="Over seq_len", exact=True).wait_for(timeout=60_000)

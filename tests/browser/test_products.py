@@ -24,7 +24,7 @@ def click(page, **what):
     return page.locator(".wg .pin.words").first.inner_text()
 
 
-@pytest.mark.parametrize("kernel", ["07_swizzle", "09_wgmma"])
+@pytest.mark.parametrize("kernel", ["07_swizzle", pytest.param("09_wgmma", marks=pytest.mark.slow)])
 def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
     page, story = visit(f"/tensor_cores?kernel={kernel}&backend=cpu"), story_of(kernel)
     assert count(page) == len(story.products)

@@ -3,6 +3,7 @@
 import json
 from urllib.parse import parse_qsl
 
+import pytest
 from browser.conftest import shown
 from browser.stepping import address, choose, go_to, press, rail, step_of
 from playwright.sync_api import expect
@@ -135,6 +136,7 @@ def test_a_browser_that_keeps_nothing_says_so(visit):
     assert len(titles(page)) == 2  # it lasts as long as the page
 
 
+@pytest.mark.slow
 def test_a_sequence_is_played_by_clicker_and_one_finds_back_to_it(visit):
     page = visit(f"/tiling?{SMALL}")
     open_panel(page)

@@ -118,6 +118,7 @@ def send(page):
     shown(page, other=before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2", "paged_v3"])
 def test_reads_of_a_page_are_those_of_the_trace_and_of_the_tables(visit, name):
     page = visit("/block_table?scenario=shared_prompt&backend=cpu")

@@ -170,6 +170,7 @@ def test_axe_finds_nothing(opened, theme):
         chip.click()
 
 
+@pytest.mark.slow
 def test_every_tab_opens_and_draws_and_axe_finds_nothing(opened):
     _, page = opened
     page.emulate_media(color_scheme="light")

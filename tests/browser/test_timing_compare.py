@@ -65,6 +65,7 @@ def test_stepping_goes_over_the_sizes_and_the_strip_has_the_files_times(visit, r
     assert address(page)["picture"] == "speedup"
 
 
+@pytest.mark.slow
 def test_the_downloads_hold_the_files_rows(visit, recorded):
     page = visit(f"{DENSE}&tab=take")
     link = page.locator(".wg .drawer a[download]")
@@ -111,6 +112,7 @@ def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of, ser
     assert asked(again)["b_PAD"] == "0" and read(again) == read(page)
 
 
+@pytest.mark.slow
 def test_each_reason_of_the_verdict_leads_to_its_story_at_its_step(visit):
     page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&tab=verdict")
     page.keyboard.press("Escape")

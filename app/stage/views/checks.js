@@ -92,7 +92,7 @@ class Card {
   }
 }
 
-// One sentence of each stop. It is closed at first, because it answers the checks.
+// The idea of each stop and its gain. It is closed at first, because it answers the checks.
 function summary(stops, papers, leadTo) {
   const acts = [...new Set(stops.map(({ act }) => act))];
   return element(
@@ -112,7 +112,7 @@ function summary(stops, papers, leadTo) {
         {},
         ...stops
           .filter(stop => stop.act === act)
-          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea}`)),
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
       ),
     ]),
   );
@@ -133,12 +133,12 @@ export function asText(stops, papers) {
     '',
     ...stops
       .filter(stop => stop.act === act)
-      .map(({ number, title, idea }) => `${number}. **${title}.** ${idea}`),
+      .map(({ number, title, idea, wins }) => `${number}. **${title}.** ${idea} ${wins}`.trimEnd()),
     '',
   ]);
   const read = papers.map(({ label, link }) => `- [${label}](${link})`);
   return [
-    '# Warpglass: one sentence of each stop',
+    '# Warpglass: the idea of each stop, and what it wins',
     '',
     ...lines,
     '## Further reading',

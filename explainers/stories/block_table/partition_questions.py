@@ -28,7 +28,7 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
     return [
         idea(
             "check_split",
-            "How does V2 split this long context, and how does it merge the parts?",
+            "How does V2 split a long context, and how does it merge the parts?",
             "Each block keeps its own max, sum and output. A second kernel rescales and adds them",
             {
                 "Each block writes its part of the output. A second kernel adds the parts": (
