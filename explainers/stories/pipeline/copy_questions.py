@@ -97,7 +97,7 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"{noun.capitalize()} {who} starts all {len(copies):,} copies of this block. The others only compute.",
             step=min(ASKED, len(story.frames) - 1),
             view="pipeline",
-            covers=[{"writer": n} for n in story.writers],
+            covers=[{"writer": who}],
             shows={"writer": who},
             hides=["producer", "consumer", "Prefetch tile"],
             veils=("tabs",),
