@@ -160,7 +160,7 @@ def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disab
     assert "As timed sets" not in said and f"As timed is off: {why}." in said
     row = timed.nearest(*page.asked.subject)
     both = timed.times(*page.asked.subject)
-    assert f"of {len(both)} timed problems" in said and f"{both.ratio.max():.3g} times as fast" in said
+    assert f"Of {len(both)} timed problems" in said and f"{both.ratio.max():.3g} times as fast" in said
     assert row.ratio in set(both.ratio)
 
 
