@@ -72,7 +72,9 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
-    text = f"The second build has {name}.{now_apart} What does that change?"
+    unused = name.removeprefix("PAD ")
+    has = f"leaves {count(int(unused), 'unused word')} after each row ({name})" if unused.isdigit() else f"has {name}"
+    text = f"The second build {has}.{now_apart} What does that change?"
     rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
     why = f"{reason_said(name, after, 0)}{rule} {reason}"
     covers = [{"side": 1}]

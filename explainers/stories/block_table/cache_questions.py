@@ -56,7 +56,7 @@ def _at_once(made: Stage) -> list[Question]:
     if shared:
         right = "Pages are taken when tokens need them, and equal pages are shared"
         pool = count(len(frames[0]["free"]), "page")
-        sharing = f" Without shared pages they would need {sum(map(len, tables))}. The pool has {pool}."
+        sharing = f" Without sharing, they would need {count(sum(map(len, tables)), 'page')}, and the pool has {pool}."
     return [
         idea(
             "at_once",

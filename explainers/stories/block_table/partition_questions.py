@@ -24,7 +24,7 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
     if len(parts) < 2:
         return []
     merged = next((n for n, f in enumerate(frames) if f["reduce"] is not None), len(frames) - 1)
-    low = min(parts, key=lambda part: part["weight"])
+    low = min(parts[:-1], key=lambda part: part["weight"])  # the picture has no room for the last
     return [
         idea(
             "check_split",

@@ -8,7 +8,7 @@ from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
 from explainers.story import picture
 from explainers.story.glossary import figure
-from explainers.story.questions import Where, idea, options
+from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -28,7 +28,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
     where: Where = {"step": len(made.frames) - 1, "veils": ("strip", "headline", "tabs")}
     (a, per), (b, per_b) = (_traced(run.request) for run in runs)
     if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
-        found += _more_bytes([_moved(run) for run in runs], (a, b), per, sides, where)
+        found.append(_more_bytes([_moved(run) for run in runs], (a, b), per, sides, where))
         costs = [int(traced.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
         if all(costs):
             found.append(_more_wavefronts([cost / work for cost, work in zip(costs, (a, b))], per, sides, where))
@@ -69,7 +69,7 @@ def _traced(request: Request) -> tuple[int, str]:
 
 def _more_bytes(
     moved: Sequence[int], traced: tuple[int, int], per: str, sides: dict[str, str], where: Where
-) -> list[Question]:
+) -> Question:
     """Which side moves more bytes for as much work. moved, traced: of both."""
     a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other
     right = "even" if a == b else "AB"[b > a]
@@ -78,8 +78,9 @@ def _more_bytes(
     why = f"A moves {figure(each[0])} bytes for each {per}, B {figure(each[1])}."
     if per == "query" and a != b and traced[0] != traced[1]:
         why += f" A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."
-    order = list(sides.values())
-    return options("bytes", text, sides[right], order, why, order, **where)
+    wrong = {said: f"The sides move {figure(each[0])} and {figure(each[1])} bytes." for said in sides.values()}
+    del wrong[sides[right]]
+    return idea("bytes", text, sides[right], wrong, why, list(sides.values()), **where)
 
 
 def _moved(run: Run) -> int:

@@ -65,15 +65,16 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, max(0, o.blocks - 2))}
     reason = f"Twice the registers leave room for {count(by_registers, 'block')} in the SM's registers."
     limit = " Another resource is still the limit." if now < by_registers else ""
-    reasons = {
-        o.blocks: reason,
-        2 * o.blocks: "More registers per thread never make room for more blocks.",
+    each = block.registers_per_warp * block.warps
+    wrong = {
+        text: f"{text[0].upper()}{text[1:]} would need {n * each:,} registers." if n > by_registers else reason
+        for n, text in texts.items()
+        if n != now
     }
-    wrong = {text: reasons.get(n, reason) for n, text in texts.items() if n != now}
     text = (
         f"An SM of {gpu} holds {count(o.blocks, 'block')} now. How many fit if each thread needs twice the registers?"
     )
-    taken = f"A block would take {block.registers_per_warp * block.warps:,} of {REGISTERS:,} registers."
+    taken = f"A block would take {each:,} of {REGISTERS:,} registers."
     why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
     step = 1 + list(o.limits).index("registers")
     return [idea("registers", text, texts[now], wrong, why, step=step, view=view)]

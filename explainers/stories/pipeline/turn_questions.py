@@ -46,7 +46,7 @@ def _meanwhile(story: BlockStory) -> list[Question]:
             wrong,
             f"In {noun} {leader}'s softmax, {noun} {other} multiplies for {said[overlaps.PRODUCTS]} of the time. "
             f"Both are in softmax for {said[overlaps.SOFTMAX]}.",
-            step=min(NEAR, len(story.frames) - 1),
+            step=_typical(story, options[right]),
             view="schedule",
             covers=[{"panel": [0, 2], "row": row}, {"writer": other}],
             shows={"panel": 2, "row": row},
@@ -54,6 +54,18 @@ def _meanwhile(story: BlockStory) -> list[Question]:
             veils=("tabs",),
         )
     ]
+
+
+def _typical(story: BlockStory, work: str) -> int:
+    """The first step near the beginning whose softmax has the same main work of the partner as the whole block."""
+    near = min(NEAR, len(story.frames) - 1)
+    for step in range(near, min(near + NEAR, len(story.frames))):
+        start, end = story.frames[step]["span"]
+        inside = story.bars[(story.bars.end_ns > start) & (story.bars.start_ns < end)]
+        shares = overlaps.during_softmax(inside, story.leader)
+        if shares and max(shares, key=lambda name: shares[name]) == work and shares[work] > 0.5:
+            return step
+    return near
 
 
 def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:

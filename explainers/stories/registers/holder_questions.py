@@ -76,7 +76,7 @@ def _reads_of_k(run: Run, tiles: Tiling) -> list[Question]:
         f"The block reads {shared:,} bytes of K from shared memory, and only {loaded:,} from global memory. "
         "A thread with more queries in registers needs fewer of these reads."
     )
-    text = "A block copies each tile of K into shared memory once. How often does it read each number from there?"
+    text = "A block copies each tile of K into shared memory once. How often do its threads ask for each number there?"
     step = max(n for n, frame in enumerate(tiles.frames) if frame["scores"])
     where: Where = {"step": step, "view": "matrices", "veils": ("sentence", "headline", "tabs")}
     return [idea("shared_again", text, right, wrong, why, **where)]

@@ -74,8 +74,6 @@ def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int, covers: l
     row = known.iloc[0]
     name = wording.shown_name(row.label)
     said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
-    if row.speedup_low <= 1 <= row.speedup_high:
-        said += f" Its median is {row.speedup:.2f} times as fast, but the spreads of the times overlap."
     right = SPEEDS[made_of.nearest(SPEEDS, float(row.speedup))]
     return made_of.idea(
         "rival",

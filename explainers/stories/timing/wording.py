@@ -50,15 +50,17 @@ def title_of(part: pd.DataFrame) -> str:
     return str(part.title.iloc[0]) if len(part) else ""
 
 
+WITHIN = ", within the spread"
+
+
 def as_fast(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or about as fast if the spread includes 1."""
-    if ratio == 1:
-        return "as fast"
-    if low is not None and high is not None and low <= 1 <= high:
-        return "about as fast"
+    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or with WITHIN if the spread includes 1."""
     times = max(ratio, 1 / ratio)
+    if times < 1.005:
+        return "as fast"
     said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
-    return f"{said} times as fast" if ratio > 1 else f"{said} times slower"
+    within = WITHIN if low is not None and high is not None and low <= 1 <= high else ""
+    return f"{said} times {'as fast' if ratio > 1 else 'slower'}{within}"
 
 
 def why(row: TimedRow) -> str:

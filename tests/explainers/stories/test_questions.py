@@ -349,7 +349,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     stored = stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")]
     assert right(split).startswith("Each block keeps its own max, sum and output")
     assert stored.tensor.astype(str).nunique() == 3  # m, l and a part of O
-    low = min(parts, key=lambda part: math.exp(part["m"] - made.views[0].meta["v2"]["m"]))
+    low = min(parts[:-1], key=lambda part: math.exp(part["m"] - made.views[0].meta["v2"]["m"]))
     assert f"partition {low['partition']} by {math.exp(low['m'] - made.views[0].meta['v2']['m']):.3g}." in split.why
     assert made.frames[split.step]["reduce"] == "combine" and "150 tokens" in found["helps"].why
     words = " ".join(frame["sentence"] for frame in made.frames)

@@ -174,7 +174,7 @@ def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(sh
     [
         (0.32, 0.3, 0.33, "3.1 times slower"),
         (2.0, 1.9, 2.1, "2.0 times as fast"),
-        (1.02, 0.97, 1.05, "about as fast"),
+        (1.02, 0.97, 1.05, "1.02 times as fast, within the spread"),
         (1.04, 1.01, 1.06, "1.04 times as fast"),
         (0.0935, 0.09, 0.094, "10.7 times slower"),
     ],
