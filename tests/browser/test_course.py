@@ -90,14 +90,22 @@ def box_of(page, selector):
 
 
 def in_the_window(page):
-    """The clock, the sentence, the picture and the card are inside the window; in a small window the picture may go
-    on below it."""
+    """The clock, the sentence, the picture and the card are inside the window. A small window stacks them and scrolls:
+    there the picture may go on below the window, and the card is found by scrolling."""
     size = page.viewport_size
+    small = size["width"] <= 760 or size["height"] <= 560
+    page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
     for selector in (".wg .clock", ".wg .narration", ".wg .guide", ".wg .picture > .view"):
         box = box_of(page, selector)
         assert box["x"] >= -1 and box["x"] + box["width"] <= size["width"] + 1, (selector, box)
-        tall = 120 if size["height"] < 700 and selector.endswith("view") else box["height"]
+        if small and selector == ".wg .guide":
+            continue
+        tall = 120 if small and selector.endswith("view") else box["height"]
         assert box["y"] >= -1 and box["y"] + tall <= size["height"] + 1, (selector, box)
+    if small:
+        page.locator(".wg .guide .question").scroll_into_view_if_needed()
+        expect(page.locator(".wg .guide .question")).to_be_in_viewport()
+        page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
 
 
 def painted(page):
@@ -165,6 +173,10 @@ def walk_stop(page, stop):
             assert reason and reason in wrong, (name, wrong)
         if page.evaluate("window.clock.count") > 1:
             assert step_of(page) == question["step"], f"{name}: a wrong answer is shown where it can be seen"
+        if not guide.locator(".question").is_visible():  # in a small window the answer has the place of the question
+            leave, back = ("Next", "Previous") if number < len(questions) else ("Previous", "Next")
+            guide.locator(f'[data-turn="{leave} question"]').click()
+            guide.locator(f'[data-turn="{back} question"]').click()
         right = answer(page, question, right=True)
         assert right.startswith("Right") and question["why"] in right, (name, right)
         guide.locator("[data-show]").click()
