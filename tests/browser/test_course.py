@@ -110,6 +110,7 @@ def in_the_window(page):
 
 def painted(page):
     """The share of the picture's pixels that are not its background, without the card over it."""
+    page.evaluate("document.querySelector('.wg .room').scrollTop = 0")  # a small window scrolls to the answer
     size, card = page.viewport_size, box_of(page, ".wg .guide")
     shot = Image.open(io.BytesIO(page.screenshot())).convert("L")
     box = box_of(page, ".wg .picture > .view")
