@@ -89,12 +89,17 @@ def box_of(page, selector):
     return page.locator(selector).first.bounding_box()
 
 
+def to_the_top(page):
+    """Undoes the scrolling of a small window."""
+    page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
+
+
 def in_the_window(page):
     """The clock, the sentence, the picture and the card are inside the window. A small window stacks them and scrolls:
     there the picture may go on below the window, and the card is found by scrolling."""
     size = page.viewport_size
     small = size["width"] <= 760 or size["height"] <= 560
-    page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
+    to_the_top(page)
     for selector in (".wg .clock", ".wg .narration", ".wg .guide", ".wg .picture > .view"):
         box = box_of(page, selector)
         assert box["x"] >= -1 and box["x"] + box["width"] <= size["width"] + 1, (selector, box)
@@ -105,12 +110,11 @@ def in_the_window(page):
     if small:
         page.locator(".wg .guide .question").scroll_into_view_if_needed()
         expect(page.locator(".wg .guide .question")).to_be_in_viewport()
-        page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
 
 
 def painted(page):
     """The share of the picture's pixels that are not its background, without the card over it."""
-    page.evaluate("document.querySelector('.wg .room').scrollTop = 0")  # a small window scrolls to the answer
+    to_the_top(page)  # a small window has scrolled to the card
     size, card = page.viewport_size, box_of(page, ".wg .guide")
     shot = Image.open(io.BytesIO(page.screenshot())).convert("L")
     box = box_of(page, ".wg .picture > .view")

@@ -3,9 +3,8 @@
 import { button, element } from '../core/paint.js';
 import { askUntilDone, stop } from './fetching.js';
 
-// The choices of a stop are the defaults of its page, if the link names the stop.
-const begun = (story, stop, named) =>
-  named ? { ...story, begin: { ...story.begin, ...stop?.choices } } : story;
+// A stop's own choices are the defaults of its page there.
+const begun = (story, stop) => ({ ...story, begin: { ...story.begin, ...stop?.choices } });
 const BEHIND = ['place', 'problem', 'build', 'run']; // groups of choices under "More"
 
 export class Question {
@@ -50,7 +49,8 @@ export class Question {
       counted = true;
       if (set && !(set[0] in (answer.refused ?? {})))
         app.chosen.change(story, set[0], before, app.link);
-      else if (fresh && !carried) app.chosen.arrive(begun(story, app.stop, params.stop), app.link);
+      else if (fresh && !carried)
+        app.chosen.arrive(begun(story, params.stop ? app.stop : null), app.link); // a link names its stop
     };
     const onWait = waiting => {
       if (!current()) return;

@@ -61,12 +61,11 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     else:
         right = same if now == before["wavefronts"] else more
     reason = f"The access takes {now} in place of {count(before['wavefronts'], 'wavefront')}."
-    wait, found = f"{reason} So", count(now, "wavefront")
     reasons = {
-        spread: f"The access still takes {found}, so words still wait for each other.",
+        spread: f"The access still takes {count(now, 'wavefront')}, so words still wait for each other.",
         some: f"{reason[:-1]}, so no word waits." if right == spread else reason,
-        same: f"{wait} the words are in other banks now.",
-        more: f"{wait} fewer words share a bank." if now < before["wavefronts"] else reason,
+        same: f"{reason} So the words are in other banks now.",
+        more: f"{reason} So fewer words share a bank." if now < before["wavefronts"] else reason,
     }
     wrong = {said: why for said, why in reasons.items() if said != right}
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)

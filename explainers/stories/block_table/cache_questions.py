@@ -46,17 +46,17 @@ def _at_once(made: Stage) -> list[Question]:
     answered = {visit["name"] for visit in meta["visits"] if visit["answer"]}
     present = [sum(s["name"] in answered for s in frame["sequences"]) for frame in frames]
     max_len, most = meta["max_len"], max(present)
-    step, reserved = present.index(most), len(frames[0]["free"]) * meta["size"] // max_len
+    step, pool = present.index(most), len(frames[0]["free"])
+    reserved = pool * meta["size"] // max_len
     if most <= reserved:
         return []
     usage = frames[step]["usage"]
     tables = [sequence["table"] for sequence in frames[step]["sequences"]]
-    shared = sum(map(len, tables)) - len({page for table in tables for page in table})
+    needed, held = sum(map(len, tables)), len({page for table in tables for page in table})
     right, sharing = "A request takes a page only when its tokens need it", ""
-    if shared:
+    if needed > held:
         right = "Pages are taken when tokens need them, and equal pages are shared"
-        pool = count(len(frames[0]["free"]), "page")
-        sharing = f" Without sharing, they would need {count(sum(map(len, tables)), 'page')}, and the pool has {pool}."
+        sharing = f" Without sharing, they would need {count(needed, 'page')}, and the pool has {count(pool, 'page')}."
     return [
         idea(
             "at_once",

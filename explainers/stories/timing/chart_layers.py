@@ -12,10 +12,9 @@ import pandas as pd
 from explainers.charts.inline import Inline
 from explainers.charts.line_ends import named_ends
 from explainers.charts.palette import AXIS
-from explainers.stories.timing import trends
 from explainers.stories.timing.sweep_rows import colours, labels, sizes
 from explainers.stories.timing.timed_row import TimedRow
-from explainers.stories.timing.wording import as_fast, microseconds, shown_name
+from explainers.stories.timing.wording import as_fast, microseconds, shown_name, times_said
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400
@@ -150,5 +149,5 @@ def line_ends(
 ) -> list[alt.Chart]:
     value = str(y["shorthand"]).split(":")[0]
     last = sheet.points[sheet.points[value].notna()].sort_values(sheet.field).groupby("line", sort=False).tail(1)
-    said = [r.line + (f" {trends.times_said(grows[r.label])}" if r.label in grows else "") for r in last.itertuples()]
+    said = [r.line + (f" {times_said(grows[r.label])}" if r.label in grows else "") for r in last.itertuples()]
     return named_ends(sheet.data, last.assign(said=said), x, y, bounds, sheet.colour)

@@ -8,7 +8,6 @@ from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.wording import (
     FLOOR,
     FLOOR_SAID,
-    WITHIN,
     as_fast,
     is_paged,
     microseconds,
@@ -25,8 +24,7 @@ SAID = 2  # kernels in the sentence
 
 def beside(row: TimedRow, name: str) -> str:
     """Returns `as_fast` with its baseline: 3.1 times slower than torch efficient, as fast as itself at PAD_K 0."""
-    said, within, _ = as_fast(row.speedup, row.speedup_low, row.speedup_high).partition(WITHIN)
-    return f"{said} than {name}{within}" if said.endswith("slower") else f"{said} as {name}{within}"
+    return as_fast(row.speedup, row.speedup_low, row.speedup_high, name)
 
 
 def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, part: pd.DataFrame) -> str:

@@ -138,7 +138,7 @@ def _growth(
         step=step,
         view=growth.view,
         veils=VEILS,
-        hides=sorted({trends.times_said(factor) for factor in every.values()}),
+        hides=sorted({wording.times_said(factor) for factor in every.values()}),
     )
 
 

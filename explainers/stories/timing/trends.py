@@ -49,8 +49,3 @@ def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, float | str]]:
         fast, slow = (a, b) if d1 < 0 else (b, a)
         found.append({field: float(np.exp(x)), "median_us": float(np.exp(y)), "faster": fast, "slower": slow})
     return found
-
-
-def times_said(factor: float) -> str:
-    """Returns a growth per doubling as the charts show it."""
-    return f"\u00d7{factor:.1f}"

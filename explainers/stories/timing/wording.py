@@ -50,17 +50,25 @@ def title_of(part: pd.DataFrame) -> str:
     return str(part.title.iloc[0]) if len(part) else ""
 
 
-WITHIN = ", within the spread"
+def as_fast(ratio: float, low: float | None = None, high: float | None = None, name: str = "") -> str:
+    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or "within the spread" if it includes 1.
 
-
-def as_fast(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or with WITHIN if the spread includes 1."""
+    low, high: the spread of the ratio.
+    name: the baseline, as in 3.1 times slower than NAME.
+    """
     times = max(ratio, 1 / ratio)
+    as_name, than_name = (f" as {name}", f" than {name}") if name else ("", "")
     if times < 1.005:
-        return "as fast"
+        return f"as fast{as_name}"
     said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
-    within = WITHIN if low is not None and high is not None and low <= 1 <= high else ""
-    return f"{said} times {'as fast' if ratio > 1 else 'slower'}{within}"
+    compared = f"as fast{as_name}" if ratio > 1 else f"slower{than_name}"
+    within = ", within the spread" if low is not None and high is not None and low <= 1 <= high else ""
+    return f"{said} times {compared}{within}"
+
+
+def times_said(factor: float) -> str:
+    """Returns a growth per doubling as the charts show it."""
+    return f"\u00d7{factor:.1f}"
 
 
 def why(row: TimedRow) -> str:
