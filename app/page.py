@@ -5,7 +5,7 @@ import streamlit as st
 
 from app.classroom import access
 from app.stories import STORIES, rail, stops
-from app.web import server
+from app.web import modules, server
 from kernels.catalog import current
 
 START = "start"
@@ -22,7 +22,7 @@ async function enter({ base, ticket }) {
   if (to.origin === location.origin && location.pathname === `${base}/`) history.replaceState({}, '', to);
 }
 export default function (component) {
-  const { base, version } = component.data, url = `${location.origin}${base}/wg/${version}/shell/app.js`;
+  const { base, entry, version } = component.data, url = `${location.origin}${base}/wg/${version}/${entry}`;
   let leave = null, left = false;
   loading[url] ??= enter(component.data).then(() => import(url));
   loading[url].then(module => { if (!left) leave = module.default(component); });
@@ -34,7 +34,9 @@ HTML = '<div class="wg" data-part="root"></div>'
 
 @st.cache_resource(show_spinner=False)
 def _stage(version: str):
-    return st.components.v2.component("warpglass.stage", html=HTML, css=server.style(), js=LOADER, isolate_styles=False)
+    return st.components.v2.component(
+        "warpglass.stage", html=HTML, css=modules.style(), js=LOADER, isolate_styles=False
+    )
 
 
 def _page(path: str) -> "st.Page":
@@ -47,11 +49,12 @@ def _page(path: str) -> "st.Page":
     return st.Page(nothing, title=STORIES[path].title, url_path=path, default=path == START)
 
 
-st.set_page_config(page_title="Warpglass", page_icon=str(server.MODULES.parent / "icon.png"), layout="wide")
+st.set_page_config(page_title="Warpglass", page_icon=str(modules.STAGE.parent / "icon.png"), layout="wide")
 shown = st.navigation([_page(path) for path in STORIES], position="hidden")  # so that Streamlit knows every address
 data = {
     "base": server.base_of(st.get_option("server.baseUrlPath")),
-    "version": server.version(),
+    "entry": modules.entry(),
+    "version": modules.version(),
     "rail": rail(current()),
     "stops": stops(current()),
 }
@@ -60,5 +63,5 @@ if access.by_login():
         st.login()
         st.stop()
     data["ticket"] = access.ticket()
-_stage(server.version())(key="stage", data=data)
+_stage(modules.version())(key="stage", data=data)
 shown.run()

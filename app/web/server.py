@@ -23,7 +23,6 @@ the web process a few milliseconds and no rerun. Workers do all work (bundles.py
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import re
 import threading
@@ -31,7 +30,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +48,14 @@ from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
-from app.web import answers, asking, bundles, searching
+from app.web import answers, asking, bundles, modules, searching
 from app.web.packed import PACKED, Files, packed
-from explainers.charts import palette
-from explainers.story import glossary, marks, terms
 from kernels.build import CPU, Mode, build
 from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
 
-MODULES = Path(__file__).parents[1] / "stage"
-TALKS = Path(__file__).parents[1] / "talks"
-ORIGIN = "shell/origin.js"  # runs before Streamlit
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
 LATER = 5.0  # seconds: the charts' script takes a core for a while
@@ -121,8 +114,8 @@ def prepare() -> None:
     workers.limit_answers(MOST_ANSWER, MOST_JSON)
 
     def first() -> None:
-        for text in modules().values():
-            packed(text)
+        for name in (modules.ORIGIN, *modules.first()):
+            packed(modules.modules()[name])
         with contextlib.suppress(WarpglassError):
             _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).subject)
         workers.ready()
@@ -231,8 +224,8 @@ async def measure_forget(request: Request) -> Response:
 
 
 async def module(request: Request) -> Response:
-    name, texts = request.path_params["name"], modules()
-    if request.path_params["version"] != version():
+    name, texts = request.path_params["name"], modules.modules()
+    if request.path_params["version"] != modules.version():
         return Response("This is of another version of Warpglass. Load the page anew.", 404)
     if name == "vega.js":
         try:
@@ -246,51 +239,12 @@ async def module(request: Request) -> Response:
     return Response(packed(texts[name]), media_type=kind, headers=PACKED)
 
 
-@cache
-def modules() -> dict[str, str]:
-    """name -> text of every module. core/data.js has constants from Python. talks/ours.js has the sequences of the
-    app, each under the name of its file."""
-    found = {name: (MODULES / name).read_text() for name in _on_disk()}
-    given = {
-        "VEGA": vega.made_by(),
-        "PALETTE": palette.for_browser(),
-        "TERMS": terms.for_browser(),
-        "PROVENANCE": glossary.PROVENANCE,
-        "LABELS": glossary.LABELS,
-        "MARKS": marks.MARKS,
-    }
-    constants = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
-    talks = [{"id": path.stem, **json.loads(path.read_text())} for path in sorted(TALKS.glob("*.json"))]
-    return found | {"core/data.js": "\n".join(constants), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
-
-
-def _on_disk() -> list[str]:
-    """The modules and styles of the stage by name, without the tools that check them."""
-    paths = (path for folder in ("core", "views", "shell") for path in (MODULES / folder).rglob("*"))
-    return [str(path.relative_to(MODULES)) for path in paths if path.suffix in (".js", ".css")]
-
-
-@cache
-def style() -> str:
-    """The whole style: core/stage.css, and after it the styles of shell/."""
-    found = {name: text for name, text in modules().items() if name.endswith(".css")}
-    return "\n".join(found[name] for name in sorted(found))
-
-
-@cache
-def version() -> str:
-    """Names the modules by their content, and the charts' script by its version."""
-    return hashlib.sha256(json.dumps([modules(), vega.made_by()], sort_keys=True).encode()).hexdigest()[:16]
-
-
 def pages(index: Path, base: str) -> list[BaseRoute]:
     """Streamlit's page (`index`) at the address of every story, with our style for its frame and the modules that will
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
-    frame = modules()["shell/frame.css"]
-    wanted = [name for name in modules() if name.endswith(".js") and name.startswith(("core/", "shell/"))]
-    wanted.remove(ORIGIN)
-    origin = f'<script src="./wg/{version()}/{ORIGIN}"></script>'
-    links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
+    frame = modules.modules()["shell/frame.css"]
+    origin = f'<script src="./wg/{modules.version()}/{modules.ORIGIN}"></script>'
+    links = [f'<link rel="modulepreload" href="./wg/{modules.version()}/{name}">' for name in modules.first()]
     plain = re.sub(
         r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL
     )  # the policy allows no inline script
@@ -320,7 +274,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
         Route(f"{base}/wg/measure", measure, methods=["POST"]),
         Route(f"{base}/wg/measure/stop", measure_stop, methods=["POST"]),
         Route(f"{base}/wg/measure/forget", measure_forget, methods=["POST"]),
-        *classroom.routes(base, version(), sessions, site),
+        *classroom.routes(base, modules.version(), sessions, site),
         Route(f"{base}/wg/{{version}}/{{name:path}}", module),
     ]
 
@@ -340,6 +294,6 @@ def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
     first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
         Middleware(Guard, hosts=hosts),
-        Middleware(access.Gate, base=base, version=version()),
+        Middleware(access.Gate, base=base, version=modules.version()),
         Middleware(Files, folder=index.parent / "static", at=f"{base}/static/", first=first),
     ]

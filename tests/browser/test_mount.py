@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from stage_tools import run
 
 from app.stories import STORIES
-from app.web import asking, server
+from app.web import asking, modules
 from explainers.story import encoding
 from kernels.run import workers
 
@@ -27,7 +27,7 @@ MOUNT = """async ([step, picture]) => {
 def module(tmp_path_factory):
     """The stage as one module, made of the files that the server serves."""
     folder = tmp_path_factory.mktemp("stage")
-    for name, text in server.modules().items():
+    for name, text in modules.modules().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -47,7 +47,7 @@ def page(browser, module, made):
     served = {
         "/": (HTML, "text/html"),
         "/stage.js": (module, "text/javascript"),
-        "/stage.css": (server.modules()["core/stage.css"], "text/css"),
+        "/stage.css": (modules.modules()["core/stage.css"], "text/css"),
         "/tiling": (encoding.encode(made), "application/octet-stream"),
     }
     errors = []

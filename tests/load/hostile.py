@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
-from app.web import server as app_server
+from app.web import modules
 from tests.load.client import PAUSE
 from tests.load.figures import cpu_seconds, memory, percentiles
 from tests.load.links import ROUTES, Link, allowed, hostile
@@ -71,7 +71,7 @@ async def routes(url: str) -> Counter:
     found: Counter = Counter()
     async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         for route in ROUTES:
-            path = quote(route.replace("VERSION", app_server.version()), safe="/%")
+            path = quote(route.replace("VERSION", modules.version()), safe="/%")
             status = (await http.get(httpx2.URL(url).copy_with(raw_path=path.encode()))).status_code
             found[status] += 1
             if status >= 500:

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.classroom import access, routes, tries
 from app.classroom.rooms import Rooms
 from app.classroom.tries import Tries
-from app.web import server
+from app.web import modules, server
 from kernels.errors import ProblemError
 
 LINK = "tiling?kernel=03_flash"
@@ -32,7 +32,7 @@ def site(monkeypatch):
     def make(base="", **environment):
         for name in ("PASSWORD", "LOGIN", "ROOM_SECRET"):
             monkeypatch.setenv(f"WARPGLASS_{name}", environment.get(name, ""))
-        gate = Middleware(access.Gate, base=base, version=server.version())
+        gate = Middleware(access.Gate, base=base, version=modules.version())
         app = Starlette(routes=server.routes(base), middleware=[gate])
         return opened.enter_context(TestClient(app, base_url="http://class.test"))
 
@@ -270,7 +270,7 @@ def test_who_has_logged_in_hands_a_ticket_over(site, monkeypatch):
     monkeypatch.setattr(access, "_secrets", lambda: {"auth": {"cookie_secret": "a long one"}})
     client = site(LOGIN="oidc")
     assert client.get("/wg/status").status_code == 401
-    assert client.get(f"/wg/{server.version()}/core/clock.js").status_code == 200  # the page needs them to log in
+    assert client.get(f"/wg/{modules.version()}/core/clock.js").status_code == 200  # the page needs them to log in
     assert client.post("/wg/enter", data={"ticket": "forged"}).status_code == 401
     assert client.post("/wg/enter", data={"password": ""}).status_code == 401
     assert client.post("/wg/enter", data={"ticket": access.ticket()}).status_code == 200

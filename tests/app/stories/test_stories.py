@@ -12,7 +12,7 @@ from pages import flat, open_page, page_of, words
 from app import course
 from app.stories import STORIES, rail, stops
 from app.web import asking
-from app.web.server import modules
+from app.web.modules import modules
 from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.run import workers

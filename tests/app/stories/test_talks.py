@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from pages import open_page, words
 
-from app.web import asking, server
+from app.web import asking, modules
 
-TALKS = {path.stem: json.loads(path.read_text()) for path in sorted(server.TALKS.glob("*.json"))}
+TALKS = {path.stem: json.loads(path.read_text()) for path in sorted(modules.TALKS.glob("*.json"))}
 MOMENTS = [(talk, n) for talk, given in TALKS.items() for n in range(len(given["moments"]))]
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 
@@ -91,6 +91,6 @@ def test_a_number_that_the_page_does_not_say_is_noticed():
 
 
 def test_the_browser_gets_them_as_they_are():
-    text = server.modules()["talks/ours.js"].removeprefix("export const TALKS = ").rstrip(";")
+    text = modules.modules()["talks/ours.js"].removeprefix("export const TALKS = ").rstrip(";")
     assert json.loads(text) == [{"id": talk, **given} for talk, given in TALKS.items()]
-    assert Path(server.TALKS).is_dir()
+    assert Path(modules.TALKS).is_dir()

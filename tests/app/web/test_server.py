@@ -1,9 +1,6 @@
 """The app's own routes, as the browser asks them; the jobs are done here."""
 
 import gzip
-import json
-import posixpath
-import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +12,7 @@ from starlette.testclient import TestClient
 
 from app.store import disk
 from app.stories import STORIES
-from app.web import server
+from app.web import modules, server
 from app.web.packed import Files
 from explainers.story import encoding
 from kernels.errors import WorkerDied
@@ -123,9 +120,9 @@ def test_every_story_can_be_asked_for_without_saying_anything(client, jobs, path
 
 def test_the_modules_are_served_forever_under_the_name_of_their_content(client):
     some = {"shell/app.js", "core/clock.js", "core/stage.css", "core/data.js", "views/matrices.js"}
-    assert some <= set(server.modules())
-    for name, text in server.modules().items():
-        got = client.get(f"/wg/{server.version()}/{name}")
+    assert some <= set(modules.modules())
+    for name, text in modules.modules().items():
+        got = client.get(f"/wg/{modules.version()}/{name}")
         assert got.status_code == 200 and got.text == text and "immutable" in got.headers["cache-control"]
         assert got.headers["content-type"].startswith("text/css" if name.endswith(".css") else "text/javascript")
 
@@ -133,22 +130,6 @@ def test_the_modules_are_served_forever_under_the_name_of_their_content(client):
 def test_a_module_of_another_version_is_not_served_under_its_name(client):
     for name in ("shell/app.js", "vega.js"):
         assert client.get(f"/wg/0123456789abcdef/{name}").status_code == 404
-
-
-def test_every_module_that_a_module_imports_is_there():
-    for name, text in server.modules().items():
-        folder = name.rpartition("/")[0]
-        for path in re.findall(r"^import [^;]*?from '([^']+)';", text, re.M):
-            assert posixpath.normpath(f"{folder}/{path}") in server.modules(), (name, path)
-
-
-def test_what_python_knows_is_said_once():
-    lines = dict(
-        line.removeprefix("export const ").rstrip(";").split(" = ", 1)
-        for line in server.modules()["core/data.js"].splitlines()
-    )
-    assert set(json.loads(lines["PROVENANCE"])) == {"measured", "executed", "derived", "modelled", "recorded"}
-    assert json.loads(lines["TERMS"]) and json.loads(lines["PALETTE"])["tensors"]
 
 
 # ---- what is not there ----

@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from app.stories import STORIES
-from app.web import server
+from app.web import modules, server
 
-PAGE = server.MODULES.parent / "page.py"
+PAGE = modules.STAGE.parent / "page.py"
 
 
 @pytest.mark.parametrize("path", STORIES)
@@ -21,7 +21,7 @@ def test_every_page_is_the_one_stage(path):
     assert not at.exception
     (stage,) = at.get("bidi_component")
     data = json.loads(stage.proto.json)
-    assert data["version"] == server.version() and data["base"] == ""
+    assert data["version"] == modules.version() and data["base"] == ""
     assert [stop["path"] for stop in data["rail"]] == list(STORIES)
 
 
@@ -33,6 +33,6 @@ def test_the_page_of_every_story_is_served_with_our_frame_before_anything_is_dra
     client = TestClient(Starlette(routes=server.pages(tmp_path / "index.html", "")))
     for path in STORIES:
         got = client.get("/" if path == "start" else f"/{path}")
-        assert server.modules()["shell/frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
-        assert f'href="./wg/{server.version()}/shell/app.js"' in got.text and got.text.count("</head>") == 1
+        assert modules.modules()["shell/frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
+        assert f'href="./wg/{modules.version()}/{modules.entry()}"' in got.text and got.text.count("</head>") == 1
     assert client.get("/nowhere").status_code == 404

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from app.choices import estimates
 from app.choices.links import read_link
 from app.stories import STORIES
-from app.web import answers, asking, limits, server
+from app.web import answers, asking, limits, modules, server
 from kernels.core.fields import MOST_SAID
 from kernels.errors import ProblemError, TooLargeError
 from kernels.families.paged.problem import MOST_PAGES, PagedProblem
@@ -45,7 +45,7 @@ def test_a_hostile_link_is_answered_with_what_is_shown_or_why_not(survey):
 def test_every_other_address_is_answered_without_a_fault(client, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda path, query: {})  # of a page itself
     for route in ROUTES:
-        assert client.get(route.replace("VERSION", server.version())).status_code < 500, route
+        assert client.get(route.replace("VERSION", modules.version())).status_code < 500, route
 
 
 def test_a_link_too_long_to_be_read_is_refused(client, monkeypatch):
