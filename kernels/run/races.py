@@ -12,11 +12,11 @@ from kernels.errors import RunError, RunTimeout
 from kernels.run import execute
 from kernels.run.backends import cpu
 
-LATE = "with the threads in the opposite order and late copies"
+LATE = "with the blocks and threads in the opposite order and late copies"
 
 
 def late_outputs(request: Request) -> dict[str, np.ndarray]:
-    """The arrays of the timed build on the CPU, with opposite thread order and late asynchronous copies.
+    """The arrays of the timed build on the CPU, with opposite block and thread order and late asynchronous copies.
 
     Raises RunError if only this order fails.
     """

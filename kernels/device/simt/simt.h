@@ -6,8 +6,8 @@
 //   a collective without a lane of its mask
 //   an access outside the launch's buffers or shared memory
 //   an access that differs from its probe
-// Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and copies by cp_async land at the
-// wait, not at once. If an output changes, the kernel has a race or lacks a wait.
+// Shared memory starts as NaN. With `reversed`, blocks and threads run in the opposite order, and copies by cp_async land
+// at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
 // report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
 // signals. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
 // process: state is global, kept out of TLS for speed.
@@ -292,12 +292,12 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
     return 1;
   }
   catch_fatal();
-  for (unsigned z = 0; z < grid_dim.z && !failed; ++z)
-    for (unsigned y = 0; y < grid_dim.y && !failed; ++y)
-      for (unsigned x = 0; x < grid_dim.x && !failed; ++x) {
-        block_idx = {x, y, z};
-        run_block();
-      }
+  const unsigned blocks = grid_dim.x * grid_dim.y * grid_dim.z;
+  for (unsigned n = 0; n < blocks && !failed; ++n) {
+    const unsigned block = launch->reversed ? blocks - 1 - n : n;
+    block_idx = {block % grid_dim.x, block / grid_dim.x % grid_dim.y, block / (grid_dim.x * grid_dim.y)};
+    run_block();
+  }
   release_fatal();
   return failed ? late ? 2 : 1 : 0;
 }

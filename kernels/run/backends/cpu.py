@@ -153,8 +153,8 @@ def launch(
 
     arrays: name -> NumPy array of the tensor's type, written in place.
     capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
-    reversed_order: threads run last to first, and asynchronous copies land at their wait. If an output changes, the
-        kernel has a race or lacks a wait.
+    reversed_order: blocks and threads run last to first, and asynchronous copies land at their wait. If an output
+        changes, the kernel has a race, lacks a wait, or adds in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
     library, found = _library(build.path), []
