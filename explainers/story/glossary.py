@@ -21,6 +21,7 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "read_list": "Read the work list",
     "combine_warps": "Combine warps",
     "wait_q": "Wait for Q",
+    "wait_free": "Wait for free memory",
     "nothing_left": "No tile left",
     "tile_begin": "Start of tile",
     "tile_end": "End of tile",

@@ -13,6 +13,13 @@ const TINT = {
   O: COLOURS.O,
   other: COLOURS.other,
 };
+const SHORT = {
+  P: ['softmax', 'P'],
+  S: ['scores', 'S'],
+  O: ['output', 'O'],
+  wait: ['wait'],
+  K: ['copy'],
+}; // of a bar's name
 const LEAST = 20,
   FEW = 4; // ns that the window shows at the closest; steps that it begins with
 const SAID = [
@@ -85,7 +92,7 @@ export default function (host, { meta, columns }, context) {
       axis = 1.8 * em,
       high = Math.max(
         0.9 * em,
-        Math.min(7 * em, (size.height - axis - 10) / Math.max(1, rows.length)),
+        Math.min(14 * em, (size.height - axis - 10) / Math.max(1, rows.length)),
       );
     box = { x: label, y: 8, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
     return Math.floor(box.y + box.h + axis);
@@ -138,7 +145,7 @@ export default function (host, { meta, columns }, context) {
   };
   const drawRow = (g, paint, made, r, at) => {
     const y = box.y + r * box.high,
-      thick = Math.min(box.high * (made.flight ? 0.4 : 0.76), made.flight ? 1.6 * em : 3 * em),
+      thick = Math.min(box.high * (made.flight ? 0.4 : 0.76), made.flight ? 1.6 * em : 8 * em),
       top = y + (box.high - thick) / 2;
     g.font = `${made.flight ? 400 : 600} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
@@ -163,18 +170,11 @@ export default function (host, { meta, columns }, context) {
         g.fillStyle = colours[kind][Number(made.flight)];
         g.fillRect(x, top, Math.max(1, w - (w > 4 ? 1 : 0)), thick);
       } else {
-        g.strokeStyle = paint.border;
-        g.lineWidth = 1;
-        g.strokeRect(x + 0.5, top + 0.5, Math.max(1, w - 1), thick - 1);
+        drawWait(g, paint, x, top, Math.max(1, w - 1), thick - 1);
       }
       until = x + Math.max(1, w);
-      if (w > 3.4 * small && !made.flight) {
-        const title = events[event[n]].title,
-          said = tile[n] >= 0 ? `${title} ${tile[n]}` : title;
-        g.fillStyle = colours[kind][2];
-        g.font = `${small}px ${paint.font}`;
-        if (g.measureText(said).width < w - 6)
-          g.fillText(said, Math.max(x, box.x) + 3, y + box.high / 2 + 0.36 * small);
+      if (w > 2 * small && !made.flight) {
+        drawWords(g, paint, n, Math.max(x, box.x), Math.min(x + w, box.x + box.w), y);
       }
       if (at?.bar === n) {
         g.strokeStyle = paint.primary;
@@ -183,6 +183,45 @@ export default function (host, { meta, columns }, context) {
       }
     }
     g.restore();
+  };
+  // A wait is an empty box with lines across.
+  const drawWait = (g, paint, x, top, w, h) => {
+    g.save();
+    g.beginPath();
+    g.rect(x + 0.5, top + 0.5, w, h);
+    g.strokeStyle = paint.border;
+    g.lineWidth = 1;
+    g.stroke();
+    g.clip();
+    g.beginPath();
+    for (let at = x - h - ((x - h) % 8); at < x + w; at += 8) {
+      g.moveTo(at, top + h);
+      g.lineTo(at + h, top);
+    }
+    g.stroke();
+    g.restore();
+  };
+  // The name of a bar with its key tile, in the longest form that fits.
+  const drawWords = (g, paint, n, from, to, y) => {
+    const { title, kind } = events[event[n]],
+      of = tile[n] >= 0 && kind !== 'wait' ? ` ${tile[n]}` : '',
+      size = Math.min(box.high / 4, em);
+    g.font = `${size}px ${paint.font}`;
+    const said = [title, ...(SHORT[kind] ?? [])]
+      .flatMap(name => [`${name}${of}`, name])
+      .find(words => g.measureText(words).width < to - from - 8);
+    if (!said) return;
+    if (kind === 'wait') {
+      g.fillStyle = paint.background; // over the lines across
+      g.fillRect(
+        from + 2,
+        y + box.high / 2 - 0.7 * size,
+        g.measureText(said).width + 4,
+        1.3 * size,
+      );
+    }
+    g.fillStyle = tintsOf(paint)[kind][2];
+    g.fillText(said, from + 4, y + box.high / 2 + 0.36 * size);
   };
   const drawAxis = (g, paint) => {
     const wide = shown[1] - shown[0],
@@ -243,8 +282,16 @@ export default function (host, { meta, columns }, context) {
       `background:${TINT[kind]}`,
       said,
     ]),
-    ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []),
-    ['', 'a bar lasts until the next mark, with its waits'],
+    ...(used.has('wait')
+      ? [
+          [
+            'border:1px solid currentColor;background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 4px)',
+            'waits',
+          ],
+        ]
+      : []),
+    ['', 'a coloured bar can have waits in it'],
+    ['', '\u2192 from the start of a copy to its use'],
   ];
   const made = canvasView(host, context, {
     title: 'Pipeline',

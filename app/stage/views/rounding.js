@@ -1,5 +1,5 @@
-// The errors of S, P, l and O against float64: above as they are so far, below what this step
-// changes; then by how much each step moves O in every type. Colours go by powers of ten, because
+// How far each step moves O in every type; then the errors of S, P, l and O against float64 as they
+// are so far, and larger below them what this step changes. Colours go by powers of ten, because
 // one step's error may be a thousandth of another's.
 import { canvasView } from '../core/canvas.js';
 import {
@@ -17,13 +17,15 @@ import {
 } from '../core/paint.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
+const HEAD = 3.45; // em: the titles over a row of panels
 const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
   OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
 const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output' };
 // of the steps after the first, and of all
-const HEADS = ['inputs', 'S', 'exp', 'P', 'l', 'P \u00d7 V', 'O', 'in the end'];
+const HEADS = ['inputs', 'scores', 'exp', 'weights', 'sum', 'P \u00d7 V', 'output', 'in the end'];
 
 export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { row0, rows, keys, dims, tiles, block, at, stages, absent, frames } = meta,
     wide = { S: keys, P: keys, l: tiles, O: dims };
   const { background, text } = theme(host),
@@ -97,43 +99,48 @@ export default function (host, { meta, columns }, context) {
   // ---- layout ----
   let em,
     small,
-    panels = [],
+    area = { top: 0, width: 1, high: 1 },
     table = null;
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    const names = Object.keys(SHARE),
-      head = 1.5 * em,
-      title = 1.45 * em,
-      left = 2.4 * em,
-      gap = 0.9 * em,
-      line = 1.5 * em;
-    const top = (runs.length + absent.length + 1.7) * line,
-      each = head + title + 0.5 * em;
-    const high = Math.max(
-      1.2 * em,
-      Math.min(size.height - top - 2 * each, 2 * rows * 1.6 * em) / 2,
-    );
-    const label = Math.min(0.3 * size.width, 11.5 * em),
-      room = size.width - left - (names.length - 1) * gap - 2;
+    const line = Math.max(1.5 * em, Math.min(2.3 * em, (0.3 * size.height) / (runs.length + 1.7))),
+      top = (runs.length + absent.length + 1.7) * line,
+      high = Math.max(2.4 * em, Math.min(size.height - top - 2 * HEAD * em, 3.2 * rows * em));
+    const label = Math.min(0.3 * size.width, 11.5 * em);
     table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / HEADS.length, line, label };
-    panels = [false, true].flatMap((alone, number) => {
-      let x = left;
-      return names.map((name, n) => {
-        const w = room * SHARE[name],
-          y = top + number * (each + high) + head;
-        x += w + gap;
-        return { alone, name, x: x - w - gap, y: y + title, w, h: high, first: n === 0, head: y };
-      });
+    area = { top, width: size.width, high };
+    return Math.floor(top + 2 * HEAD * em + high);
+  };
+  // Of the parts: their errors so far, and below them the parts that this step changes.
+  const panelsAt = step => {
+    const names = Object.keys(SHARE),
+      moved = step > 1 ? names.filter(name => of(true, name, step).said) : [],
+      share = moved.length ? 0.38 : 1;
+    return [
+      ...rowOf(false, names, area.top, share * area.high),
+      ...rowOf(true, moved, area.top + HEAD * em + share * area.high, (1 - share) * area.high),
+    ];
+  };
+  const rowOf = (alone, names, head, h) => {
+    const left = 2.4 * em,
+      gap = 0.9 * em,
+      whole = names.reduce((sum, name) => sum + SHARE[name], 0),
+      room = area.width - left - (names.length - 1) * gap - 2;
+    let x = left;
+    return names.map((name, n) => {
+      const w = (room * SHARE[name]) / whole,
+        y = head + HEAD * em;
+      x += w + gap;
+      return { alone, name, x: x - w - gap, y, w, h, first: n === 0, head: head + 1.5 * em };
     });
-    return Math.floor(top + 2 * (each + high));
   };
 
   // ---- drawing ----
   const draw = (g, { step: now, at: thing, paint }) => {
     const step = stepOf(now);
     g.imageSmoothingEnabled = false;
-    for (const panel of panels) drawPanel(g, paint, panel, step, thing);
+    for (const panel of panelsAt(step)) drawPanel(g, paint, panel, step, thing);
     drawTable(g, paint, step, thing);
   };
   const drawPanel = (g, paint, { alone, name, x, y, w, h, first, head }, step, thing) => {
@@ -142,7 +149,11 @@ export default function (host, { meta, columns }, context) {
     if (first) {
       g.font = `600 ${em}px ${paint.font}`;
       g.fillText(
-        alone ? `Changed by this step: ${stages[step]}` : 'Errors so far',
+        alone
+          ? `Changed by this step: ${stages[step]}`
+          : step
+            ? 'Errors so far, element by element'
+            : 'No errors so far',
         0,
         head - 0.35 * em,
       );
@@ -200,19 +211,19 @@ export default function (host, { meta, columns }, context) {
   const valuesOf = run => [...run.parts.slice(1), run.error];
   const drawTable = (g, paint, step, thing) => {
     const { x, y, w, line, label } = table;
-    g.font = `600 ${small}px ${paint.font}`;
+    g.font = `600 ${em}px ${paint.font}`;
     g.fillStyle = paint.text;
     g.fillText('O moves by (RMS)', 0, y + 0.9 * em, label - 4);
     HEADS.forEach((head, n) => {
       g.fillStyle = paint.text;
-      g.font = `${n + 1 === step || n === HEADS.length - 1 ? 600 : 400} ${small}px ${paint.font}`;
+      g.font = `${n + 1 === step || n === HEADS.length - 1 ? 600 : 400} ${em}px ${paint.font}`;
       g.fillText(head, x + n * w, y + 0.9 * em, w - 3);
     });
     runs.forEach((run, number) => {
       const top = y + (number + 0.9) * line;
-      g.font = `${run.chosen ? 600 : 400} ${small}px ${paint.font}`;
+      g.font = `${run.chosen ? 600 : 400} ${em}px ${paint.font}`;
       g.fillStyle = paint.text;
-      g.fillText(run.label, 0, top + 0.68 * line, label - 6);
+      g.fillText(run.label, 0, top + 0.5 * line + 0.36 * em, label - 6);
       valuesOf(run).forEach((value, n) => {
         const here = n + 1 === step,
           last = n === HEADS.length - 1,
@@ -226,23 +237,23 @@ export default function (host, { meta, columns }, context) {
           : PALETTE.wrong;
         g.fillRect(x + n * w, top + 1, finite ? bar(value) * (w - 6) : 0.5 * em, line - 3);
         g.fillStyle = paint.text;
-        g.font = `${run.chosen && here ? 600 : 400} ${small}px ${paint.font}`;
+        g.font = `${run.chosen && here ? 600 : 400} ${em}px ${paint.font}`;
         g.fillText(
-          short(value, w > 4 * small ? 1 : 0),
+          short(value, w > 4 * em ? 1 : 0),
           x + n * w + (finite ? 3 : 0.7 * em),
-          top + 0.68 * line,
+          top + 0.5 * line + 0.36 * em,
           w - 6,
         );
       });
     });
     absent.forEach(([type, why], number) => {
-      g.font = `${small}px ${paint.font}`;
+      g.font = `${em}px ${paint.font}`;
       g.fillStyle = paint.text;
-      g.fillText(type, 0, y + (runs.length + number + 1.58) * line, label - 6);
+      g.fillText(type, 0, y + (runs.length + number + 1.4) * line + 0.36 * em, label - 6);
       g.fillText(
         `not beside: ${why}`,
         x,
-        y + (runs.length + number + 1.58) * line,
+        y + (runs.length + number + 1.4) * line + 0.36 * em,
         HEADS.length * w,
       );
     });
@@ -257,7 +268,7 @@ export default function (host, { meta, columns }, context) {
 
   // ---- the cursor ----
   const locate = (px, py) => {
-    for (const { alone, name, x, y, w, h } of panels) {
+    for (const { alone, name, x, y, w, h } of panelsAt(stepOf(clock.step))) {
       if (px < x || py < y || px >= x + w || py >= y + h) continue;
       const row = row0 + Math.floor(((py - y) * rows) / h),
         column = Math.floor(((px - x) * wide[name]) / w);

@@ -25,9 +25,9 @@ export default function (host, { meta, columns }, context) {
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const beginOf = (p, step) =>
     panels[p].begin >= 0 ? panels[p].begin : (frameAt(step)?.span[0] ?? 0);
-  const isShared = n => row[n] === panels[panel[n]].rows.length - 1; // of the tensor cores
+  const shared = p => panels[p].begin >= 0; // its last row is the tensor cores
+  const isShared = n => shared(panel[n]) && row[n] === panels[panel[n]].rows.length - 1;
   const text = n => {
-    if (isShared(n) && panels[panel[n]].begin < 0) return '';
     const short = SHORT[kinds[kind[n]]];
     return short && tile[n] >= 0 ? `${short} ${tile[n]}` : short;
   };
@@ -51,11 +51,13 @@ export default function (host, { meta, columns }, context) {
       const after = g.measureText(said).width + 0.6 * em;
       g.font = `${small}px ${paint.font}`;
       g.globalAlpha = 0.75;
-      if (after + g.measureText(one.label).width < box.x + box.w)
-        g.fillText(one.label, after, box.panels[p].y + 1.25 * em);
+      const told = clock.covers.length || !one.note ? one.label : `${one.label}: ${one.note}`,
+        fits = [told, one.label].find(t => after + g.measureText(t).width < box.x + box.w);
+      if (fits) g.fillText(fits, after, box.panels[p].y + 1.25 * em);
       g.globalAlpha = 1;
       one.rows.forEach((name, r) => drawName(g, paint, name, box.panels[p].rows[r]));
       drawBars(g, paint, p, beginOf(p, step), at);
+      drawFrame(g, paint, p, beginOf(p, step));
     });
     drawAxis(g, paint);
   };
@@ -97,6 +99,31 @@ export default function (host, { meta, columns }, context) {
       g.fillText(said, seen + 3, y + (box.row - 4) / 2 + 0.36 * small);
     }
     g.restore();
+  };
+  // The time of the first softmax of the first row, over all rows: what the others do meanwhile.
+  const drawFrame = (g, paint, p, from) => {
+    const n = bars[p].find(m => kinds[kind[m]] === 'softmax' && row[m] === 0 && start[m] >= from);
+    if (n === undefined || end[n] > from + wide) return;
+    const x = box.x + ((start[n] - from) * box.w) / wide,
+      rows = box.panels[p].rows;
+    g.strokeStyle = paint.text;
+    g.lineWidth = 2;
+    g.setLineDash([5, 3]);
+    g.strokeRect(
+      x,
+      rows[0] - 1,
+      ((end[n] - start[n]) * box.w) / wide,
+      rows.at(-1) + box.row - rows[0] + 2,
+    );
+    g.setLineDash([]);
+    if (bars[p].some(m => isShared(m) && start[m] < end[n] && end[m] > start[n]) || !shared(p))
+      return;
+    g.font = `${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.textAlign = 'center';
+    const middle = x + ((end[n] - start[n]) * box.w) / wide / 2;
+    g.fillText('at rest', middle, rows.at(-1) + box.row / 2 + 0.36 * small);
+    g.textAlign = 'left';
   };
   const drawAxis = (g, paint) => {
     const rough = (wide * 6 * em) / box.w,
@@ -140,6 +167,7 @@ export default function (host, { meta, columns }, context) {
     [`background:${TINT.softmax}`, 'softmax'],
     [`background:${TINT.O}`, 'output'],
     ['background:color-mix(in srgb, currentColor 25%, transparent)', 'other work and waits'],
+    ['border:2px dashed currentColor', 'one softmax of the first warpgroup'],
     ['', rule],
   ];
   return canvasView(host, context, {

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from explainers.stories.pipeline import overlaps
+from explainers.stories.pipeline import overlaps, producer_waits
 from explainers.stories.pipeline.key_tile_frames import COPIES, BlockStory
 from explainers.story import questions as ask
 from explainers.story.glossary import count, figure
@@ -91,10 +91,10 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"only {noun} {who}",
             {
                 "each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
-                "they take turns": f"All {len(copies):,} copies come from {noun} {who}.",
-                "the first one that is free": f"All {len(copies):,} copies come from {noun} {who}.",
+                "they take turns": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
+                "the first one that is free": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
             },
-            f"{noun.capitalize()} {who} starts all {len(copies):,} copies of this block. The others only compute.",
+            f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles of this block. The others only compute.",
             step=min(ASKED, len(story.frames) - 1),
             view="pipeline",
             covers=[{"writer": who}],
@@ -123,10 +123,11 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
                 "It copies number by number": "One thread asks the copy engine (TMA) for a whole tile.",
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },
-            f"Later, a copy starts every {figure(later, 3)} ns, and a key tile takes {figure(period, 3)} ns. "
+            f"Later, a turn of the producer takes {figure(later, 3)} ns, and a key tile {figure(period, 3)} ns. "
             "The producer waits until the consumers have read a tile.",
             step=min(FEW, len(story.frames) - 1),
             view="pipeline",
+            covers=[{"writer": who, "event": producer_waits.WAIT}],
             shows={"writer": who},
             veils=("tabs",),
         )

@@ -90,16 +90,24 @@ def _title(part: pd.DataFrame, tile: int, query: int) -> str:
     return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
 
 
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
 def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable, list[float]]:
     """First bar of a key tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
-    The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer."""
-    copies = bars[bars.event.isin(COPIES)]
-    who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
-    turned, scores = copies[copies.writer == who].start_ns, own[own.event == "scores"].start_ns
+    The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer.
+
+    A producer's copy has begun by the end of its bar: the bar starts with a wait for free shared memory.
+    """
+    copies, scores = bars[bars.event.isin(COPIES)], own[own.event == "scores"].start_ns
+    produced = copies[copies.role == "producer"]
+    who = leader if produced.empty else int(produced.writer.min())
+    began = copies[copies.writer == leader].start_ns if produced.empty else produced.end_ns
     tiles = own.index[own.event == "tile_begin"]
     return {
         tile: [float(who), float(began), float(leader), float(then)]
-        for tile, began, then in zip(tiles, turned, scores)
+        for tile, began, then in zip(tiles, began, scores)
         if began < then
     }
 
@@ -113,10 +121,10 @@ def _said(made: Pipeline, part: pd.DataFrame, bars: pd.DataFrame, leader: int, t
     spent = (phases.end_ns - phases.start_ns).groupby(phases.event, sort=False).sum()
     if len(spent) > 1:
         said.append(
-            f"The longest phase is {phase_title(str(spent.idxmax()))}, with {figure(float(spent.max()), 3)} ns."
+            f"The longest phase is {_lower(phase_title(str(spent.idxmax())))}, with {figure(float(spent.max()), 3)} ns."
         )
     if ahead is not None:
-        said.append(f"The copy of its keys started {figure(ahead, 3)} ns before its scores.")
+        said.append(f"The copy of its keys had started {figure(ahead, 3)} ns before its scores.")
     other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
     if made.noun == "warpgroup" and other is not None and len(softmax):
         ns = overlaps.shared(bars[bars.writer == other], softmax)[overlaps.PRODUCTS]

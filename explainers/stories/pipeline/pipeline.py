@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.occupancy import grid, schedules
-from explainers.stories.pipeline import copy_questions, overlaps, schedule, turn_questions
+from explainers.stories.pipeline import (
+    copy_questions,
+    operand_questions,
+    overlaps,
+    producer_waits,
+    schedule,
+    turn_questions,
+)
 from explainers.stories.pipeline.frames import PipelineMeta
 from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of
 from explainers.story import stage
@@ -16,6 +23,7 @@ from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
 FIRST = 3  # the step of an opened page: a key tile with work before and after it
+QUESTIONS = (copy_questions, operand_questions, turn_questions)
 WAITS = ("wait", "nothing_left")  # the first words of the marks of a waiting writer
 
 
@@ -37,10 +45,9 @@ def view(stories: list[BlockStory]) -> stage.View:
     rows: list[dict[str, object]] = []
     parts: list[pd.DataFrame] = []
     row_of: dict[int, int] = {}  # of the first story's writers
-    events = list(dict.fromkeys(event for story in stories for event in story.bars.event))
     for story in stories:
         for writer in story.writers:
-            own = story.bars[story.bars.writer == writer]
+            own = producer_waits.drawn(story.bars[story.bars.writer == writer])
             role = next((r for r in own.role if r), "")
             name = f"{story.made.noun} {writer}" + (f", {role}" if role else "")
             rows.append({"name": name, "kernel": story.name, "flight": False, "writer": writer})
@@ -58,6 +65,7 @@ def view(stories: list[BlockStory]) -> stage.View:
                 )
                 parts.append(flying.assign(row=len(rows) - 1))
     bars = pd.concat(parts, ignore_index=True).sort_values(["row", "start_ns"], kind="stable")
+    events = list(dict.fromkeys(bars.event))
     tile = bars.tile if "tile" in bars else pd.Series(pd.NA, index=bars.index)
     columns = {
         "start": bars.start_ns.to_numpy(float),
@@ -106,7 +114,7 @@ def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.S
         provenance=provenance,
         summary=" ".join(summary(story) for story in stories),
         step=FIRST if len(first.frames) > FIRST else 0,
-        questions=[*copy_questions.questions(first), *turn_questions.questions(first)],
+        questions=[q for asked in QUESTIONS for q in asked.questions(first)],
     )
 
 
@@ -124,7 +132,7 @@ TABS = [stage.Tab("shares", "Shares of the time"), stage.Tab("perfetto", "Take i
 
 
 def summary(story: BlockStory) -> str:
-    """The time of the block, the work of its tensor cores, the overlap of its warpgroups, and the observer effect."""
+    """The time of the block, the work of its tensor cores, and the overlap of its warpgroups."""
     made, block, own = story.made, story.block, story.bars[story.bars.writer == story.leader]
     queries = int((own.event == "write").sum())
     said = f"{story.name}: block {block} takes {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
@@ -143,7 +151,7 @@ def summary(story: BlockStory) -> str:
         )
     if made.lost:
         found.append(f"{made.lost:,} marks did not fit.")
-    return " ".join([*found, cost(made)])
+    return " ".join(found)
 
 
 def cost(made: Pipeline) -> str:

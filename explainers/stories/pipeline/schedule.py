@@ -24,17 +24,24 @@ from kernels.measure import pipelines
 TILES = 12  # modelled key tiles of each warpgroup
 SETTLED = 4  # from this tile on, the model repeats itself
 SHOWN = 2  # key tiles in the window
+NOTES = (
+    "all compute their softmax at once, and the tensor cores rest",
+    "one computes its softmax while another multiplies",
+)
 KINDS = ("S", "softmax", "O", "products", "other")
 
 
 class Panel(TypedDict):
     """A drawing of the view.
 
-    rows: their names. label: modelled, measured or recorded. begin: the first ns of its window, or -1 for a window
+    note: what it shows, in a clause.
+    rows: their names.
+    label: modelled, measured or recorded. begin: the first ns of its window, or -1 for a window
     that follows the step. own: whether the kernel has this order.
     """
 
     title: str
+    note: str
     label: str
     rows: list[str]
     begin: float
@@ -142,18 +149,19 @@ def views(story: BlockStory) -> list[View]:
     groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
     names = [f"{noun} {n}" for n in groups]
     in_turns = bool(story.made.request.value_of("turns"))
-    modelled = [("No turns", model.without_turns(), not in_turns), ("Ping-pong", model.with_turns(), in_turns)]
+    modelled = [("Without turns", model.without_turns(), not in_turns), ("In turns", model.with_turns(), in_turns)]
     panels: list[Panel] = []
     bars: list[tuple[int, int, str, int, float, float]] = []
     for n, (title, found, own) in enumerate(modelled):
         begin = next(b.start for b in found if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
         said = f"{title}: {figure(period(found), 3)} ns per key tile"
         rows = [*names, "tensor cores"]
-        panels.append({"title": said, "label": "modelled", "rows": rows, "begin": begin - model.product, "own": own})
+        begin -= model.product
+        panels.append({"title": said, "note": NOTES[n], "label": "modelled", "rows": rows, "begin": begin, "own": own})
         bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
     title = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
     label = story.made.provenance
-    panels.append({"title": title, "label": label, "rows": [*names, "issued, not finished"], "begin": -1, "own": True})
+    panels.append({"title": title, "note": "", "label": label, "rows": names, "begin": -1, "own": True})
     bars += _measured(story, groups)
     window = SHOWN * max(_key_tile(story), period(modelled[0][1]))
     rule = (
@@ -186,7 +194,7 @@ def _key_tile(story: BlockStory) -> float:
 
 
 def _measured(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:
-    """The marks as bars of the third panel. A started product of several warpgroups is one bar of its last row."""
+    """The marks as bars of the third panel."""
     waits = story.flight.empty  # for each product
     kinds = {overlaps.SOFTMAX: "softmax", overlaps.OTHER: "other", overlaps.PRODUCTS: "products"}
     found: list[tuple[int, int, str, int, float, float]] = []
@@ -201,12 +209,4 @@ def _measured(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str,
                 found[-1] = (*last[:5], bar.end_ns)  # scores of a tile and the output before are started together
             else:
                 found.append((2, row, kind, tile, bar.start_ns, bar.end_ns))
-    products = story.bars[story.bars.event.isin(["scores", "output"])] if waits else story.flight
-    spans = sorted(zip(products.start_ns, products.end_ns))
-    joined: list[list[float]] = []
-    for start, end in spans:
-        if joined and start <= joined[-1][1]:
-            joined[-1][1] = max(end, joined[-1][1])
-        else:
-            joined.append([start, end])
-    return [*found, *((2, len(groups), "products", -1, start, end) for start, end in joined)]
+    return found

@@ -30,8 +30,8 @@ class Pipelines(Story[Look]):
         stories = _stories(subject)
         first = stories[0].made
         said = f"Times {first.provenance} on {first.device}, {first.date}, by the marks build."
-        clocks = pipeline.clocks_sentence(first)
-        return pipeline.stage_of(stories, stage.Provenance(first.provenance, f"{said} {clocks}"))
+        clocks, costs = pipeline.clocks_sentence(first), " ".join(pipeline.cost(one.made) for one in stories)
+        return pipeline.stage_of(stories, stage.Provenance(first.provenance, f"{said} {clocks} {costs}"))
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"shares": shares_tab}

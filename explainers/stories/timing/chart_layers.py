@@ -14,7 +14,7 @@ from explainers.charts.line_ends import named_ends
 from explainers.charts.palette import AXIS
 from explainers.stories.timing.sweep_rows import colours, labels, sizes
 from explainers.stories.timing.timed_row import TimedRow
-from explainers.stories.timing.wording import as_fast, microseconds, shown_name, times_said
+from explainers.stories.timing.wording import as_fast, axis_title, microseconds, shown_name, times_said
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400
@@ -107,7 +107,7 @@ def size_axis(rows: pd.DataFrame, field: str) -> alt.X:
         alt.Scale(type="log", base=2, nice=False, padding=14) if log else alt.Scale(zero=False, nice=False, padding=14)
     )
     axis = alt.Axis(values=ticks, format=",d", grid=False)
-    return alt.X(f"{field}:Q", title=field, scale=scale, axis=axis)
+    return alt.X(f"{field}:Q", title=axis_title(field), scale=scale, axis=axis)
 
 
 def step_rule(sheet: Sheet, x: alt.X) -> alt.Chart:
@@ -149,5 +149,10 @@ def line_ends(
 ) -> list[alt.Chart]:
     value = str(y["shorthand"]).split(":")[0]
     last = sheet.points[sheet.points[value].notna()].sort_values(sheet.field).groupby("line", sort=False).tail(1)
-    said = [r.line + (f" {times_said(grows[r.label])}" if r.label in grows else "") for r in last.itertuples()]
+    ours = last[last.kind == "kernel"].sort_values("median_us").label.head(1).tolist()
+    roles = {"baseline": [r.label for r in last.itertuples() if r.line == sheet.name], "our fastest": ours}
+    notes = {label: f" ({role})" for role, labels in roles.items() for label in labels} | {
+        label: f" {times_said(times)}" for label, times in grows.items()
+    }
+    said = [r.line + notes.get(r.label, "") for r in last.itertuples()]
     return named_ends(sheet.data, last.assign(said=said), x, y, bounds, sheet.colour)

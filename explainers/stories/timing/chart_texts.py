@@ -25,16 +25,16 @@ ALT = {
 
 
 NOTES = {
-    "latency": "Device time of one run, median of the runs. The thick rule goes from p10 to p90. Dashed: torch and "
-    "other libraries. A ring: two lines cross. A factor after a name: by how much its time grows when the size "
-    "doubles, over the largest sizes.",
+    "latency": "Median time of one run on the GPU: lower is faster. The thick rule goes from p10 to p90. Dashed: torch "
+    "and other libraries. A ring: two lines cross.",
     "speedup": "The baseline's median over the kernel's, or the reverse where it is slower. The spread goes "
     "from its p10 over the kernel's p90 to its p90 over the kernel's p10.",
     "tflops": "4 FLOP per score and dim, whatever the kernel does, over the median.",
     "bandwidth": "Bytes that must move at least over the median: a bound, not a count. Each of our launches reads or "
     "writes each of its arrays once, its own lists and partial results too. A peer counts its inputs and O. The roof "
     "is of a copy, which reads and writes. A kernel that only reads can pass it.",
-    "memory": "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
+    "memory": "A factor after a name: by how much it grows when the size doubles, over the largest sizes. "
+    "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "With as many queries as keys, a kernel that keeps S and P grows as seq_len^2.",
     "roofline": "Solid: roofs that were measured on the same GPU. The slope: a device-to-device copy. The flat lines: "
     "a kernel of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores, if a kernel here uses them. "

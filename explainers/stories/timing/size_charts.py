@@ -92,7 +92,7 @@ def _over_sizes(
     if extra:
         rule = sheet.data.chart("fixed", pd.DataFrame({"at": extra})).mark_rule(color=AXIS, strokeDash=[4, 4])
         layers.append(rule.encode(y=alt.Y("at:Q", scale=scale)))
-    grows = growth(rows, field, value) if kind in ("latency", "memory") else {}
+    grows = growth(rows, field, value) if kind == "memory" else {}
     return sheet.data.layered([*layers, *_gaps(sheet, x), *line_ends(sheet, x, y, bounds, grows)], HEIGHT)
 
 

@@ -13,6 +13,7 @@ from explainers.stories.timing.wording import (
     microseconds,
     plain,
     shown_name,
+    sized,
     title_of,
     why,
 )
@@ -34,7 +35,7 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     rows: the shown rows, from `compared`.
     part: the shown rows, with rows without a time.
     """
-    where = f"{field} {value:,.0f}"
+    where = sized(field, value)
     here = rows[rows[field] == value].sort_values("median_us", kind="stable")
     missing = part[(part[field] == value) & (part.status != "ok")]
     if here.empty:
@@ -84,7 +85,7 @@ def _line_text(row: TimedRow, base: pd.DataFrame, name: str, first: bool) -> str
     if not first:
         return f"{said}, {as_fast(row.speedup, row.speedup_low, row.speedup_high)}"
     time = f" ({microseconds(base.iloc[0].median_us)})" if len(base) else ""
-    return f"{said}, {beside(row, name)}{time}"
+    return f"{said}, {beside(row, f'{name}{time}')}"
 
 
 def _no_time(missing: pd.DataFrame) -> str:

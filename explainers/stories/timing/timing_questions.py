@@ -54,11 +54,14 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     baseline: the baseline in words.
     """
     last, step = sizes[-1], len(sizes) - 1
-    where = f"At {field} {last:,.0f}"
+    where = f"At {wording.sized(field, last)}"
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
     lines = [wording.shown_name(row.label, row.title) for row in at_end.itertuples()]
     covers: list[Cover] = [{field: last, "line": line} for line in lines]
-    found = [_rival(at_end, where, baseline, step, covers), _of_roof(at_end, where, step, covers)]
+    found = [
+        _rival(at_end, where, _named(rows[rows[field] == last], baseline), step, covers),
+        _of_roof(at_end, where, step, covers),
+    ]
     for growth in GROWTHS:
         grows = trends.growth(rows, field, growth.column)
         timed = {label: times for label, times in grows.items() if label in set(at_end.label)}
@@ -89,6 +92,13 @@ def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int, covers: l
     )
 
 
+def _named(at_end: pd.DataFrame, baseline: str) -> str:
+    """Returns the baseline, with a remark if it is the fastest rival."""
+    peers = at_end[at_end.kind != "kernel"].sort_values("median_us")
+    first = wording.shown_name(peers.label.iloc[0], peers.title.iloc[0]) if len(peers) else ""
+    return f"the fastest rival, {baseline}" if first == baseline else baseline
+
+
 def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -> Question | None:
     """Returns the question on the fastest kernel's share of its roof."""
     known = at_end[at_end.roof_percent.notna()]
@@ -97,7 +107,10 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -
     row = known.iloc[0]
     name, share = wording.shown_name(row.label), float(row.roof_percent)
     most = 100 * row.tflops / share
-    said = f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of {row.roof}: {most:.3g} were measured."
+    said = (
+        f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of the roof. "
+        f"The roof of {row.roof} was measured at {most:.3g}."
+    )
     right = min(SHARES, key=lambda percent: abs(percent - share))
     return made_of.idea(
         "of_roof",
@@ -130,7 +143,7 @@ def _growth(
     right = FACTORS[nearest]
     return made_of.idea(
         growth.id,
-        f"The {field} doubles. {growth.words.format(wording.shown_name(label))}",
+        f"{wording.doubled(field)} {growth.words.format(wording.shown_name(label))}",
         right,
         {words: _slope(factor, times) for factor, words in FACTORS.items() if words != right},
         said,

@@ -69,7 +69,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     rows, field, part = shown.rows, shown.field, shown.part
     sizes, drawn = sweep_rows.sizes(part, field), part[~part.label.isin(shown.hidden)]
     frames = [
-        {"title": f"{field} {value:,.0f}", "tile": number, "sentence": _size_sentence(shown, rows, drawn, value)}
+        {"title": wording.sized(field, value), "tile": number, "sentence": _size_sentence(shown, rows, drawn, value)}
         for number, value in enumerate(sizes)
     ]
     tabs = [stage.Tab("now", "Time on this GPU", here)] if here else []

@@ -50,6 +50,24 @@ def title_of(part: pd.DataFrame) -> str:
     return str(part.title.iloc[0]) if len(part) else ""
 
 
+_UNITS = {"seq_len": "tokens"}  # the sizes with a plain name
+
+
+def sized(field: str, value: float) -> str:
+    """Returns a value of the swept field in words: 8,192 tokens, head_dim 64."""
+    return f"{value:,.0f} {_UNITS[field]}" if field in _UNITS else f"{field} {value:,.0f}"
+
+
+def axis_title(field: str) -> str:
+    """Returns the swept field in words, with its name."""
+    return f"{_UNITS[field]} ({field})" if field in _UNITS else field
+
+
+def doubled(field: str) -> str:
+    """Returns a sentence about a doubled size."""
+    return f"The {f'number of {_UNITS[field]}' if field in _UNITS else field} doubles."
+
+
 def as_fast(ratio: float, low: float | None = None, high: float | None = None, name: str = "") -> str:
     """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or "within the spread" if it includes 1.
 

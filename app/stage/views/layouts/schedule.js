@@ -2,7 +2,7 @@
 
 const AXIS = 1.7, // em: the axis, and the title of a panel
   TITLE = 1.7,
-  ROW = 3.4, // em: the most and the least height of a row
+  ROW = 4.6, // em: the most and the least height of a row
   LEAST = 1.15;
 
 // panels: the rows of each panel. Returns {x, w, axis, row, panels: [{y, rows: [y]}], height}.

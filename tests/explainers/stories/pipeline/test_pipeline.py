@@ -15,7 +15,15 @@ from app.choices.page import Page
 from app.course import stops
 from app.stories import pipeline as page
 from app.stories.pipeline import choices as choices
-from explainers.stories.pipeline import copy_questions, overlaps, pipeline, schedule, turn_questions
+from explainers.stories.pipeline import (
+    copy_questions,
+    operand_questions,
+    overlaps,
+    pipeline,
+    producer_waits,
+    schedule,
+    turn_questions,
+)
 from explainers.stories.pipeline import story as shown_pipelines
 from explainers.story import encoding, stage
 from kernels.build import Mode, builds
@@ -83,7 +91,7 @@ def test_a_step_s_sentence_has_its_longest_phases(story):
     frame = story.frames[1]
     start, end = frame["span"]
     assert frame["sentence"].startswith(
-        f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns. The longest phase is Online softmax, with 450 ns."
+        f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns. The longest phase is online softmax, with 450 ns."
     )
     assert all(len(said.split()) <= 25 for f in story.frames for said in re.split(r"(?<=\.) ", f["sentence"]))
     inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
@@ -117,12 +125,25 @@ def test_an_arrow_leads_from_where_a_tile_s_copy_began_to_its_scores(story):
     assert len(tiles) == len(producer) <= len(scores) and sum(bool(f["copied"]) for f in tiles) > len(tiles) / 2
     for frame, copy, score in zip(tiles, producer.itertuples(), scores.itertuples()):
         assert frame["title"].endswith(f"ey tile {copy.tile}") and copy.tile == score.tile
-        if copy.start_ns >= score.start_ns:  # in these made-up times
+        if copy.end_ns >= score.start_ns:  # in these made-up times
             assert not frame["copied"]
             continue
-        assert frame["copied"] == [0, copy.start_ns, story.leader, score.start_ns]
-        ahead = pipeline.figure(score.start_ns - copy.start_ns, 3)
-        assert f"The copy of its keys started {ahead} ns before its scores." in frame["sentence"]
+        assert frame["copied"] == [0, copy.end_ns, story.leader, score.start_ns]
+        ahead = pipeline.figure(score.start_ns - copy.end_ns, 3)
+        assert f"The copy of its keys had started {ahead} ns before its scores." in frame["sentence"]
+
+
+def test_a_producer_s_long_turn_starts_with_a_wait(long):
+    own = long.bars[long.bars.writer == 0]
+    drawn = producer_waits.drawn(own)
+    turns, copies, waits = (f[f.event == e] for f, e in
+        ((own, "prefetch_tile"), (drawn, "prefetch_tile"), (drawn, producer_waits.WAIT)))  # fmt: skip
+    least = (turns.end_ns - turns.start_ns).min()
+    assert (copies.end_ns - copies.start_ns).to_numpy() == pytest.approx(least) and len(copies) == len(turns)
+    assert waits.end_ns.isin(drawn[drawn.event != producer_waits.WAIT].start_ns).all() and len(waits) >= len(turns) - 2
+    whole = (drawn.end_ns - drawn.start_ns).sum()
+    assert whole == pytest.approx((own.end_ns - own.start_ns).sum())
+    assert producer_waits.drawn(other := long.bars[long.bars.writer == 1]) is other
 
 
 def test_the_whole_grid_has_every_block_of_the_marks_build(overlap, story):
@@ -165,7 +186,7 @@ def test_two_kernels_stand_on_one_scale(overlap, story):
     shown = made.views[0]
     assert {r["kernel"] for r in shown.meta["rows"]} == {"11_overlap", "08_pipeline"}
     assert made.frames == story.frames and "11_overlap: block 0" in made.summary and "08_pipeline" in made.summary
-    assert f"Measuring made this run {overlap.overhead:.1%} slower." in made.summary
+    assert f"Measuring made this run {overlap.overhead:.1%} slower." == pipeline.cost(overlap)
     faster = replace(overlap, marks_ms=0.9)
     assert "is 10.0% faster: it is another build" in pipeline.cost(faster)
     decoded = encoding.decode(encoding.encode(made))
@@ -350,9 +371,12 @@ def test_the_questions_on_copies_have_the_marks_answers(long):
     asked = {q.id: q for q in copy_questions.questions(story)}
     copies = story.bars[story.bars.event == "prefetch_tile"]
     assert set(copies.writer) == {0} and right(asked["who_copies"]) == "only warpgroup 0"
-    assert f"all {len(copies):,} copies" in asked["who_copies"].why
+    assert f"all {len(copies):,} key tiles" in asked["who_copies"].why
     assert right(asked["held_back"]) == "It waits for free shared memory"
+    (operands,) = operand_questions.questions(story)
+    assert right(operands) == "The tensor cores read them from shared memory"
     ahead = pipeline.explain(made_up("08_pipeline"))
+    assert operand_questions.questions(ahead) == []
     asked = {q.id: q for q in copy_questions.questions(ahead)}
     own = ahead.bars[ahead.bars.writer == ahead.leader]
     copy, before = (

@@ -146,15 +146,13 @@ def staged(part, field, baseline="sdpa_efficient", hidden=(), where=None):
 def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(shown, bench_table):
     _, field, part, _ = shown
     _, made = staged(part, field, where=bench_table[1])
-    assert [f["title"] for f in made["frames"]] == [f"seq_len {2**n:,}" for n in range(7, 15)]
+    assert [f["title"] for f in made["frames"]] == [f"{2**n:,} tokens" for n in range(7, 15)]
     times = part[part.status == "ok"].set_index(["name", "seq_len"])
     for frame, size in zip(made["frames"], sweep_rows.sizes(part, field)):
         base = times.loc["sdpa_efficient", size]
         fast = times.loc["08b_three_bfloat16", size]
         said = frame["sentence"]
-        assert said.startswith(
-            f"seq_len {size:,.0f}: 08b_three_bfloat16 takes {wording.microseconds(fast.median_us)}, "
-        )
+        assert said.startswith(f"{size:,.0f} tokens: 08b_three_bfloat16 takes {wording.microseconds(fast.median_us)}, ")
         assert f"torch efficient ({wording.microseconds(base.median_us)})" in said
         assert said.count(" takes ") == time_sentences.SAID
     assert [v["id"] for v in made["views"]] == list(chart_texts.CHARTS) and not made["codes"]

@@ -1,0 +1,41 @@
+"""The question about the operands of a warpgroup's product. Its answer comes from the probes of the source."""
+
+import pandas as pd
+
+from explainers.stories.pipeline.key_tile_frames import BlockStory
+from explainers.story import questions as ask
+from explainers.story.stage import Question
+from kernels.trace.probes import sites_of
+
+TILE = 2  # the key tile of the picture
+
+
+def questions(story: BlockStory) -> list[Question]:
+    """The way of K to the tensor cores, for a kernel with wgmma and without ldmatrix."""
+    fetches = {site.event for site in sites_of(story.made.request)}
+    scores = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "scores")]
+    if story.made.noun != "warpgroup" or "product" not in fetches or "ldmatrix" in fetches or scores.empty:
+        return []
+    bar = scores.iloc[min(TILE, len(scores) - 1)]
+    return [
+        ask.idea(
+            "operands",
+            "Hopper's wgmma is one product of a whole warpgroup. How do the keys reach its tensor cores?",
+            "The tensor cores read them from shared memory",
+            {
+                "ldmatrix brings them to registers first": "This kernel has no ldmatrix. mma.sync needs it.",
+                "Each lane reads its own keys": "No lane reads K in this kernel.",
+                "The producer puts them into registers": "The producer's copies end in shared memory.",
+            },
+            "wgmma takes its second matrix from shared memory only. The registers stay free for scores and outputs.",
+            step=_step(story, bar),
+            view="pipeline",
+            shows={"writer": story.leader, "event": "scores", "tile": int(bar.tile)},
+            veils=("tabs",),
+        )
+    ]
+
+
+def _step(story: BlockStory, bar: pd.Series) -> int:
+    """The step with the bar."""
+    return next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= bar.start_ns < frame["span"][1])
