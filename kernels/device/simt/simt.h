@@ -89,8 +89,9 @@ struct Fiber {
   Site here;          // its last access, barrier or collective. Line 0 after a later probe
   const Site* probe;  // its last probe
 };
-enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE };
-constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote"};
+enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE, STORE_MATRICES };
+constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote",
+                                           "store_matrices"};
 struct Text;
 // hopper.h's additions to the scheduler. Without hopper.h all are null.
 struct Extension {

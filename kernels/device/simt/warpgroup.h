@@ -22,6 +22,7 @@ struct ProductRequest {  // equal in all threads of a warpgroup
   unsigned long long a, b;
   unsigned columns, group;
   bool is_half, from_registers, add;
+  bool turned;  // the rows of A and B run across the summed dimension (hopper_backward.h)
 };
 struct Product {
   ProductRequest request;
@@ -108,6 +109,13 @@ static void read_operands(const Product& product) {
       for (unsigned i = 0; i < 8; ++i)
         a_of_product[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][2 * (t % 4) + i % 2 + i / 4 * 8] = some[i];
     }
+  } else if (request.turned) {  // [16, 64]
+    const Operand a = decode('A', request.a);
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned row = 0; row < 64; row += 8) {
+        floats_of(eight(a, k, row), request.is_half, some);
+        for (unsigned i = 0; i < 8; ++i) a_of_product[row + i][k] = some[i];
+      }
   } else {
     const Operand a = decode('A', request.a);
     for (unsigned row = 0; row < 64; ++row)
@@ -117,7 +125,7 @@ static void read_operands(const Product& product) {
       }
   }
   const Operand b = decode('B', request.b);
-  if (request.from_registers) {  // [16, N]
+  if (request.from_registers || request.turned) {  // [16, N]
     for (unsigned k = 0; k < 16; ++k)
       for (unsigned n = 0; n < request.columns; n += 8) {
         floats_of(eight(b, k, n), request.is_half, some);
@@ -220,7 +228,7 @@ static void request_product(ProductRequest request, float* c, const unsigned* a)
   const ProductRequest& first = product.request;
   if (first.a != request.a || first.b != request.b || first.columns != request.columns ||
       first.group != request.group || first.is_half != request.is_half || first.add != request.add ||
-      first.from_registers != request.from_registers)
+      first.from_registers != request.from_registers || first.turned != request.turned)
     die("product %u of warpgroup %u differs from that of thread %u: N %u and %u, group %u and %u, A 0x%llx and 0x%llx, "
         "B 0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", own.requested - 1, which,
         product.first, request.columns, first.columns, request.group, first.group, request.a, first.a, request.b,
@@ -263,11 +271,11 @@ template <class T, int N> struct Product {
   static constexpr bool IS_HALF = std::is_same<T, half>::value;
   static void shared(float (&C)[N / 2], unsigned long long a, unsigned long long b, int add, SIMT_HERE) {
     simt::at(here);
-    simt::request_product({a, b, N, 0, IS_HALF, false, add != 0}, C, nullptr);
+    simt::request_product({a, b, N, 0, IS_HALF, false, add != 0, false}, C, nullptr);
   }
   static void registers(float (&C)[N / 2], const unsigned* A, unsigned long long b, int add, SIMT_HERE) {
     simt::at(here);
-    simt::request_product({0, b, N, 0, IS_HALF, true, add != 0}, C, A);
+    simt::request_product({0, b, N, 0, IS_HALF, true, add != 0, false}, C, A);
   }
 };
 inline void product_begin(SIMT_HERE) {

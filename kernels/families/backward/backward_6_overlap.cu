@@ -1,0 +1,177 @@
+/*
+title = "Backward, overlapped"
+idea = """the next tile's scores start before dK of this one, so products run during the exponentials. A stage is free \
+right after dK. Each thread adds four neighbours of dQ by one vector reduction."""
+changed_from = "backward_5_hopper"
+changed = "up to three products at once, two tiles of dS, dQ added from registers. Causal: the longest blocks first."
+costs = "S, dP, dK, dV and dQ in 240 registers. The L2 cache adds 32 KB a step, five sixths of the products' time."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ varies unless DETERMINISTIC is 1."
+source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. The fixed order: FlashAttention's pull request 1893."
+family = "backward"
+problem = "gradients_16"
+rung = 6
+requires = "sm_90a"
+tensor_products = 1
+tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
+conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
+constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC" = {}  # meaning: gradient_tiles.cuh, gradient_order.cuh
+scratch.turns = {axes = ["warp"], dtype = "int32", initial = "zero", shape = [
+  "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q) * BLOCK_KV // 16"]}
+scratch.starts = {axes = ["batch", "head", "query_tile", "sum", "start"], shape = [
+  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
+scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
+  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
+launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
+  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
+  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
+  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
+  "ceil_div(keys, BLOCK_KV) * batch * kv_heads"], shared_bytes = """\
+  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 40""", args = [
+  {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  "starts", "dq_sums", "turns", "dk", "dv",
+  "int32 min(batch * kv_heads, 1 + 4194304 // (seq_len * head_dim * num_heads // kv_heads))", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+  "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
+  "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}]
+*/
+#include "gradient_rows.cuh"
+#include "gradient_order.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_gmem,
+        const __grid_constant__ Rows z PROBE_PARAM) {
+  PROBE_BEGIN();
+  prepare_rows(O_gmem, dO_gmem, LSE_gmem, starts_gmem, z PROBE_PASS);
+}
+
+// dK and dV of BLOCK_KV keys of a KV head, and their part of dQ.
+//   Q_map, dO_map  [batch, num_heads, seq_len, HEAD_DIM]
+//   K_map, V_map, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
+//   starts_gmem    [batch, num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
+//   turns_gmem     [1 + batch * num_heads * query_tiles * WARPS] started blocks, and key tiles that have added to each
+//                  warp's part of a tile of dQ
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
+          const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map, const float* starts_gmem,
+          float* dQ_sums_gmem, int* turns_gmem, T* dK_gmem, T* dV_gmem, int near,
+          const __grid_constant__ Sizes z PROBE_PARAM) {
+  SWIZZLED_SMEM(T, smem);
+  const Tiles tiles(smem, 2, 0);
+  const int warpgroup = warp_uniform(threadIdx.x / 128);
+  PROBE_BEGIN();
+  take_number(tiles, turns_gmem PROBE_PASS);
+  tiles.init_barriers(2);
+  const Work work = ordered_work(block_number(tiles PROBE_PASS), near, z);
+
+  if (warpgroup == 0) {
+    give_registers<24>();
+    if (threadIdx.x > 0) return;
+    PROBE_ROLE(producer);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_gmem, work, z PROBE_PASS);
+    return;
+  }
+
+  take_registers<240>();
+  PROBE_ROLE(consumer);
+  const int group = warpgroup - 1, warp_row = threadIdx.x / 32 * 16 - 64;  // of its keys in the block
+  const bool leads = threadIdx.x % 128 == 0;
+#ifdef PROBED
+  T *const K_smem = tiles.K, *const Q_smem = tiles.Q, *const dO_smem = tiles.dO;  // only probes name them
+#endif
+  const ConsumerOperands of(tiles, group);
+  float dK_rmem[HEAD_DIM / 2], dV_rmem[HEAD_DIM / 2], S_rmem[BLOCK_Q / 2], dP_rmem[BLOCK_Q / 2];
+  unsigned P_rmem[BLOCK_Q / 4], dS_rmem[BLOCK_Q / 4];
+  Step step(work);
+  Turn<STAGES> turn, ahead;  // of this tile, and of the next one's scores
+  Turn<2> dS_turn;
+  Turns turns;
+  // S^T = K @ Q^T - lse / scale   [64, BLOCK_Q] of this warpgroup
+  auto multiply_keys = [&](int n) {
+    PROBE_MARK(scores, n);
+    take_starts(S_rmem, &tiles.S_starts[ahead.stage * STARTS] PROBE_PASS);
+    if (leads) PROBE_PRODUCT(Q_smem, ahead.stage * Q_TILE, BLOCK_Q * HEAD_DIM * 2, n);
+    start_scores(S_rmem, of.K_rows, operand_at(of.Q_rows, ahead.stage * Q_TILE * 2));
+    ahead.next();
+  };
+  barrier_wait(tiles.K_full, 0), barrier_wait(tiles.Q_full, 0);
+  multiply_keys(0);
+  barrier_wait(tiles.V_full, 0);
+  NO_UNROLL for (int n = 0; n < work.steps; ++n, turn.next(), dS_turn.next(), step.next(work, z)) {
+    const int tile = step.tile, stage = turn.stage, from = stage * Q_TILE;
+    const Fragment at(work.first_key + warp_row, tile, z);
+    PROBE_MARK(tile_begin, tile);
+
+    // dP^T = V @ dO^T - delta   [64, BLOCK_Q]
+    PROBE_MARK(weight_gradients, tile);
+    barrier_wait(&tiles.dO_full[stage], turn.parity);
+    take_starts(dP_rmem, &tiles.dP_starts[stage * STARTS] PROBE_PASS);
+    if (leads) PROBE_PRODUCT(dO_smem, from, BLOCK_Q * HEAD_DIM * 2, tile);
+    start_scores(dP_rmem, of.V_rows, operand_at(of.dO_rows, from * 2));
+    product_wait<1>();
+    PROBE_MARK(scores_done, tile);
+    settle(S_rmem);
+    PROBE_MARK(weights, tile);
+    if (has_hidden(work, tile, z)) hide(S_rmem, at);
+    weights(P_rmem, S_rmem, z.scale * LOG2_E);
+    log_weights(S_rmem, at PROBE_PASS);
+
+    // dV += P^T @ dO   [64, HEAD_DIM]
+    PROBE_MARK(value_sums, tile);
+    if (leads) PROBE_PRODUCT(dO_smem, from, BLOCK_Q * HEAD_DIM * 2, tile);
+    start_gradient(dV_rmem, P_rmem, operand_at(of.dO_columns, from * 2), n > 0);
+    product_wait<1>();
+    PROBE_MARK(weight_gradients_done, tile);
+    settle(dP_rmem);
+    PROBE_MARK(score_gradients, tile);
+    score_gradients(dS_rmem, S_rmem, dP_rmem);
+    settle(dS_rmem);
+    log_score_gradients(dS_rmem, at PROBE_PASS);
+    store_score_gradients(&tiles.dS[dS_turn.stage * S_TILE], warp_row, dS_rmem);
+    fence_shared();
+    arrive(&tiles.dS_full[dS_turn.stage]);
+    product_wait<0>();
+    PROBE_MARK(value_sums_done, tile);
+    settle(dV_rmem), settle(P_rmem);
+
+    // The next scores, unread after the last tile, but an `if` would make ptxas wait after every product. Then
+    // dK += dS^T @ Q   [64, HEAD_DIM], dQ = dS @ K   [64, 64]
+    if (n + 1 < work.steps) barrier_wait(&tiles.Q_full[ahead.stage], ahead.parity);
+    multiply_keys(n + 1);
+    PROBE_MARK(key_sums, tile);
+    if (leads) PROBE_PRODUCT(Q_smem, from, BLOCK_Q * HEAD_DIM * 2, tile);
+    start_gradient(dK_rmem, dS_rmem, operand_at(of.Q_columns, from * 2), n > 0);
+    barrier_wait(&tiles.dS_full[dS_turn.stage], dS_turn.parity);
+    PROBE_MARK(query_sums, tile);
+    float dQ_rmem[32];
+    if (leads) PROBE_PRODUCT(K_smem, of.K_from, BLOCK_KV * 128, tile);
+    start_queries(dQ_rmem, operand_at(of.dS, dS_turn.stage * S_TILE * 2), of.K_columns);
+    turns.pass(), turns.wait(turns_gmem + 1, step, work, z);
+    product_wait<1>();
+    PROBE_MARK(key_sums_done, tile);
+    settle(dK_rmem), settle(dS_rmem);
+    arrive(&tiles.stage_free[stage]);
+    product_wait<0>();
+    PROBE_MARK(query_sums_done, tile);
+    settle(dQ_rmem), settle(S_rmem);
+    PROBE_MARK(add, tile);
+    add_sums(&dQ_sums_gmem[tile_of(step.head, tile, z) * Q_TILE], group, dQ_rmem);
+    PROBE_MARK(tile_end, tile);
+  }
+  turns.pass();
+  product_wait<0>();
+  settle(dV_rmem), settle(dK_rmem);
+
+  const int first_key = work.first_key;
+  PROBE_MARK(write, first_key);
+  write_key_gradients(dK_rmem, dV_rmem, dK_gmem, dV_gmem, work.first_head, first_key + warp_row, z PROBE_PASS);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+finish(const float* dQ_sums_gmem, T* dQ_gmem, const __grid_constant__ Rows z PROBE_PARAM) {
+  PROBE_BEGIN();
+  finish_rows(dQ_sums_gmem, dQ_gmem, z PROBE_PASS);
+}
