@@ -73,6 +73,7 @@ class Problem:
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others if they are not given
     masked: ClassVar[bool] = False  # whether a query's keys have a mask of their own, apart from the causal one
+    gradients: ClassVar[bool] = False  # whether the outputs are the gradients dq, dk and dv of attention
     # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
     mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     cache_use: ClassVar[CacheUse | None] = None  # None for a problem without a paged KV cache

@@ -7,17 +7,16 @@ A kernel outside the project's one rule (core/tolerance.py) gets no time. A peer
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from kernels import catalog
-from kernels.core.problem import inputs_of
+from kernels.core.problem import Problem, inputs_of
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
-from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.run.backends import gpu
@@ -59,7 +58,7 @@ us, peer_us: the median of the rounds. ratio: the peer's time over the kernel's,
 ratio_low, ratio_high: the least and the largest of these ratios.
 clock, power: MHz and W during the kernel's turns (the median of the rounds). peer_clock, peer_power: the peer's.
 pairs: JSON, [kernel's us, peer's us] of each round. The columns with "sustained_" are for a chip at work.
-max_abs_error, peer_max_abs_error, allowed_error: of O.
+max_abs_error, peer_max_abs_error, allowed_error: of the problem's first output, such as O.
 output, output_error, output_allowed: of the kernel's output with the largest share of its allowance."""
 
 
@@ -68,7 +67,8 @@ class Side:
     """A kernel or a peer after its judgment.
 
     status, reason: as the columns.
-    error: of O. worst: of the output with the largest share of its allowance. rms: the root mean square error of O.
+    error: of the first output, such as O. rms: its root mean square error.
+    worst: of the output with the largest share of its allowance.
     runs: functions that enqueue a run, empty without a time.
     times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds.
     """
@@ -86,7 +86,7 @@ class Side:
 
 
 def meet(
-    problem: SixteenBitProblem, kernels: Sequence[tuple[str, dict[str, int]]], others: Sequence[str] = (PEER,)
+    problem: Problem, kernels: Sequence[tuple[str, dict[str, int]]], others: Sequence[str] = (PEER,)
 ) -> list[dict[str, object]]:
     """A row for each kernel, with its constants, against each of the peers on a problem. All take turns with each
     other. Runs in the GPU's worker."""
@@ -113,14 +113,12 @@ def _free() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def _kernel(
-    problem: SixteenBitProblem, name: str, settings: dict[str, int], inputs: dict[str, np.ndarray]
-) -> protocol.Kernel:
+def _kernel(problem: Problem, name: str, settings: dict[str, int], inputs: dict[str, np.ndarray]) -> protocol.Kernel:
     spec = catalog.current().kernels[name]
     return protocol.Kernel(Request(spec, problem, tuple(settings.items()), backend="gpu"), inputs)
 
 
-def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
+def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
     """The Side of a kernel or a peer. `made` prepares it."""
     try:
         with gpu.errors():
@@ -132,23 +130,24 @@ def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Ker
         raise
     except (ProblemError, WarpglassError) as error:
         return Side("skipped", str(error))
-    errors = judging.judged(problem, outputs)
-    found = Side(*judging.verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
-    found.rms = judging.rms_error(problem, "o", outputs["o"])
+    errors, first = judging.judged(problem, outputs), problem.outputs[0].name
+    found = Side(*judging.verdict(name, worst(errors)), next(e for e in errors if e.output == first), worst(errors))
+    found.rms = judging.rms_error(problem, first, outputs[first])
     if found.status != "wrong":
         found.runs = prepared.copies(SETS)
     return found
 
 
 def _row(
-    problem: SixteenBitProblem, name: str, settings: dict[str, int], side: Side, peer: str, rival: Side
+    problem: Problem, name: str, settings: dict[str, int], side: Side, peer: str, rival: Side
 ) -> dict[str, object]:
     """The table's row of a kernel against a peer."""
     made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
     made |= {"code_hash": catalog.current().kernels[name].code_hash, "problem": problem_text(problem)}
-    made |= {key: value for key, value in asdict(problem).items() if key in COLUMNS}
-    made |= {"num_kv_heads": problem.kv_heads, "settings": settings_text(settings.items()), "rounds": RESTED.rounds}
+    made |= {key: value for key, value in problem.values().items() if key in COLUMNS}
+    made["num_kv_heads"] = made["num_kv_heads"] or made["num_heads"]
+    made |= {"settings": settings_text(settings.items()), "rounds": RESTED.rounds}
     made["reason"] = " ".join(filter(None, (side.reason, rival.reason))) or None
     if side.error and side.worst:
         made |= {"max_abs_error": side.error.largest, "allowed_error": side.error.allowed, "rms_error": side.rms}
@@ -157,7 +156,7 @@ def _row(
     if rival.error:
         made |= {"peer_max_abs_error": rival.error.largest, "peer_rms_error": rival.rms}
     for state in STATES:
-        found = figures(problem.work.flops, side, rival, state.prefix)
+        found = figures(problem.work.flops if problem.work else 0, side, rival, state.prefix)
         made |= {f"{state.prefix}{key}": value for key, value in found.items()}
     return made
 

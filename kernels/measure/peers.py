@@ -42,6 +42,8 @@ TITLES = {
     "flashinfer": "FlashInfer",
 }
 """name -> words, for the peers in duels and in the results."""
+BACKWARD = ("sdpa_efficient", "sdpa_flash", "sdpa_cudnn")
+"""The peers with a backward of their own (gradient_peers)."""
 PEERS = (*SDPA, *LIBRARIES, FLEX)
 """All peers, in the order of lists."""
 NAMES = (*PEERS, *PAGED)
@@ -54,7 +56,10 @@ TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 def asked_of(problem: Problem) -> tuple[str, ...]:
     """The peers of a problem. With a mask of its own: FlexAttention and FlashInfer. Over a paged cache: FlashInfer's
-    ways, and its cascade for a shared prefix. With neither: torch's implementations and the libraries."""
+    ways, and its cascade for a shared prefix. With neither: torch's implementations and the libraries. For gradients:
+    torch's implementations with a backward."""
+    if problem.gradients:
+        return BACKWARD
     if problem.masked:
         return (*SDPA, FLEX, "flashinfer")
     if problem.attends_to_cache():
@@ -87,7 +92,10 @@ def not_installed(name: str) -> str:
 def peer(name: str, problem: Problem, inputs: dict[str, np.ndarray]) -> "Peer":
     """One of NAMES on a problem, ready to run. PeerUnavailable if it is not installed or does not support the
     problem."""
-    return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
+    from kernels.measure.gradient_peers import GradientPeer
+
+    kind = GradientPeer if problem.gradients else PagedPeer if name in PAGED else Peer
+    return kind(name, problem, inputs)
 
 
 class Peer:
@@ -101,7 +109,7 @@ class Peer:
             raise PeerUnavailable(not_installed(name))
         self.name, self.problem, self.output = name, problem, problem.outputs[0]
         self._function: Callable[..., Tensor] | None = None  # of a library: planned before its first run
-        with _room(name):
+        with room(name):
             self.tensors = self._taken(inputs)
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
@@ -156,12 +164,12 @@ class Peer:
         import torch
 
         if self.name not in SDPA:
-            with _told(self.name):
+            with told(self.name):
                 self._function = self._planned()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        with _told(self.name):
+        with told(self.name):
             out = self._run(self.tensors)
             torch.cuda.synchronize()
         self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
@@ -172,7 +180,7 @@ class Peer:
 
     def copies(self, count: int) -> list[Callable[[], object]]:
         """`count` functions. Each enqueues one run over tensors of its own."""
-        with _room(self.name):
+        with room(self.name):
             sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
 
@@ -257,7 +265,7 @@ def _peer_inputs(problem: Problem, inputs: dict[str, np.ndarray]) -> tuple[list[
 
 
 @contextmanager
-def _room(name: str) -> Iterator[None]:
+def room(name: str) -> Iterator[None]:
     """torch's error about missing memory, as ours."""
     import torch
 
@@ -268,12 +276,12 @@ def _room(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def told(name: str) -> Iterator[None]:
     """Whatever another's code raises as PeerUnavailable, but for OutOfMemory."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            with _room(name):
+            with room(name):
                 yield
         except (OutOfMemory, PeerUnavailable):
             raise

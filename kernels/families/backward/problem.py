@@ -12,7 +12,7 @@ from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.problem import Size, Sweeps, Work
 from kernels.core.tensors import Role, Tensor
-from kernels.errors import PeerUnavailable, ProblemError
+from kernels.errors import ProblemError
 from kernels.families.backward.cases import GradientCases
 from kernels.families.backward.gradients import Four, exact_gradients, torch_gradients
 from kernels.families.tensor_cores.fields import DTYPES
@@ -46,6 +46,7 @@ class GradientProblem(GradientCases, SixteenBitProblem):
     dtype: str = problem_field("float32", "type of all tensors", allowed=("float32",))
 
     title: ClassVar[str] = "Gradients of attention"
+    gradients: ClassVar[bool] = True
     picture: ClassVar[Mapping[str, str]] = {
         **{"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"},
         **{"do": "dO", "dp": "dP", "ds": "dS", "delta": "delta", "dq": "dQ", "dk": "dK", "dv": "dV"},
@@ -143,11 +144,9 @@ class GradientProblem(GradientCases, SixteenBitProblem):
         return {"dq": ds * float(k.max()), "dk": ds * float(q.max()), "dv": rounding * float(do.max())}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
-        raise PeerUnavailable("The peers compute the forward only.")
-
-    @property
-    def has_peers(self) -> bool:
-        return False
+        """q, k, v and do. A peer's own forward makes its O and lse."""
+        arrays, options = super().peer_inputs(inputs)
+        return [*arrays, self.logical(inputs["do"])], options
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:
