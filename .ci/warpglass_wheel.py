@@ -17,13 +17,21 @@ NAME = "warpglass"
 FOLDERS = ("kernels", "explainers", "app")
 ONLY_HERE = "# not in the wheel"  # marks a line for runs without an install
 SKIPPED = ("__pycache__", "node_modules")
+OPERATORS = f'''"""The kernels as PyTorch operators ({NAME}.kernels.ops)."""
+
+import sys
+
+from {NAME}.kernels import ops
+
+sys.modules[__name__] = ops
+'''
 
 
 def build_wheel(folder: str, config_settings: object = None, metadata_directory: object = None) -> str:
     """Writes the wheel into the folder and returns its file name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     info = f"{NAME}-{project['version']}.dist-info"
-    files = {f"{NAME}/__init__.py": _init(project).encode()}
+    files = {f"{NAME}/__init__.py": _init(project).encode(), f"{NAME}/ops.py": OPERATORS.encode()}
     files |= {f"{NAME}/{path.relative_to(ROOT).as_posix()}": _content(path) for path in _sources()}
     files |= {
         f"{info}/METADATA": _metadata(project).encode(),

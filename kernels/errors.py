@@ -4,7 +4,8 @@ WarpglassError
 ├── ProblemError          an impossible field, constant, kernel name or scope, before any launch
 │   ├── FrontMatterError  an unreadable opening comment of a .cu, with file, key and remedy
 │   ├── TooLargeError     a problem above the limits of memory or time
-│   └── OutOfBlocks       too few free pages in the KV cache, which stays unchanged
+│   ├── OutOfBlocks       too few free pages in the KV cache, which stays unchanged
+│   └── NoKernel          an operator's call that no kernel supports, with the reason of each
 ├── BackendUnavailable    no GPU, no compiler, no recording
 ├── PeerUnavailable       a peer without support for this problem, type or device
 ├── BuildError            a compiler error, with our file and line
@@ -42,6 +43,10 @@ class TooLargeError(ProblemError):
 
 
 class OutOfBlocks(ProblemError):
+    pass
+
+
+class NoKernel(ProblemError):
     pass
 
 

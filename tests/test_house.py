@@ -32,6 +32,7 @@ MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it ma
     "recordings": {"core", "trace", "catalog"},
     "run": {"core", "trace", "build", "recordings", "catalog"},
     "measure": {"core", "trace", "build", "recordings", "run", "catalog", "families"},
+    "ops": {"core", "build", "recordings", "run", "measure", "catalog", "kv_cache"},
 }
 
 

@@ -48,7 +48,15 @@ def test_the_wheel_gives_only_the_name_warpglass(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"warpglass"}
     top = {path.name for path in (installed / "warpglass").iterdir()} - {"__pycache__"}
-    assert top == {"__init__.py", ".streamlit", "kernels", "explainers", "app"}
+    assert top == {"__init__.py", "ops.py", ".streamlit", "kernels", "explainers", "app"}
+
+
+@pytest.mark.slow
+def test_the_installed_operators_run_next_to_a_foreign_package(python):
+    said = (
+        "import torch, warpglass.ops; q = torch.randn(1, 2, 20, 64); print(warpglass.ops.attention(q, q, q)[0].shape)"
+    )
+    assert python("-c", said).strip() == "torch.Size([1, 2, 20, 64])"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from kernels.core.call import Call
 from kernels.core.fields import check_fields, field_values, write_value
 from kernels.core.launch import CONSTANTS, ConstantRole
 from kernels.core.masks import Mask
@@ -76,6 +77,7 @@ class Problem:
     gradients: ClassVar[bool] = False  # whether the outputs are the gradients dq, dk and dv of attention
     # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
     mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    operator: ClassVar[str] = ""  # the PyTorch operator (ops/) with calls of such problems, or none
     cache_use: ClassVar[CacheUse | None] = None  # None for a problem without a paged KV cache
 
     causal: bool = False  # each query sees only the keys up to itself
@@ -223,6 +225,15 @@ class Problem:
     def role_of(cls, constant: str) -> ConstantRole | None:
         """The role of a kernel's constant, or None."""
         return next((role for role, pattern in cls.constants.items() if fnmatchcase(constant, pattern)), None)
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        """The problem of a call of `operator`. Raises ProblemError with the reason if the class has no such problem."""
+        raise NotImplementedError
+
+    def made(self) -> dict[str, np.ndarray]:
+        """The inputs that follow from the fields. An operator's call leaves them out."""
+        return {}
 
     # ---- problems from a paged cache ----
 

@@ -138,9 +138,12 @@ class KernelSpec:
 
     # ---- plans ----
 
-    def plan(self, problem: Any, settings: Any = ()) -> Plan:
-        """The launches and tensors for a problem and constants (a mapping or pairs). Raises ProblemError."""
-        return _plan(self, problem, tuple(self.settings(settings).items()))
+    def plan(self, problem: Any, settings: Any = (), sizes: tuple[tuple[str, float], ...] = ()) -> Plan:
+        """The launches and tensors for a problem and constants (a mapping or pairs). Raises ProblemError.
+
+        sizes: numbers in place of the problem's sizes, such as the scale of an operator's call.
+        """
+        return _plan(self, problem, tuple(self.settings(settings).items()), sizes)
 
     def check_conditions(self, problem: Any, settings: Any) -> None:
         """Raises ProblemError for the first failed condition, before any work on the problem."""
@@ -228,8 +231,10 @@ GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 
 
 @remembered(256)
-def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...]) -> Plan:
-    names = {**spec._problem_names(problem), **dict(settings)}
+def _plan(
+    spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, float], ...]
+) -> Plan:
+    names = {**spec._problem_names(problem), **dict(settings), **dict(sizes)}
     place = spec.path.name
     check_conditions(spec.conditions, names, place)
     scratch = tuple(scratch_tensor(text, names, place) for text in spec.scratch)

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core import reference
+from kernels.core.call import Call
 from kernels.core.fields import problem_field
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
@@ -44,6 +45,7 @@ class DenseProblem(DenseCases):
     seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
 
     title: ClassVar[str] = "Attention"
+    operator: ClassVar[str] = "attention"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"width": _heads_of_width}
@@ -128,6 +130,10 @@ class DenseProblem(DenseCases):
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        raise ProblemError("Its kernels write no lse, and the operator returns it.")
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from kernels.core import masks, reference
+from kernels.core.call import Call, attention_sizes
 from kernels.core.fields import problem_field
 from kernels.core.problem import Size
 from kernels.core.tensors import Role, Tensor
@@ -90,6 +91,18 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 
     @classmethod
+    def from_call(cls, call: Call) -> Self:
+        """The mask of a causal window, with or without a sink."""
+        call.only("causal", "window")
+        sizes, window, sink = attention_sizes(call), call.option("window", 0), call.has("sink")
+        if not sizes["causal"] or not (window or sink):
+            raise ProblemError("Its kernels are for causal calls with a window or a sink.")
+        return cls(**sizes, mask="window", window=window or call.given("k").size("key"), sink_logits=sink)  # type: ignore[arg-type]
+
+    def made(self) -> dict[str, np.ndarray]:
+        return {"sink": self.logits}
+
+    @classmethod
     def bench_default(cls) -> "MaskedProblem":
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024)
 
@@ -106,6 +119,7 @@ class BlockSparseProblem(MaskedProblem):
     block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
 
     title: ClassVar[str] = "Attention over lists of blocks"
+    operator: ClassVar[str] = "block_sparse"
     listed: ClassVar[bool] = True
 
     @cached_property
@@ -152,10 +166,21 @@ class BlockSparseProblem(MaskedProblem):
         return {**super().defines, "CAUSAL": 0, "BLOCK_Q": self.block_q, "BLOCK_KV": self.block_kv}
 
     def inputs(self) -> dict[str, np.ndarray]:
+        return {**super().inputs(), **self.made()}
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        """The mask that the call gives as blocks, in tiles of 128 queries and 64 keys."""
+        call.only("causal", "block", "rows")
+        block, rows = call.option("block", 0), call.option("rows", ())
+        return cls(**attention_sizes(call), mask="drawn", mask_block=block, drawn=rows, block_q=128, block_kv=64)  # type: ignore[arg-type]
+
+    def made(self) -> dict[str, np.ndarray]:
+        """The lists, their patterns and the sink."""
         names = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices")
         made = {name: np.stack([getattr(lists, name) for lists in self.lists]) for name in names}
         patterns = self.patterns if len(self.patterns) else np.zeros((1, self.block_q, self.block_kv // 32), np.int32)
-        return {**super().inputs(), **made, "patterns": patterns}
+        return {**super().made(), **made, "patterns": patterns}
 
     @classmethod
     def bench_default(cls) -> "BlockSparseProblem":
@@ -172,6 +197,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
 
     title: ClassVar[str] = "Attention over lists of keys"
+    operator: ClassVar[str] = ""
 
     @cached_property
     def lists(self) -> tuple[np.ndarray, np.ndarray]:

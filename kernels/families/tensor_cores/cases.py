@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
+from kernels.core.fields import fields_of
 from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.tensor_cores.fields import CLIMBS, DTYPES
+from kernels.families.tensor_cores.fields import CLIMBS
 
 LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
 SCALES = (1.0, 0.1, 5.0, 30.0)
@@ -39,7 +40,8 @@ class SixteenBitCases(Problem):
         problems that the kernel's conditions refuse.
         """
         cases = []
-        for number, (n, d, causal) in enumerate(product(LENGTHS, (64, 128, 256), (False, True))):
+        dims, dtypes = (fields_of(kernel.problem_type)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
+        for number, (n, d, causal) in enumerate(product(LENGTHS, dims, (False, True))):
             heads, kv_heads = HEADS[number % 4] if n <= 100 else (1, 1)
             cases.append(
                 Case(
@@ -49,7 +51,7 @@ class SixteenBitCases(Problem):
                         number % 2 + 1 if n <= 100 else 1,
                         heads,
                         causal,
-                        DTYPES[number // 2 % 2],
+                        dtypes[number // 2 % len(dtypes)],
                         SCALES[number // 3 % 4],
                         number,
                         kv_heads,
@@ -62,7 +64,7 @@ class SixteenBitCases(Problem):
             ((40, 200, True), (40, 200, False), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
         ):
             made = replace(
-                plain, seq_len=queries, seq_len_kv=keys, causal=causal, dtype=DTYPES[number % 2], seed=number
+                plain, seq_len=queries, seq_len_kv=keys, causal=causal, dtype=dtypes[number % len(dtypes)], seed=number
             )
             cases.append(Case(made))
         for number, (scores, causal) in enumerate(product(("rising", "sink", "low_rank"), (False, True))):
@@ -72,7 +74,7 @@ class SixteenBitCases(Problem):
             cases.append(Case(made))
         for number, scores in enumerate(CLIMBS):
             made = replace(plain, seq_len=100, seq_len_kv=400, head_dim=(64, 128)[number], scores=scores, seed=number)
-            cases.append(Case(replace(made, dtype=DTYPES[number], causal=bool(number))))
+            cases.append(Case(replace(made, dtype=dtypes[number % len(dtypes)], causal=bool(number))))
         cases.append(Case(replace(plain, seq_len=LONGEST, causal=True)))
         values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
         for number, setting in enumerate(values):

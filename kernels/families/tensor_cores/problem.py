@@ -5,11 +5,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from kernels.core import reference
+from kernels.core.call import Call, attention_sizes
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.problem import Size, Work
@@ -60,6 +61,7 @@ class SixteenBitProblem(SixteenBitCases):
 
     title: ClassVar[str] = "Attention in 16 bits"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
+    operator: ClassVar[str] = "attention"
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
 
     def __post_init__(self) -> None:
@@ -233,6 +235,13 @@ class SixteenBitProblem(SixteenBitCases):
             "enable_gqa": self.kv_heads < self.num_heads,
         }
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        call.only("causal")
+        if call.has("sink"):
+            raise ProblemError("Its kernels have no sink.")
+        return cls(**attention_sizes(call))  # type: ignore[arg-type]
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:

@@ -74,19 +74,32 @@ def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...])
     import cupy
     from cuda.bindings import driver as cuda
 
-    assert step.cluster
     handle = cuda.CUfunction(function)
-    if np.prod(step.cluster) > PORTABLE_CLUSTER:
-        _check(
-            cuda.cuFuncSetAttribute(
-                handle, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1
-            )
-        )
     held = [
         np.array([a.data.ptr], np.uint64) if isinstance(a, cupy.ndarray) else np.array([a]).reshape(1)
         for a in arguments
     ]
     pointers = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
+    config = cluster_config(handle, step)
+
+    def launch(keep: tuple[object, ...] = (held, arguments)) -> None:
+        config.hStream = cupy.cuda.get_current_stream().ptr
+        checked(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(pointers), 0))
+
+    return launch
+
+
+def cluster_config(handle: Any, step: Launch) -> Any:
+    """The CUlaunchConfig of a step in clusters, without a stream. handle: the kernel's CUfunction."""
+    from cuda.bindings import driver as cuda
+
+    assert step.cluster
+    if np.prod(step.cluster) > PORTABLE_CLUSTER:
+        checked(
+            cuda.cuFuncSetAttribute(
+                handle, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1
+            )
+        )
     attribute = cuda.CUlaunchAttribute()
     attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
     size = attribute.value.clusterDim
@@ -95,12 +108,7 @@ def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...])
     config.gridDimX, config.gridDimY, config.gridDimZ = step.grid
     config.blockDimX, config.blockDimY, config.blockDimZ = step.block
     config.sharedMemBytes, config.attrs, config.numAttrs = step.shared_bytes, [attribute], 1
-
-    def launch(keep: tuple[object, ...] = (held, arguments)) -> None:
-        config.hStream = cupy.cuda.get_current_stream().ptr
-        _check(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(pointers), 0))
-
-    return launch
+    return config
 
 
 def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
@@ -114,7 +122,7 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
     check_map(tensor, layout, steps[:-1])
     shape, strides, box = shape[::-1], steps[-2::-1], layout.box[::-1]  # CUDA's first dimension is the innermost
     swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
-    encoded = _check(
+    encoded = checked(
         cuda.cuTensorMapEncodeTiled(
             getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"),
             len(shape),
@@ -174,7 +182,7 @@ def check_map(tensor: Tensor, layout: TensorMap, strides: list[int]) -> None:
             )
 
 
-def _check(result: tuple[Any, ...]) -> Any:
+def checked(result: tuple[Any, ...]) -> Any:
     """The value of a driver call. Raises our error for CUDA's."""
     from cuda.bindings import driver as cuda
 

@@ -1,0 +1,199 @@
+"""Binds torch tensors to a kernel's plan. A call of known shapes, strides and types finds its plan in a dictionary."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from kernels.core.call import Call, Option, dense_strides
+from kernels.core.dtypes import element_type
+from kernels.core.launch import Plan
+from kernels.core.tensors import Initial, Tensor
+from kernels.errors import ProblemError
+from kernels.ops.operators import Operator
+
+if TYPE_CHECKING:
+    from kernels.ops.choice import Choice
+    from kernels.run.backends import Device
+
+Run = Callable[[list[torch.Tensor]], None]
+MOST = 1024  # kept plans
+_bound: dict[Hashable, "Bound"] = {}
+watchers: list[Callable[["Bound"], None]] = []  # called with each call's plan
+
+
+def bound(key: Hashable) -> "Bound | None":
+    """The plan of a former call with this key."""
+    return _bound.get(key)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor of the plan in a call.
+
+    tensor: the plan's.
+    given: the name of the call's tensor, or "".
+    size, strides: of torch's tensor, in the operator's order of axes.
+    order: the axes from the operator's order to the order in memory.
+    copied: whether the call's tensor has another order in memory, so each call copies it.
+    """
+
+    tensor: Tensor
+    given: str
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    order: tuple[int, ...]
+    copied: bool = False
+
+    @property
+    def kind(self) -> torch.dtype:
+        """torch's type."""
+        found: torch.dtype = getattr(torch, element_type(self.tensor.dtype).torch)
+        return found
+
+
+class Bound:
+    """A call's plan on a device. Its text has the kernel, the copies, and the reasons against other kernels."""
+
+    def __init__(self, operator: Operator, call: Call, chosen: "Choice", plan: Plan, device: torch.device):
+        self.call, self.choice, self.plan, self.device = call, chosen, plan, device
+        backend = _backend(device)
+        self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
+        self._zeros: dict[tuple[int, str], torch.Tensor] = {}
+        self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
+        self._outputs = [[p.tensor.name for p in self._places].index(name) for name in operator.outputs]
+        made = chosen.problem.made()
+        self._made = {name: torch.from_numpy(array).to(device) for name, array in made.items() if not call.has(name)}
+        unknown = [p.tensor.name for p in self._places if p.tensor.initial is Initial.GIVEN and not self._held(p)]
+        if unknown:
+            raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
+
+    def __str__(self) -> str:
+        copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
+        us = self.choice.estimated_us
+        time = f", about {us:,.3g} us by recorded times" if us and self.device.type == "cuda" else ""
+        refused = [f"- not {name}: {reason}" for name, reason in self.refused.items()]
+        return "\n".join([f"{self.kernel}{time}.{copies}", *refused])
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.choice.kernel.name
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """kernel -> the reason against it."""
+        return dict(self.choice.refused)
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The inputs that each call copies, as their order in memory is not the kernel's."""
+        return tuple(place.given for place in self._places if place.copied)
+
+    def __call__(self, tensors: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Launches the plan on the current stream. Returns the operator's outputs."""
+        for watcher in watchers:
+            watcher(self)
+        found = [self._find(place, tensors) for place in self._places]
+        self._run(found)
+        return [found[number] for number in self._outputs]
+
+    def _held(self, place: Place) -> bool:
+        return bool(place.given) or place.tensor.name in self._made
+
+    def _find(self, place: Place, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The call's tensor, a copy of it in the kernel's order, or new memory of torch."""
+        if place.given:
+            tensor = tensors[place.given]
+            return _in_order(tensor, place.order) if place.copied else tensor
+        if place.tensor.initial is Initial.GIVEN:
+            return self._made[place.tensor.name]
+        if place.tensor.initial is Initial.RESTORED:
+            return self._kept_zeros(place)
+        made = torch.empty_strided(place.size, place.strides, dtype=place.kind, device=self.device)
+        return made.zero_() if place.tensor.initial is Initial.ZERO else made
+
+    def _kept_zeros(self, place: Place) -> torch.Tensor:
+        """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
+        stream = self._stream(self.device)
+        key = (stream or 0, place.tensor.name)
+        if stream is None or key not in self._zeros:
+            made = torch.zeros(place.size, dtype=place.kind, device=self.device)
+            if stream is None:
+                return made
+            self._zeros[key] = made
+        return self._zeros[key]
+
+
+def bind(
+    key: Hashable, operator: Operator, tensors: dict[str, torch.Tensor], options: dict[str, Option], scale: float,
+    kernel: str,
+) -> Bound:  # fmt: skip
+    """Chooses the kernel of a call, builds it and keeps the plan under the key. Raises NoKernel."""
+    from kernels.ops import choice  # its imports take a second, and the import of the operators does not
+
+    device = next(iter(tensors.values())).device
+    call = operator.call(tensors, options)
+    chosen = choice.choose(call, _backend(device).device(device), kernel)
+    plan = chosen.kernel.plan(chosen.problem, chosen.settings, (("scale", scale),))
+    made = Bound(operator, call, chosen, plan, device)
+    if len(_bound) >= MOST:
+        _bound.clear()
+    _bound[key] = made
+    return made
+
+
+def _backend(device: torch.device) -> "Backend":
+    from kernels.ops import on_cpu, on_gpu
+
+    if device.type not in ("cpu", "cuda"):
+        raise ProblemError(f"The tensors are on {device}. The operators run on CUDA GPUs and on the CPU.")
+    return on_cpu if device.type == "cpu" else on_gpu  # type: ignore[return-value]
+
+
+class Backend:
+    """The functions of on_cpu and on_gpu."""
+
+    @staticmethod
+    def device(device: torch.device) -> "Device":
+        """The processor."""
+        raise NotImplementedError
+
+    @staticmethod
+    def stream(device: torch.device) -> int | None:
+        """A number for the current stream, or None during a graph capture."""
+        raise NotImplementedError
+
+    @staticmethod
+    def launcher(chosen: "Choice", plan: Plan, device: torch.device) -> Run:
+        """Builds the kernel. Returns a function that launches the plan with its tensors."""
+        raise NotImplementedError
+
+
+def _place(operator: Operator, call: Call, tensor: Tensor) -> Place:
+    """The place of a plan's tensor in the call."""
+    axes = {**operator.inputs, **operator.outputs}.get(tensor.name, tensor.axes)
+    if sorted(axes) != sorted(tensor.axes):
+        raise ProblemError(f"{tensor.name} has the axes {', '.join(tensor.axes)}. The operator has {', '.join(axes)}.")
+    order = tuple(axes.index(axis) for axis in tensor.axes)
+    size = [0] * len(axes)
+    for position, dimension in enumerate(order):
+        size[dimension] = tensor.shape[position]
+    strides = tuple(dense_strides(size, order))
+    if not call.has(tensor.name):
+        return Place(tensor, "", tuple(size), strides, order)
+    given = call.given(tensor.name)
+    if (given.shape, given.dtype) != (tuple(size), tensor.dtype):
+        raise ProblemError(
+            f"{tensor.name} is {given.dtype} {list(given.shape)}. The other tensors ask for {tensor.dtype} {size}."
+        )
+    copied = not given.strides_are(strides)
+    if copied and tensor.name in operator.updated:
+        raise ProblemError(f"{tensor.name} has strides {given.strides}. The operator writes it, so it must be dense.")
+    return Place(tensor, tensor.name, tuple(size), strides, order, copied)
+
+
+def _in_order(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """A copy of the tensor with its axes in this order in memory."""
+    return tensor.permute(order).contiguous()

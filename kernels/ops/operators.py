@@ -1,0 +1,49 @@
+"""The operators' arguments: the axes of each tensor, as problems name them, and torch's types by our names."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from kernels.core.call import Call, Given, Option
+from kernels.core.dtypes import DTYPES
+
+Axes = dict[str, tuple[str, ...]]
+TORCH_TYPES = {getattr(torch, kind.torch): kind.name for kind in DTYPES.values()}
+QUERIES, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator.
+
+    inputs: name -> axes of each given tensor. The axes of one name have equal sizes.
+    outputs: name -> axes of each new tensor.
+    updated: the inputs that the operator also writes.
+    """
+
+    name: str
+    inputs: Axes
+    outputs: Axes = field(default_factory=dict)
+    updated: tuple[str, ...] = ()
+
+    def call(self, tensors: dict[str, torch.Tensor], options: dict[str, Option]) -> Call:
+        """The Call of these tensors. Options with an empty value are left out."""
+        given = tuple((name, self.given(name, tensor)) for name, tensor in tensors.items())
+        return Call(self.name, given, tuple((name, value) for name, value in options.items() if value))
+
+    def given(self, name: str, tensor: torch.Tensor) -> Given:
+        """A tensor's shape, strides and type with the axes of its argument."""
+        kind = TORCH_TYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+        return Given(tuple(tensor.shape), self.inputs[name], tuple(tensor.stride()), kind)
+
+
+ATTENTION = Operator(
+    "attention",
+    {"q": QUERIES, "k": KEYS, "v": KEYS, "sink": ("head",)},
+    {"o": QUERIES, "lse": ("batch", "head", "query")},
+)
+GRADIENTS = Operator(
+    "attention_backward",
+    {"q": QUERIES, "k": KEYS, "v": KEYS, "o": QUERIES, "lse": ("batch", "head", "query"), "do": QUERIES},
+    {"dq": QUERIES, "dk": KEYS, "dv": KEYS},
+)
