@@ -26,7 +26,9 @@ def subject(page: Page, state: State, backend: str) -> Look:
     sides = padding.before_and_after(request)
     if backend == "recorded" and not all(map(recordings.has, sides)):
         sides = (request,)
-    return Look(request, sides, state["view"] == "lab", state["line"])
+    in_lab, other = state["view"] == "lab", padding.swizzled(sides)
+    asks = in_lab and other and (backend != "recorded" or recordings.has(other))
+    return Look(request, sides, in_lab, state["line"], other if asks else None)
 
 
 def describe(page: Page, state: State) -> Descriptions:

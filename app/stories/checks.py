@@ -8,7 +8,6 @@ from app import course
 from app.choices import recordings
 from app.choices.links import read_link
 from app.choices.page import Page, State
-from app.course import gains
 from app.parts.story import Story
 from explainers.story.stage import Question, Stage, View
 from kernels.catalog import Catalog, current
@@ -55,14 +54,18 @@ def subject(page: Page, state: State, backend: str) -> tuple[Asked, ...]:
 
 def make(subject: tuple[Asked, ...]) -> Stage:
     """The checks of the pages that ask them, in one view."""
-    from app.stories import STORIES
+    from app.stories import STORIES, stops
 
     checks = []
     for asked in subject:
         stop = next(stop for stop in with_checks() if stop.name == asked.stop)
         questions = {question.id: question for question in STORIES[asked.path].make(asked.subject).questions}
         checks += [_check(stop, questions[id]) for id in stop.questions if id.startswith(CHECK) and id in questions]
-    meta = {"checks": checks, "stops": [_kept(stop) for stop in course.stops() if stop.questions], "papers": papers()}
+    meta = {
+        "checks": checks,
+        "stops": [_kept(stop) for stop in stops(current()) if stop["questions"]],
+        "papers": papers(),
+    }
     said = "Seven checks of the course come once more. Their options are in another order."
     return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
 
@@ -79,17 +82,11 @@ def _check(stop: course.Stop, question: Question) -> dict[str, object]:
     }
 
 
-def _kept(stop: course.Stop) -> dict[str, object]:
-    return {
-        "name": stop.name,
-        "number": stop.number,
-        "title": stop.title,
-        "act": stop.act,
-        "idea": stop.idea,
-        "wins": gains.told(stop, current()).wins,
-        "story": stop.story,
-        "query": {"stop": stop.name, **stop.choices},
-    }
+def _kept(stop: dict[str, object]) -> dict[str, object]:
+    """A stop of the course's list in the summary."""
+    names = ("name", "number", "title", "act", "idea", "wins", "story")
+    choices = cast(dict[str, object], stop["choices"])
+    return {**{name: stop[name] for name in names}, "query": {"stop": stop["name"], **choices}}
 
 
 def papers() -> list[dict[str, str]]:

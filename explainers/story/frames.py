@@ -26,6 +26,7 @@ class Frame(TypedDict):
     phase: the mark at the start of the step, with the kernel's name for it.
     block: the block of the launch. Each block has outer steps of its own.
     marks: the entries of marks.MARKS that are true of the step.
+    before: whether the frame is before the first step, so the clock counts from 0.
     """
 
     tile: int
@@ -36,6 +37,7 @@ class Frame(TypedDict):
     phase: NotRequired[str]
     block: NotRequired[int]
     marks: NotRequired[list[str]]
+    before: NotRequired[bool]
 
 
 class BankAccess(TypedDict):

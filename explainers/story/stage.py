@@ -74,6 +74,7 @@ class State:
     of: the whole amount, if there is one.
     colour: a name of the palette, or a colour.
     side: see View.side.
+    deep: whether only Everything shows it.
     """
 
     name: str
@@ -82,6 +83,7 @@ class State:
     of: float | None = None
     colour: str = ""
     side: int = 0
+    deep: bool = False
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,20 @@ def test_the_words_of_an_answer_are_covered_until_it_is_given(visit):
     assert not page.evaluate("document.querySelector('.wg').classList.contains('covered')")
 
 
+def test_a_sentence_with_the_answer_is_hidden_whole(visit):
+    page, questions = opened(visit, "one_pass")
+    turn_to(page, questions, "rescale")
+    said, asks = page.locator(".wg .narration > [role=status]"), "Answer the question, or press Show me."
+    after = "getComputedStyle(document.querySelector('.wg .narration'), '::after').content"
+    expect(said).to_be_visible()  # the first step does not say it
+    page.evaluate("window.clock.set(8, 'jump')")
+    expect(said).to_be_hidden()
+    assert page.evaluate(after) == f'"{asks}"'
+    page.locator(".wg .guide [data-show]").click()
+    expect(said).to_be_visible()
+    assert page.evaluate(after) == "none" and "?" not in said.inner_text()
+
+
 def test_a_covered_thing_has_a_patch_and_tells_nothing(visit):
     page, questions = opened(visit, "fragments")
     question = next(question for question in questions if question["covers"])

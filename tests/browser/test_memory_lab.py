@@ -16,10 +16,11 @@ def test_padding_is_chosen_and_its_wavefronts_are_shown_beside_those_without(vis
     page = visit("/bank_conflicts?backend=cpu")
     shown = state(page)
     assert (
-        shown["this access takes, PAD 0 and PAD 1"] == "32 and 1" and shown["conflicts, PAD 0 and PAD 1"] == "31 and 0"
+        shown["this access takes, no padding and padded by 1"] == "32 and 1"
+        and shown["conflicts, no padding and padded by 1"] == "31 and 0"
     )
     choose(page, "PAD", "2")
-    assert address(page)["PAD"] == "2" and state(page)["this access takes, PAD 0 and PAD 2"] == "32 and 2"
+    assert address(page)["PAD"] == "2" and state(page)["this access takes, no padding and padded by 2"] == "32 and 2"
 
 
 def test_keys_go_wavefront_by_wavefront_and_access_by_access(visit):

@@ -3,6 +3,7 @@ scrolls."""
 
 import pytest
 from browser.stepping import press
+from playwright.sync_api import expect
 
 SIZES = {
     "200 %": {"width": 750, "height": 500},
@@ -40,3 +41,15 @@ def test_the_picture_keeps_its_height_and_no_part_covers_another(visit, path, si
           return room.querySelector(part).getBoundingClientRect().bottom <= innerHeight + 1; }""",
         arg=boxes[-1]["part"],
     )
+
+
+def test_a_button_leads_to_the_question_under_the_picture(visit):
+    page = visit("/tiling", depth="guided", viewport={"width": 640, "height": 360})
+    if page.locator(".wg .guide").is_hidden():
+        press(page, "g")
+    way = page.get_by_role("button", name="Question below")
+    way.click()
+    expect(page.locator(".wg .guide .question")).to_be_in_viewport()
+    expect(way).to_be_hidden()
+    press(page, "Escape")
+    expect(way).to_be_hidden()

@@ -163,9 +163,9 @@ export function makeBar({ clock, onRest }) {
   const onStep = ({ detail: { step } }) => {
     const said = clock.titles[step] ?? '';
     range.value = step;
-    count.textContent = `${step + 1} / ${clock.count}`;
+    count.textContent = `${clock.number} / ${clock.last}`;
     title.textContent = title.title = said;
-    range.setAttribute('aria-valuetext', `step ${step + 1} of ${clock.count}, ${said}`);
+    range.setAttribute('aria-valuetext', `step ${clock.number} of ${clock.last}, ${said}`);
     tell(step);
     schedule();
   };

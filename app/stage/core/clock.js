@@ -6,6 +6,7 @@ import { browserTime } from './tween.js';
 export class Clock extends EventTarget {
   step = 0;
   count = 1;
+  from = 1; // the number of the first step; 0 for what is before it
   playing = false;
   pace = 0; // steps a second while they play
   time = browserTime; // of what moves between two steps
@@ -28,8 +29,16 @@ export class Clock extends EventTarget {
   load(frames) {
     this.titles = frames.map(frame => frame.title ?? '');
     this.count = Math.max(1, frames.length);
+    this.from = frames[0]?.before ? 0 : 1;
     this.outer = outerSteps(frames);
     if (this.step >= this.count) this.step = this.count - 1;
+  }
+  // The numbers of the step and of the last one, for people.
+  get number() {
+    return this.step + this.from;
+  }
+  get last() {
+    return this.count - 1 + this.from;
   }
   // Calls listener(step) at every step; returns what ends that.
   follow(listener) {

@@ -118,9 +118,14 @@ export function canvasCovers(clock, locate) {
     return kept.get(name).rects;
   };
   return {
+    // A covered clause at the end of a text is left out.
     letters(g) {
       g.fillText = (text, ...where) =>
-        Object.getPrototypeOf(g).fillText.call(g, clock.hide(String(text)), ...where);
+        Object.getPrototypeOf(g).fillText.call(
+          g,
+          clock.hide(String(text)).replace(/, \?$/, ''),
+          ...where,
+        );
       return g;
     },
     covered: thing => clock.covers.some(one => matches(thing, one)),

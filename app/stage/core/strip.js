@@ -26,7 +26,7 @@ function part(entry, paint) {
   const value = element('span', { class: 'value' }),
     node = element(
       'div',
-      { class: 'state', 'data-side': entry.side },
+      { class: entry.deep ? 'state deep' : 'state', 'data-side': entry.side },
       element('span', { class: 'name' }, entry.name),
       value,
     );

@@ -11,6 +11,7 @@ import { makeDepth } from './depth.js';
 import { embedded, wayOut } from './embed.js';
 import { makeFrame } from './frame.js';
 import { makeGlossary } from './glossary.js';
+import { makeBelow } from './below.js';
 import { makeGuide } from './guide.js';
 import { makeHeader } from './header.js';
 import { hostOf } from './host.js';
@@ -151,6 +152,7 @@ class App {
       },
       opener: () => this.header.asks,
     });
+    this.below = makeBelow(this.guide.node);
     this.start = makeStart({ stage, base, course, visit: toStop, talks: this.sequences.talks });
     this.messages = makeMessages();
     this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
@@ -258,7 +260,7 @@ class App {
     stage.bar.node.after(this.present.node);
     this.present.node.lastChild.before(sequences.notes);
     stage.sub.append(header.idea, this.lead.node);
-    middle.append(this.guide.node, this.vacant);
+    middle.append(this.guide.node, this.below.node, this.vacant);
     middle.after(paper.foot);
     stage.room.append(this.start.node, sequences.bar, sequences.panel);
     root.classList.toggle('embedded', embedded);
@@ -360,6 +362,7 @@ class App {
     for (const part of [
       this.visits,
       this.guide,
+      this.below,
       this.glossary,
       this.covering,
       this.frame,

@@ -1,9 +1,10 @@
-// The words that answer an open question, as "?" wherever the page shows them. What a part writes
-// meanwhile is covered before the browser paints it.
+// The words that answer an open question, as "?" wherever the page shows them. A sentence with such
+// a word is hidden whole. What a part writes meanwhile is covered before the browser paints it.
 import { hiding } from '../core/covers.js';
 
 const WHERE =
   '.narration > [role=status], .clock .title, .clock input, .strip, .sub, .tabs, .drawer, .pane.side, .picture';
+const SENTENCES = '.narration > [role=status], .clock .title, .sub .summary, .strip .name';
 const ATTRIBUTES = ['title', 'aria-label', 'aria-valuetext'];
 const MOST = 2000; // remembered texts
 
@@ -24,6 +25,7 @@ export class Covering {
     this.hide = hiding(words);
     if (!words.length) return;
     for (const place of this.whole()) this.visit(place);
+    this.hideSentences();
     this.observer.observe(this.root, {
       subtree: true,
       childList: true,
@@ -44,6 +46,7 @@ export class Covering {
     this.texts.clear();
     this.said.clear();
     this.names.clear();
+    this.hideSentences();
   }
 
   // The places with covered texts, without the glossary's marks: a word is in one text node.
@@ -55,12 +58,16 @@ export class Covering {
     }
     return places;
   }
+  /** @returns {Text[]} */
+  textsOf(place) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT),
+      found = [];
+    while (walker.nextNode()) found.push(walker.currentNode);
+    return found;
+  }
   restore(place) {
-    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-      const node = /** @type {Text} */ (texts.currentNode);
+    for (const node of this.textsOf(place))
       if (this.said.has(node.data)) node.data = this.said.get(node.data);
-    }
   }
 
   changed(records) {
@@ -70,8 +77,17 @@ export class Covering {
       if (type === 'attributes') this.name(target, attributeName);
       else this.visit(target);
     }
+    this.hideSentences();
     if (this.texts.size > MOST)
       for (const node of this.texts.keys()) if (!node.isConnected) this.texts.delete(node);
+  }
+  // A sentence with a "?" in it reads as a broken one (stage.css).
+  hideSentences() {
+    for (const place of this.root.querySelectorAll(SENTENCES)) {
+      const texts = [place.textContent, ...this.textsOf(place).map(node => node.data)],
+        asked = texts.some(text => this.said.has(text)); // the glossary may have split it
+      place.toggleAttribute('data-asked', asked);
+    }
   }
   visit(node) {
     if (node.nodeType === Node.TEXT_NODE) return this.text(node);

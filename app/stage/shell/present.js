@@ -35,7 +35,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     full = false; // this presentation has had the whole screen
 
   const tell = () => {
-    const text = clock.count > 1 ? `step ${clock.step + 1} / ${clock.count}` : '';
+    const text = clock.count > 1 ? `step ${clock.number} / ${clock.last}` : '';
     if (count.textContent !== text) count.textContent = text;
     done.style.transform = `scaleX(${clock.count > 1 ? clock.step / (clock.count - 1) : 0})`;
   };

@@ -197,8 +197,8 @@ export default function (host, { meta, columns }, context) {
       later = blend(rgb(paint.border), rgb(paint.background), 0.4);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText('Multiprocessors', lanes.x, lanes.y - 0.7 * em);
-    const used = g.measureText('Multiprocessors ').width;
+    g.fillText('SMs', lanes.x, lanes.y - 0.7 * em);
+    const used = g.measureText('SMs ').width;
     g.font = `${em}px ${paint.font}`;
     if (all > multiprocessors)
       g.fillText(

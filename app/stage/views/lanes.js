@@ -2,6 +2,7 @@
 // A click chooses a row.
 import { canvasView } from '../core/canvas.js';
 import { PALETTE, blend, exact, figure, rgb, smallText, theme } from '../core/paint.js';
+import { largest } from './layouts/largest.js';
 import { lanesLayout } from './layouts/lanes.js';
 
 const LANES = 32,
@@ -81,11 +82,15 @@ export default function (host, { meta, columns }, context) {
   };
 
   const layout = size => {
-    em = size.em;
-    const made = lanesLayout(size, { rows, cols: Math.max(...widest), lanes, slots });
-    ({ grid, list } = made);
+    const shape = { rows, cols: Math.max(...widest), lanes, slots },
+      made = largest(size, now => lanesLayout(now, shape), roomy);
+    ({ grid, list, em } = made);
     return made.height;
   };
+
+  // Whether digits of that size have room in the cells.
+  const roomy = ({ grid, list, em }) =>
+    grid.unit > 1.4 * em && grid.high > 1.3 * em && list.slot > 3.7 * em && list.high > 2.7 * em;
 
   const marks = ({ step, paint }) => {
     const made = [],

@@ -7,6 +7,7 @@ import { onChip } from './matrix_model.js';
 const DIM = 0.14, // what a step does not read: plain, as its values mean nothing to the step
   OLD = 0.45; // what an earlier step has made
 export const FLIGHT = { ease: 'both', passing: true };
+const WORDS = { K: 'keys', V: 'values', S: 'scores', P: 'weights', O: 'output' };
 export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
 
 /**
@@ -208,12 +209,14 @@ export class GlobalMarks {
         { alpha: wrong ? 1 : 0.75 },
       );
     };
-    const long = `${n} queries \u00d7 ${keys} keys`;
-    note('S', boxes.S[2] > 14 * em ? long : boxes.S[2] > 5 * em ? `${n} \u00d7 ${keys}` : '');
-    if (boxes.Q[2] > 6 * em) note('Q', `${n} \u00d7 ${d}`);
+    const [wide, narrow] = [boxes.S[2], boxes.Q[2]],
+      word = WORDS[this.nameOfS];
+    note('S', wide > 14 * em ? `${word}, ${n} \u00d7 ${keys}` : wide > 5 * em ? word : '');
+    note('Q', narrow > 9 * em ? `queries, ${n} \u00d7 ${d}` : narrow > 5 * em ? 'queries' : '');
+    if (narrow > 3.5 * em) for (const place of ['K', 'V']) note(place, WORDS[place]);
     const state = model.oNow(step),
-      under = !laid.held && boxes.O[2] > 5 * em && state >= 0 && state < model.states;
-    if (model.oddAt('O', step) || under) note('O', 'so far');
+      under = !laid.held && state >= 0 && state < model.states;
+    if (model.oddAt('O', step) || narrow > 5 * em) note('O', under ? 'so far' : WORDS.O);
   }
   // Which block makes which part of the output.
   addBlocks() {

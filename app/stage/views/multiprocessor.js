@@ -70,7 +70,7 @@ export default function (host, { meta }, context) {
         ? ''
         : together
           ? `: ${number(taken)} of ${number(resource.of)} ` +
-            `${resource.unit}${resource.limit ? ', a limit' : `; it would allow ${fits}`}`
+            `${resource.unit}${resource.limit ? ', a limit' : `; ${fits} would fit`}`
           : ` allow${resource.name === 'shared memory' ? 's' : ''} ${fits}`;
       g.fillText(
         `${resource.name[0].toUpperCase()}${resource.name.slice(1)}${said}`,

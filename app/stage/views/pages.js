@@ -133,7 +133,7 @@ export function drawUsage(g, paint, em, y, width, widest, usage) {
   };
   bar(y, 'Pages', [
     [usage.used, COLOURS.V, 'used'],
-    [usage.slack, '', 'slack'],
+    [usage.slack, '', 'empty'],
   ]);
   bar(y + 1.9 * em, 'Contiguous', [
     [usage.reserved - usage.copies - usage.empty, COLOURS.V, 'used'],

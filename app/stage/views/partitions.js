@@ -1,14 +1,23 @@
 // V1 and V2 on one axis of tokens: how far each block has come through K and V, and below what the
-// second kernel combines.
+// second kernel combines. What a block of V2 leaves flies into the second kernel.
 import { canvasView } from '../core/canvas.js';
-import { COLOURS, exact, short } from '../core/paint.js';
-import { drawLabel, fitting } from './pages.js';
-import { drawWay } from './ways.js';
+import { Marks } from '../core/kinds.js';
+import { COLOURS, exact, short, theme, widest } from '../core/paint.js';
+import { PAGE_KINDS } from './pages.js';
 
 const LEGEND = [
   [`background:${COLOURS.K}`, 'K read'],
   [`background:${COLOURS.V}`, 'V read'],
+  [`background:${COLOURS.P}`, 'max m and sum l of a block'],
+  [`background:${COLOURS.O}`, 'its output'],
 ];
+const SAID = {
+  combine: ({ l, m }) =>
+    `Second kernel: l = \u03a3 l\u1d62 e^(m\u1d62 \u2212 m) = ${short(l, 5)}, m = ${short(m, 4)}`,
+  write: () => 'Second kernel: O = \u03a3 O\u1d62 e^(m\u1d62 \u2212 m) / l',
+  done: () => 'Second kernel: O is written',
+};
+const FLIES = { combine: COLOURS.P, write: COLOURS.O }; // what comes from each block then
 
 export default function (host, { meta }, context) {
   const { frames, length, parts, v1, v2, name, head } = meta,
@@ -19,132 +28,128 @@ export default function (host, { meta }, context) {
     ({ em, width } = pane);
     left = 2 * em;
     scale = (width - left - 2) / length;
-    const fixed = 2 * (1.5 + 1.6) * em + 1.2 * em + 0.8 * em + 1.8 * em + 2.2 * em;
-    bar = Math.max(0.9 * em, Math.min(2.6 * em, (pane.height - fixed) / 4));
+    const fixed = 16.2 * em; // texts, and the ways to the second kernel
+    bar = Math.max(0.9 * em, Math.min(4 * em, (pane.height - fixed) / 4));
     y1 = 1.5 * em;
-    y2 = y1 + 2 * bar + 1.6 * em + 0.8 * em + 1.5 * em;
-    y3 = y2 + 2 * bar + 1.6 * em + 1.8 * em;
+    y2 = y1 + 2 * bar + 3.9 * em;
+    y3 = y2 + 2 * bar + 5 * em;
     return y3 + 2.2 * em;
   };
-  const lane = (g, paint, y, one, texts, first) => {
-    const x = left + one.first * scale,
-      w = (one.end - one.first) * scale - (one.end < length ? 3 : 0),
-      busy = one.phase !== 'done';
+  // The first of the texts that fits, or ''.
+  const fitted = (texts, wide) =>
+    texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
+  const boxOf = one => {
+    const x = left + one.first * scale;
+    return { x, w: (one.end - one.first) * scale - (one.end < length ? 3 : 0) };
+  };
+
+  const addLane = (marks, paint, id, y, one, texts) => {
+    const { x, w } = boxOf(one);
     for (const [n, key, colour] of [
       [0, 'k', COLOURS.K],
       [1, 'v', COLOURS.V],
     ]) {
-      const top = y + n * bar;
-      g.fillStyle = paint.panel;
-      g.fillRect(x, top, w, bar - 2);
-      g.fillStyle = colour;
-      g.fillRect(x, top, Math.max(0, Math.min(w, (one[key] - one.first) * scale)), bar - 2);
-      g.strokeStyle = paint.border;
-      g.lineWidth = 1;
-      g.strokeRect(x + 0.5, top + 0.5, w - 1, bar - 3);
+      const top = y + n * bar,
+        read = Math.max(0, Math.min(w, (one[key] - one.first) * scale));
+      marks.rect(`${id} ${key}`, [x, top, w, bar - 2], { fill: paint.panel });
+      marks.rect(`${id} ${key} read`, [x, top, read, bar - 2], { fill: colour, ease: 'both' });
+      marks.rect(`${id} ${key} edge`, [x + 0.5, top + 0.5, w - 1, bar - 3], {
+        stroke: paint.border,
+      });
     }
-    g.strokeStyle = paint.text;
-    g.lineWidth = 2;
-    if (busy) g.strokeRect(x, y - 1, w, 2 * bar);
-    g.fillStyle = paint.text;
-    g.font = `${em}px ${paint.font}`;
-    g.fillText(fitting(g, texts, w), x, y + 2 * bar + 1.1 * em);
-    if (first) {
-      g.font = `600 ${em}px ${paint.mono}`;
-      g.fillText('K', 0.5 * em, y + bar / 2 + 0.3 * em);
-      g.fillText('V', 0.5 * em, y + 1.5 * bar + 0.3 * em);
-    }
+    if (one.phase !== 'done')
+      marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
+    const kind = one.state ? 'result' : 'tokens';
+    marks.text(`${id} ${kind}`, [x, y + 2 * bar + 1.1 * em], fitted(texts, w));
   };
-  const draw = (g, { step, at, paint }) => {
-    const frame = frameAt(step),
-      label = (name, note, y) => drawLabel(g, paint, em, name, [note], 0, y, width);
-    label('V1', `one block for query head ${head} of ${name}: tokens 0 to ${length - 1}`, em);
-    lane(
-      g,
-      paint,
-      y1,
-      frame.v1,
-      frame.v1.state ? [`m = ${short(v1.m, 4)}, l = ${short(v1.l, 4)}`] : [],
-      true,
+  const addAxis = (marks, paint, y) => {
+    for (const [n, key] of ['K', 'V'].entries())
+      marks.text(`${key} at ${y}`, [0.5 * em, y + (n + 0.5) * bar + 0.3 * em], key, {
+        bold: true,
+        mono: true,
+        fill: paint.text,
+      });
+  };
+  // The second kernel, and what it takes from every block.
+  const addSecond = (marks, paint, frame) => {
+    const { reduce } = frame,
+      working = reduce !== null && reduce !== 'done',
+      stroke = working ? paint.text : paint.border,
+      from = y2 + 2 * bar + 1.5 * em;
+    if (reduce !== null)
+      frame.v2.forEach((one, n) => {
+        const { x, w } = boxOf(one),
+          middle = x + w / 2,
+          weight = fitted([`\u00d7 ${short(parts[n].weight, 3)}`], w / 2 - 8);
+        marks.add(`way ${n}`, 'way', null, {
+          points: [
+            [middle, from],
+            [middle, y3],
+          ],
+          stroke,
+          head: 0.4 * em,
+          grown: 1,
+          enter: { grown: 0 },
+          span: [0, 0.4],
+        });
+        marks.text(`weight ${n}`, [middle + 0.6 * em, (from + y3) / 2 + 0.3 * em], weight);
+        if (working)
+          marks.rect(`${reduce} ${n}`, [middle - em, y3 + 0.4 * em, 2 * em, em], {
+            fill: FLIES[reduce],
+            enter: { rect: [x, y2 + (reduce === 'write' ? bar : 0), w, bar - 2] },
+            passing: true,
+            ease: 'both',
+            span: [0.1, 1],
+          });
+      });
+    marks.rect('second', [left + 0.5, y3 + 0.5, width - left - 3, 1.8 * em], {
+      stroke,
+      width: working ? 2 : 1,
+      ...(reduce === null && { dash: [4, 4] }),
+    });
+    const said = SAID[reduce]?.(v2),
+      texts = said
+        ? [said, 'Second kernel']
+        : ['The second kernel waits for all partitions', 'Second kernel: waits'];
+    marks.text(
+      `second ${reduce}`,
+      [(left + width) / 2, y3 + 1.25 * em],
+      fitted(texts, width - left - 12),
+      { align: 'center' },
     );
-    label(
-      'V2',
-      `${frame.v2.length} block${frame.v2.length > 1 ? 's' : ''}, one for each partition`,
-      y2 - 0.5 * em,
-    );
+  };
+  const marks = ({ step, paint }) => {
+    const made = new Marks(em),
+      frame = frameAt(step),
+      blocks = frame.v2.length,
+      label = (id, y, note) =>
+        made.add(`label ${id}`, 'label', [0, y, width, em], { name: id, notes: [note] });
+    label('V1', em, `one block for query head ${head} of ${name}: tokens 0 to ${length - 1}`);
+    addAxis(made, paint, y1);
+    const all = `m = ${short(v1.m, 4)}, l = ${short(v1.l, 4)}`;
+    addLane(made, paint, 'V1', y1, frame.v1, frame.v1.state ? [all] : ['']);
+    label('V2', y2 - 0.5 * em, `${blocks} block${blocks > 1 ? 's' : ''}, one for each partition`);
+    addAxis(made, paint, y2);
     frame.v2.forEach((one, n) => {
       const m = `m ${short(parts[n].m, 3)}`,
-        tokens = `${one.first} to ${one.end - 1}`;
-      lane(
-        g,
-        paint,
-        y2,
-        one,
-        one.state
-          ? [`${m}, l ${short(parts[n].l, 3)}`, m]
-          : [`tokens ${tokens}`, tokens, String(one.first)],
-        n === 0,
-      );
+        tokens = `${one.first} to ${one.end - 1}`,
+        before = [`tokens ${tokens}`, tokens, String(one.first)],
+        texts = one.state ? [`${m}, l ${short(parts[n].l, 3)}`, m] : before;
+      addLane(made, paint, `V2 ${n}`, y2, one, texts);
     });
-    // the second kernel, and what it takes from every block
-    const said = {
-      combine: `Second kernel: l = \u03a3 l\u1d62 e^(m\u1d62 \u2212 m) = ${short(v2.l, 5)}, m = ${short(v2.m, 4)}`,
-      write: 'Second kernel: O = \u03a3 O\u1d62 e^(m\u1d62 \u2212 m) / l',
-      done: 'Second kernel: O is written',
-    }[frame.reduce];
-    const working = frame.reduce !== null && frame.reduce !== 'done',
-      y = y3,
-      from = y2 + 2 * bar + 1.5 * em;
-    g.font = `${em}px ${paint.font}`;
-    if (frame.reduce !== null)
-      frame.v2.forEach((one, n) => {
-        const x = left + ((one.first + one.end) / 2) * scale,
-          weight = `\u00d7 ${short(parts[n].weight, 3)}`;
-        drawWay(
-          g,
-          [
-            [x, from],
-            [x, y],
-          ],
-          working ? paint.text : paint.border,
-          em,
-        );
-        g.fillStyle = paint.text;
-        g.fillText(
-          fitting(g, [weight], ((one.end - one.first) * scale) / 2 - 8),
-          x + 0.6 * em,
-          y - 0.6 * em,
-        );
-      });
-    g.strokeStyle = working ? paint.text : paint.border;
-    g.lineWidth = working ? 2 : 1;
-    if (frame.reduce === null) g.setLineDash([4, 4]);
-    g.strokeRect(left + 0.5, y + 0.5, width - left - 3, 1.8 * em);
-    g.setLineDash([]);
-    g.fillStyle = paint.text;
-    g.textAlign = 'center';
-    g.fillText(
-      fitting(
-        g,
-        [
-          said ?? 'The second kernel waits for all partitions',
-          said ? 'Second kernel' : 'Second kernel: waits',
-        ],
-        width - left - 12,
-      ),
-      (left + width) / 2,
-      y + 1.25 * em,
-    );
-    g.textAlign = 'left';
-    if (at) {
-      g.strokeStyle = paint.primary;
-      g.lineWidth = 2;
-      const top = at.partition === null ? y1 : y2;
-      g.beginPath();
-      g.moveTo(left + (at.token + 0.5) * scale, top - 2);
-      g.lineTo(left + (at.token + 0.5) * scale, top + 2 * bar);
-      g.stroke();
-    }
+    addSecond(made, paint, frame);
+    return made.list;
+  };
+  const over = (g, { at, paint }) => {
+    if (!at) return;
+    g.strokeStyle = paint.primary;
+    g.lineWidth = 2;
+    const top = at.partition === null ? y1 : y2,
+      x = left + (at.token + 0.5) * scale;
+    g.beginPath();
+    g.moveTo(x, top - 2);
+    g.lineTo(x, top + 2 * bar);
+    g.stroke();
   };
   const locate = (x, y) => {
     const token = Math.floor((x - left) / scale),
@@ -173,7 +178,10 @@ export default function (host, { meta }, context) {
   return canvasView(host, context, {
     title: 'V1 and V2',
     layout,
-    draw,
+    marks,
+    over,
+    kinds: PAGE_KINDS,
+    ms: () => 260,
     locate,
     describe,
     label,

@@ -120,17 +120,6 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         row - 2 * inset,
       ];
     g.fillStyle = paint.text;
-    if (first) {
-      g.textAlign = 'center';
-      for (let s = 0; s < 4; s++)
-        g.fillText(
-          SECTOR * unit > 5 * em ? `sector ${s}` : s,
-          x + (s + 0.5) * SECTOR * unit,
-          y - 0.85 * em,
-        );
-      g.textAlign = 'right';
-      if (gutter) g.fillText('from byte', x - 6, y - 0.85 * em);
-    }
     if (many) {
       g.textAlign = 'left';
       const use = short((100 * request.used) / (request.sectors * SECTOR), 3),
@@ -150,6 +139,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       g.font = `${em}px ${paint.font}`;
     }
     if (lanes) drawWarp(g, request, lines, panes[n], row, at, paint);
+    if (first) drawNames(g, panes[n], paint);
     g.textAlign = 'right';
     let free = -Infinity;
     lines.forEach((line, place) => {
@@ -194,6 +184,22 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       row - 2,
     );
   };
+  // The names of the four columns, over the lines of the lanes.
+  const drawNames = (g, { x, y, unit, gutter }, paint) => {
+    const wide = SECTOR * unit;
+    g.textAlign = 'center';
+    for (let s = 0; s < 4; s++) {
+      const said = wide > 5 * em ? `sector ${s}` : String(s),
+        half = g.measureText(said).width / 2 + 3,
+        middle = x + (s + 0.5) * wide;
+      g.fillStyle = paint.background;
+      g.fillRect(middle - half, y - 1.5 * em, 2 * half, 1.25 * em);
+      g.fillStyle = paint.text;
+      g.fillText(said, middle, y - 0.85 * em);
+    }
+    g.textAlign = 'right';
+    if (gutter) g.fillText('from byte', x - 6, y - 0.85 * em);
+  };
   // The lanes as 32 boxes as wide as their four bytes would be, and a line from each to its bytes.
   const drawWarp = (g, request, lines, { x, y, unit }, row, at, paint) => {
     const wide = (LINE * unit) / 32,
@@ -229,7 +235,9 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
   // In the bytes the lane that asks for them; of several the first and the last, beside the bytes
   // if there is room.
   const drawLanes = (g, request, lines, { x, y, unit }, row, paint) => {
-    const starts = [...new Set(request.offsets.filter(o => o >= 0))].sort((a, b) => a - b);
+    const starts = [...new Set(request.offsets.filter(o => o >= 0))].sort((a, b) => a - b),
+      own = request.bytes * unit,
+      every = [1, 2, 4, 8].find(n => n * own > 1.9 * em) ?? 16;
     starts.forEach((offset, n) => {
       const lanes = sharers(request, offset),
         brief = lanesSaid(lanes, true),
@@ -240,15 +248,14 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         // bytes up to the next that are asked for, or the sector's end
         Math.min((Math.floor(offset / SECTOR) + 1) * SECTOR, starts[n + 1] ?? Infinity) - offset;
       const wide = g.measureText(text).width + 6,
-        inside = request.bytes * unit >= wide;
+        dense =
+          starts[n + 1] === offset + request.bytes || starts[n - 1] === offset - request.bytes,
+        inside = (dense ? every : 1) * own >= wide;
+      if (dense && lanes[0] % every) return;
       if (!inside && (end - request.bytes) * unit < wide) return;
       g.textAlign = inside ? 'center' : 'left';
       g.fillStyle = inside ? (lanes[0] < 16 ? '#fff' : '#000') : paint.text;
-      g.fillText(
-        text,
-        inside ? left + (request.bytes * unit) / 2 : left + request.bytes * unit + 4,
-        middle,
-      );
+      g.fillText(text, inside ? left + own / 2 : left + own + 4, middle);
     });
   };
   const sharers = (request, byte) =>

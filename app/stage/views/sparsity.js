@@ -15,6 +15,7 @@ import {
   widest,
 } from '../core/paint.js';
 import { fitting } from './pages.js';
+import { largest } from './layouts/largest.js';
 import { sparsityLayout } from './layouts/sparsity.js';
 
 const PARTIAL = 1,
@@ -96,11 +97,16 @@ export default function (host, { meta, columns }, context) {
   }
 
   const layout = pane => {
-    ({ em } = pane);
     const ticks = [low, 0, high].map(tick => short(tick, 3)),
-      labels = widest(ticks, `${em}px ${theme(host).font}`),
-      made = sparsityLayout(pane, { queries, keys, entries: entries.length, labels });
-    ({ map, list, chart } = made);
+      made = largest(
+        pane,
+        now => {
+          const labels = widest(ticks, `${now.em}px ${theme(host).font}`);
+          return sparsityLayout(now, { queries, keys, entries: entries.length, labels });
+        },
+        laid => laid.chart.w > 17 * laid.em && laid.list.each > 2.4 * laid.em,
+      );
+    ({ map, list, chart, em } = made);
     return made.height;
   };
 

@@ -1,11 +1,12 @@
 """Questions about the banks of one access: the cost of a conflict, its remedy, and the bank of a word."""
 
-from explainers.stories.bank_conflicts.bank_walk import Story, reason_said, served_said
+from explainers.stories.bank_conflicts.bank_walk import Story, explain, reason_said, served_said
 from explainers.stories.bank_conflicts.frames import BankSide
 from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
 from explainers.story.questions import idea
 from explainers.story.stage import Question
+from kernels.run.results import Run
 from kernels.trace.memory import model
 
 AT_ONCE = "All at once: each bank serves one word"
@@ -13,17 +14,47 @@ ONE_BY_ONE = "One word at a time: one bank holds them all"
 IN_TURNS = "In several turns: some words share a bank"
 
 
+BELOW = {"word": [model.BANKS, 2**40]}  # the words under the first row of a tile
+
+
 def questions(story: Story, cycles: str = "") -> list[Question]:
     """The questions about the first access. The trace has the keys. cycles: its cycles, as in the strip."""
     if not story.frames or not story.sides[0]["accesses"][0]["cells"]:
         return []
     hides = [*_hidden(story.sides), cycles] if cycles else _hidden(story.sides)
-    plain = _service(story.sides, hides)
-    return (
-        [plain, _remedy(story, hides), _bank_of(story.sides[0])]
-        if len(story.sides) > 1
-        else [plain, _bank_of(story.sides[0])]
-    )
+    remedy = [_remedy(story, hides)] if len(story.sides) > 1 else []
+    return [_service(story.sides, hides), *remedy, _bank_of(story.sides[0])]
+
+
+def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None) -> list[Question]:
+    """The question on a swizzle, the remedy without unused words. Empty unless both remedies end the conflict.
+
+    at: see `explain`.
+    """
+    walks = [explain([run], at).sides[0]["accesses"] for run in (padded, swizzled)]
+    sizes = [run.request.plan.launches[0].shared_bytes for run in (padded, swizzled)]
+    if not all(walks) or sizes[1] >= sizes[0] or any(walk[0]["wavefronts"] > walk[0]["ideal"] for walk in walks):
+        return []
+    taken = count(walks[1][0]["wavefronts"], "wavefront")
+    return [
+        idea(
+            "swizzle",
+            "A swizzle keeps the rows as long as they are, and stores column c of row r in column c XOR r. "
+            "What does it save, compared with padding?",
+            "The unused words: the tile stays smaller",
+            {
+                "Wavefronts: an access takes fewer": f"An access takes {taken} with either remedy.",
+                "Nothing: the words of a column still share a bank": (
+                    f"In each row another bank holds the column, so an access takes {taken}."
+                ),
+                "Bytes of global memory": "Both remedies only change places in shared memory.",
+            },
+            f"The swizzled tile takes {sizes[1]:,} bytes of shared memory, and the padded one {sizes[0]:,}. "
+            f"An access takes {taken} with either.",
+            step=walks[1][0]["wavefronts"] - 1,
+            view="memory",
+        )
+    ]
 
 
 def _service(sides: list[BankSide], hides: list[str]) -> Question:
@@ -31,11 +62,8 @@ def _service(sides: list[BankSide], hides: list[str]) -> Question:
     side, access = sides[0], sides[0]["accesses"][0]
     taken, words = access["wavefronts"], len({cell[3] for cell in access["cells"]})
     right = AT_ONCE if taken <= access["ideal"] else ONE_BY_ONE if taken == words else IN_TURNS
-    banks = sorted({cell[1] for cell in access["cells"]})
-    used, few = len(banks), len(banks) <= 4
-    covers = [{"side": 0, "bank": bank} for bank in banks] if few else [{"side": 0}]
-    covers += [{"side": 1}] if len(sides) > 1 else []  # the remedy tells the fault
-    where = f"The words are in {count(used, 'bank')}."
+    covers = [{"side": n, **BELOW} for n in range(len(sides))]
+    where = f"The words are in {count(len({cell[1] for cell in access['cells']}), 'bank')}."
     reasons = {
         AT_ONCE: f"{where} A bank serves one word at a time, so this takes {count(taken, 'wavefront')}.",
         ONE_BY_ONE: f"{where} Different banks work at the same time.",
@@ -71,12 +99,12 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
-    unused = name.removeprefix("PAD ")
-    has = f"leaves {count(int(unused), 'unused word')} after each row ({name})" if unused.isdigit() else f"has {name}"
+    unused = name.removeprefix("padded by ")
+    has = f"leaves {count(int(unused), 'unused word')} after each row" if unused.isdigit() else f"is {name}"
     text = f"The second build {has}.{now_apart} What does that change?"
     rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
     why = f"{reason_said(name, after, 0)}{rule} {reason}"
-    covers = [{"side": 1}]
+    covers = [{"side": 1, **BELOW}]
     hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]
     return idea(
         "remedy", text, right, wrong, why, step=last, view="memory", veils=("tabs",), hides=hides, covers=covers
@@ -103,7 +131,7 @@ def _bank_of(side: BankSide) -> Question:
 
 
 def _built(side: BankSide) -> str:
-    return f" with {side['name']}" if side["name"] else ""
+    return f", {side['name']}" if side["name"] else ""
 
 
 def _hidden(sides: list[BankSide]) -> list[str]:

@@ -13,7 +13,7 @@ from explainers.stories.bank_conflicts.padding import side_names
 from explainers.story import marks
 from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
-from explainers.story.warp_requests import numbered, renumbered
+from explainers.story.warp_requests import renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model, traced
@@ -143,7 +143,6 @@ def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFr
     """Returns the steps of one access, until the slower side ends."""
     accesses = [side["accesses"][number] for side in sides]
     first, most = accesses[0], max(access["wavefronts"] for access in accesses)
-    named = numbered("Access", first)
     head = _head(first)
     for wavefront in range(max(1, most)):
         said = [served_said(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
@@ -152,7 +151,7 @@ def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFr
             "access": number,
             "wavefront": wavefront,
             "phase": str(wavefront),
-            "title": f"{named} · {f'{wavefront + 1} of {most}' if most else 'no wavefront'}",
+            "title": f"Access {first['number'] + 1} · {f'{wavefront + 1} of {most}' if most else 'no wavefront'}",
             "sentence": " ".join([head, *said]),
             "lines": {sites.find(first["file"], first["line"]).place: 1},
             "marks": [marks.CONFLICT] if any(_conflict_begins(access, wavefront) for access in accesses) else [],
@@ -171,10 +170,12 @@ def _conflict_begins(access: BankAccess, wavefront: int) -> bool:
 def _head(access: BankAccess) -> str:
     """Returns the access in a sentence: Each lane loads 4 bytes of X."""
     bytes_of = f"{access['bytes']} bytes"
+    alike = f", {access['alike']} times alike" if access["alike"] > 1 else ""
     verb = {"a load": "loads", "a store": "stores"}.get(access["kind"])
     if verb:
-        return f"Each lane {verb} {bytes_of} of {access['tensor']}."
-    return f"{access['kind'][0].upper()}{access['kind'][1:]} moves {bytes_of} of {access['tensor']} for each lane."
+        return f"Each lane {verb} {bytes_of} of {access['tensor']}{alike}."
+    kind = access["kind"][0].upper() + access["kind"][1:]
+    return f"{kind} moves {bytes_of} of {access['tensor']} for each lane{alike}."
 
 
 def served_said(name: str, access: BankAccess, wavefront: int) -> str:
@@ -190,7 +191,7 @@ def served_said(name: str, access: BankAccess, wavefront: int) -> str:
 
 def reason_said(name: str, access: BankAccess, wavefront: int) -> str:
     """Returns the reason for the number of wavefronts on one side."""
-    title = f"{name}: " if name else ""
+    title = f"{name[0].upper()}{name[1:]}: " if name else ""
     if not access["wavefronts"]:
         return f"{title or 'It takes '}no wavefront: no lane takes part, or the data takes another path."
     cells, parts = access["cells"], access["parts"]

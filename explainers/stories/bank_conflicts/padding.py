@@ -54,13 +54,27 @@ def _possible(request: Request) -> bool:
 
 
 def side_names(requests: Sequence[Request]) -> list[str]:
-    """Returns the remedies in which the requests differ, as a name for each."""
+    """Returns the remedies in which the requests differ, in words, as a name for each."""
     if len(requests) < 2:
         return [""] * len(requests)
-    differ = [
-        c.name for c in remedies(requests[0].kernel) if len({request.constants[c.name] for request in requests}) > 1
-    ]
-    return [", ".join(f"{name} {request.constants[name]}" for name in differ) for request in requests]
+    differ = [c for c in remedies(requests[0].kernel) if len({request.constants[c.name] for request in requests}) > 1]
+    return [", ".join(_name(c, request.constants[c.name]) for c in differ) for request in requests]
+
+
+def _name(remedy: Constant, value: int) -> str:
+    if remedy.role == "pad":
+        return f"padded by {value}" if value else "no padding"
+    return "swizzled" if value else "no swizzle"
+
+
+def swizzled(sides: Sequence[Request]) -> Request | None:
+    """Returns the swizzled build next to a build without remedies and a padded one. None if it is not possible."""
+    plain, chosen = sides[0], sides[-1]
+    roles = {c.role for c in remedies(plain.kernel) if chosen.constants[c.name]}
+    if roles != {"pad"} or not plain.kernel.constants_of("swizzle"):
+        return None
+    made = _with(plain, {c.name: 1 for c in plain.kernel.constants_of("swizzle")})
+    return made if _possible(made) else None
 
 
 def compare_padding(plain: Run, padded: Run) -> pd.DataFrame:

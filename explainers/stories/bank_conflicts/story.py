@@ -7,6 +7,7 @@ from explainers.stories.bank_conflicts import (
     bank_conflicts,
     bank_costs,
     bank_cycles,
+    bank_questions,
     bank_walk,
     padding,
 )
@@ -29,12 +30,14 @@ class Look:
     sides: without remedies and with them, or only the request.
     first_read: whether the first line is the first one that reads, not the most expensive one.
     line: the choice.
+    swizzled: the build with the other remedy, for a question, or None.
     """
 
     request: Request
     sides: tuple[Request, ...]
     first_read: bool
     line: str
+    swizzled: Request | None = None
 
 
 class BankConflicts(Story[Look]):
@@ -58,8 +61,9 @@ class BankConflicts(Story[Look]):
         cycles, source = bank_cycles.cycles_said(runs), runner.provenance(chosen)
         result = bank_conflicts.stage_of(walk, runs, source, cycles, [at.choice], at.told, chosen=chosen.request)
         result = replace(result, views=[*result.views, *([] if subject.first_read else threads.own_view(chosen))])
+        other = bank_questions.swizzle(runs[1], runner.run(subject.swizzled), at.at) if subject.swizzled else []
         shared = thread_questions.shared_pictures(result)
-        return replace(result, questions=[*result.questions, *shared])
+        return replace(result, questions=[*result.questions, *other, *shared])
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}

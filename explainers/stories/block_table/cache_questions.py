@@ -2,7 +2,7 @@
 
 from explainers.story import glossary
 from explainers.story.glossary import count
-from explainers.story.questions import amounts, idea
+from explainers.story.questions import Where, amounts, idea
 from explainers.story.stage import Question, Stage
 
 
@@ -31,8 +31,10 @@ def pool(made: Stage) -> list[Question]:
         "cache. How many slots do their pages have?"
     )
     wrong = [usage["reserved"], usage["used"], pages * size, usage["held"] + size]
-    veils = ("strip", "picture", "tabs")
-    return [*found, *amounts("held", text, usage["held"], wrong, why, "slots", step=last, view=view, veils=veils)]
+    # The two parts of its bar, and its sum.
+    hides = [f"{usage['used']} used", f"{usage['slack']} empty", f"{usage['held']:,}", frames[last]["waste"]]
+    where: Where = {"step": last, "view": view, "hides": hides, "veils": ("tabs",)}
+    return [*found, *amounts("held", text, usage["held"], wrong, why, "slots", **where)]
 
 
 def serving(made: Stage) -> list[Question]:

@@ -116,6 +116,7 @@ def _frame(number: int, state: State, before: KVCache, max_len: int, colours: di
     cache, change = state
     return {
         "tile": number,
+        "before": change is None,
         "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
         "event": "" if change is None else write_event(change.event),
         "sentence": cache_sentence(cache, change, before),

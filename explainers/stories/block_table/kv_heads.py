@@ -10,6 +10,7 @@ from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_types import HeadsFrame, HeadsMeta
 from explainers.story import axes, stage
+from explainers.story.glossary import count, listed
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -117,7 +118,7 @@ def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Seq
         "types": DTYPES,
         "panels": [
             {
-                "title": one.title,
+                "title": one.title + NAMES.get(one.title.split()[0], ""),
                 "kv_heads": one.num_kv_heads,
                 "links": one.links,
                 "held": one.held,
@@ -151,16 +152,16 @@ def states(found: Sequence[HeadReads]) -> list[stage.State]:
 
 def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
     reads_of = [next(kv_head for query_head, kv_head in one.links if query_head == head) for one in found]
-    said = [f"Query head {head} asks for {found[0].by_head[head]:,} bytes of K and V."]
-    for one, kv_head in zip(found, reads_of):
-        sharing = sum(other == kv_head for _, other in one.links)
-        gives = f"lets {sharing} query heads share KV head {kv_head}"
-        kind = NAMES.get(one.title.split()[0], "")
-        said.append(f"{one.title}{kind} {gives if sharing > 1 else f'gives it KV head {kv_head} for itself'}.")
+    said = []
+    for n, (one, kv_head) in enumerate(zip(found, reads_of)):
+        its, others = "it" if n else "its KV head", sum(other == kv_head for _, other in one.links) - 1
+        has = f"shares {its} with {count(others, 'other')}" if others else f"has {its} for itself"
+        said.append(f"{has} ({one.title})")
+    asks = f"Query head {head} asks for {found[0].by_head[head]:,} bytes of K and V."
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",
-        "sentence": " ".join(said),
+        "sentence": f"{asks} It {listed(said)}.",
         "head": head,
     }
 

@@ -1,7 +1,7 @@
 """Questions about a work list: its equal ranges, and the merge of a sequence."""
 
 from explainers.story.glossary import count
-from explainers.story.questions import amounts
+from explainers.story.questions import Where, amounts
 from explainers.story.stage import MEASURED, Question, Stage
 
 
@@ -11,7 +11,6 @@ def ranges(made: Stage) -> list[Question]:
     own, units, name = meta["lists"][-1], meta["units"], meta["names"][meta["sequence"]]
     pages, cut = len(own["cells"]), own["ranges"]
     longest = max(sum(u[3] for u in own["units"] if u[1] == r) for r in range(cut))
-    veils = ("sentence", "strip", "picture", "tabs")
     text = (
         f"A list of {count(pages, 'page')} is cut into {count(cut, 'range')}, equal to within a page. "
         "How many pages has the longest?"
@@ -19,8 +18,9 @@ def ranges(made: Stage) -> list[Question]:
     why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}. No block waits long for another."
     most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
     wrong = [most, pages, longest + 1, cut]
-    counted = ("sentence", "strip", "tabs")  # a reader can count the pages of a range in the picture
-    found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=counted)
+    said = [count(longest, "page"), f"at most {longest}"]  # a reader can count the pages of a range in the picture
+    where: Where = {"step": 0, "view": view, "hides": said, "veils": ("tabs",)}
+    found = amounts("longest", text, longest, wrong, why, "pages", **where)
     if len(units) > 1 and "weight" in units[0]:
         low = min(units, key=lambda u: u["weight"])
         step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
@@ -32,6 +32,19 @@ def ranges(made: Stage) -> list[Question]:
         why = f"{power}. The trace has it as the weight of the partition."
         key = float(f"{low['weight']:.3g}")
         found.append(
-            Question("weight", text, "number", key, why, step=step, view=view, tolerance=MEASURED, veils=veils)
+            Question(
+                "weight",
+                text,
+                "number",
+                key,
+                why,
+                step=step,
+                view=view,
+                tolerance=MEASURED,
+                veils=("tabs",),
+                hides=sorted({f"{low['weight']:.{digits}g}" for digits in (3, 4, 5)}),
+                covers=[{"part": units.index(low)}],
+                shows={"part": units.index(low)},
+            )
         )
     return found

@@ -6,7 +6,7 @@ from explainers.stories.block_table.page_counts import Reads
 from explainers.stories.block_table.page_reads import often
 from explainers.stories.block_table.walk_types import HeadsPanel
 from explainers.story.glossary import count, figure
-from explainers.story.questions import amounts, idea, options
+from explainers.story.questions import Where, amounts, idea, options
 from explainers.story.stage import Question
 
 
@@ -68,7 +68,6 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     page = int(one.times.argmax())
     who = sum(1 for bytes_ in one.asked[:, page] if bytes_)
     asked_for, distinct = int(one.page_asked[page]), int(one.page_distinct[page])
-    veils = ("sentence", "strip", "picture", "tabs")
     text = (
         f"{one.kernel} with {one.heads}: {count(who, 'reader')} {'reads' if who == 1 else 'read'} page {page}. How "
         "many times does the kernel ask for each of its bytes?"
@@ -77,7 +76,19 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     why = f"The kernel asks for {asked_for:,} bytes of the page. The page has {distinct:,}, so {each} each."
     wrong = [1, who // 2, 2 * who, who + 1]
     times = asked_for // distinct
-    last = amounts("page_times", text, times, wrong, why, "times", step=shared, view=view, veils=veils)
+    answers: Where = {
+        "step": shared,
+        "view": view,
+        "hides": [
+            each,
+            figure(float(one.times.max())),
+            figure(int(one.page_asked.sum()) / int(one.page_distinct.sum())),
+        ],
+        "covers": [{"row": shared, "page": page}, *({"reader": n, "page": page} for n in range(len(one.asked)))],
+        "shows": {"row": shared, "page": page},
+        "veils": ("tabs",),
+    }
+    last = amounts("page_times", text, times, wrong, why, "times", **answers)
     made: list[Question] = []
     others = [n for n, other in enumerate(found) if other.heads == one.heads]
     totals = {n: int(found[n].page_asked.sum()) for n in others}
@@ -94,14 +105,15 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         )
         same = [found[n].kernel for n in others if totals[n] == totals[least]]
         wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
-        text_veils = ("sentence", "strip", "tabs")  # the picture says how often, not how much
-        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=text_veils)
+        hides = [f"{total:,}" for total in totals.values()]  # the picture shows how often, not how much
+        where: Where = {"step": least, "view": view, "hides": hides, "veils": ("tabs",)}
+        made += options("fewest", text, low.kernel, wrong_kernels, why, **where)
     busiest = [n for n, mean in enumerate(one.times) if mean == one.times.max()]
     if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
         text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
         why = f"Page {page}: each byte {often(one.times.max())}."
         key = {"row": shared, "page": [busiest[0], busiest[-1]]}
         if len(busiest) < int((one.most > 0).sum()):
-            row_veils = ("sentence", "strip")
-            made.append(Question("busiest", text, "click", key, why, step=shared, view=view, veils=row_veils))
-    return [*made, *last]  # This question veils the picture, so it does not come first.
+            hides = [f"page {page}"]
+            made.append(Question("busiest", text, "click", key, why, step=shared, view=view, hides=hides))
+    return [*made, *last]

@@ -143,6 +143,7 @@ def _frame(
         "tile": group,
         "title": f"Step {step.number}" if step else "Before the first step",
         "phase": "step",
+        "before": step is None,
         "sentence": step_sentence(step, within, scenario) if step else opening_sentence(scenario, cache),
         **kv_cache.held(cache, colours),
         "new": [slot for change in changes for _, slot in change.written],
@@ -160,14 +161,14 @@ def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: in
     prefilled = [len(frame["new"]) - tokens for frame, tokens in zip(frames, decoded)]
     free = [len(frame["free"]) for frame in frames]
     usage = [frame["usage"] for frame in frames]
-    bytes_ = [stage.State("slack", [u["slack"] * slot_bytes for u in usage], "B")] if slot_bytes else []
+    bytes_ = [stage.State("slack", [u["slack"] * slot_bytes for u in usage], "B", deep=True)] if slot_bytes else []
     return [
         stage.State("tokens prefilled", prefilled),
         stage.State("tokens decoded", decoded),
-        stage.State("slack slots", [u["slack"] for u in usage]),
+        stage.State("empty slots", [u["slack"] for u in usage]),
         *bytes_,
-        stage.State("held in pages", [u["held"] for u in usage]),
-        stage.State("reserved contiguously", [u["reserved"] for u in usage]),
+        stage.State("held in pages", [u["held"] for u in usage], deep=True),
+        stage.State("reserved contiguously", [u["reserved"] for u in usage], deep=True),
         stage.State("free pages", free, of=free[0]),
     ]
 

@@ -69,7 +69,7 @@ def _walk(walk: Walk, runner: Runner) -> Stage:
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
     more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
     result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live)
-    return replace(result, questions=walk_questions.walk(run, result.frames, walk.name))
+    return replace(result, questions=walk_questions.walk(run, result, walk.name))
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:

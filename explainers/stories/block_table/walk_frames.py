@@ -139,11 +139,12 @@ class WalkFrames:
 
     def _load_q(self, step: pd.Series, part: pd.DataFrame) -> None:
         q = part[(part.tensor == self.paged.q[0]) & (part.space == "global")]
-        numbers = count(len(q), "number")
+        copied = ((part.event == "store") & (part.space == "shared")).any()
+        query = count(len(q), "number") + (", into shared memory" if copied else "")
         self._frame(
             step,
             part,
-            f"{self._in_partition(step)}the block of query head {self.head} loads its query, {numbers}. "
+            f"{self._in_partition(step)}the block of query head {self.head} loads its query, {query}. "
             f"The {count(self.length, 'token')} of {self.name} are in {count(self.pages, 'page')}.",
         )
 

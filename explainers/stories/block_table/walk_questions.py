@@ -7,17 +7,18 @@ from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_types import WalkFrame
 from explainers.story.glossary import count
 from explainers.story.questions import idea
-from explainers.story.stage import Question
+from explainers.story.stage import Question, Stage
 from kernels.run.results import Run
 
 
-def walk(run: Run, frames: Sequence[WalkFrame], name: str) -> list[Question]:
+def walk(run: Run, made: Stage, name: str) -> list[Question]:
     """Returns the questions about a walk. name: the sequence."""
+    frames = made.frames
     steps = [n for n, frame in enumerate(frames) if "page" in frame]
     if not steps:
         return []
     length = int(paging.lengths(run)[Paged(run.request).place[0]])
-    return [*_way(run, frames, steps, name, length), *_phases(frames, steps, length), _grid(run, name, length)]
+    return [*_way(run, frames, steps, name, length), *_phases(frames, steps, length), *_grid(run, made, name, length)]
 
 
 def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str, length: int) -> list[Question]:
@@ -31,6 +32,7 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
     frame = frames[step]
     token, entry, page = frame["tokens"][0], frame["logical"], frame["page"]
     before = table[entry - 1]
+    candidates = {page, entry, before + 1}  # the colour of a page tells whose it is
     return [
         idea(
             "check_block_table",
@@ -53,10 +55,21 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
             step=step,
             view="walk",
             hides=[f"page {page}", f"{frame['base']:,} of {frame['tensor']}"],
-            covers=[{"token": frame["tokens"], "part": "table"}],
+            covers=[
+                {"token": frame["tokens"], "part": "table"},
+                *(_in_pool(candidate, table, size) for candidate in sorted(candidates)),
+            ],
             shows={"token": token, "part": "table"},
         )
     ]
+
+
+def _in_pool(page: int, table: Sequence[int], size: int) -> dict[str, object]:
+    """A page of the pool as the picture locates it: by its tokens, or as a page of another sequence."""
+    if page not in table:
+        return {"other": page}
+    first = list(table).index(page) * size
+    return {"token": [first, first + size - 1], "part": "pool"}
 
 
 def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int) -> list[Question]:
@@ -87,14 +100,18 @@ def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int) -> l
     ]
 
 
-def _grid(run: Run, name: str, length: int) -> Question:
-    """The grid of the kernel."""
+def _grid(run: Run, made: Stage, name: str, length: int) -> list[Question]:
+    """The grid of the kernel, shown at the step with the most running blocks."""
+    view = next((view for view in made.views if view.kind == "grid"), None)
+    if view is None:
+        return []
+    running = next(state["values"] for state in view.meta["state"] if state["name"] == "blocks running")
     launch, paged = run.request.plan.launches[0], Paged(run.request)
     heads, sequences, parts = paged.num_heads, len(paging.lengths(run)), launch.blocks_per_item
     blocks = heads * sequences * parts
     each = "query head, sequence and partition" if parts > 1 else "query head of each sequence"
     product = " x ".join(str(n) for n in (heads, sequences, parts)[: 3 if parts > 1 else 2])
-    return idea(
+    asks = idea(
         "check_grid",
         "Which grid does PagedAttention have, and why?",
         f"One block for each {each}, as none needs another",
@@ -111,5 +128,7 @@ def _grid(run: Run, name: str, length: int) -> Question:
             ),
         },
         f"The grid is {product} = {blocks} blocks. Each has its own scores and its own output, so all can run at once.",
-        view="grid",
+        step=running.index(max(running)),
+        view=view.id,
     )
+    return [asks]

@@ -124,12 +124,13 @@ def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Questi
 def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Question:
     more = late["sectors"] - best["sectors"]
     wrong = {
-        "Nothing, as the lanes still read neighbours": "The last element is now in a sector of its own.",
+        "Nothing, as the lanes still read neighbours": "The last element is pushed into one more sector.",
         "Two sectors for each lane": "No element crosses the edge of a sector, so each lane needs one sector.",
         "The request fails": "An element needs to be aligned only to its own size.",
     }
     why = (
-        f"The row now ends in one more sector: {late['sectors']} in place of {best['sectors']}. Start rows at a sector."
+        f"The last element is in one more sector: {late['sectors']} in place of {best['sectors']}. "
+        "A row that starts with a sector needs no more."
     )
     text = "The lanes read neighbours again, but the row starts one element later. How does the cost change?"
     right = "One more sector" if more == 1 else f"{count(more, 'more sector')}"

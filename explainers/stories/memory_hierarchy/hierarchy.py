@@ -44,6 +44,12 @@ OTHERS = {  # a space in the strip -> its name
     "constant": "constant memory",
     "texture": "texture",
 }
+FEW_USE = ("constant", "texture")  # spaces with a picture of their own
+PLAIN = {  # a level -> its place, in plain words
+    "in L1": "in L1, the cache of one SM",
+    "in L2": "in L2, the cache of all SMs",
+    "in device memory": "in device memory, outside the chip",
+}
 
 
 def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]]:
@@ -64,7 +70,7 @@ def size_sentence(size: int, figures: dict[str, tuple[float, float]], level: str
         rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
         return f"With {bytes_said(size)} of data, {rest}."
     cycles, _ = figures["through_l1"]
-    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. The data is {level}."
+    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. The data is {PLAIN.get(level, level)}."
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
@@ -78,13 +84,13 @@ def states(table: pd.DataFrame) -> list[stage.State]:
     said = [f"{b[0]:,.0f} GB/s at {bytes_said(b[1])}" if b else "no stream of this size" for b in bandwidth]
     return [
         stage.State("through L1", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]]),
-        stage.State("in time", figures("through_l1", 1), "ns"),
+        stage.State("in time", figures("through_l1", 1), "ns", deep=True),
         *(
-            stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]])
+            stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]], deep=space in FEW_USE)
             for space, name in OTHERS.items()
             if any(value is not None for value in figures(space))
         ),
-        stage.State("whole GPU reads", said),
+        stage.State("whole GPU reads", said, deep=True),
         stage.State("level", list(levels_met(table).values())),
     ]
 
@@ -135,9 +141,12 @@ def stage_of(
     table = measured.table
     steps = frames(table, lines_of(spec))
     at, machine = sizes(table), machine_of(measured.device)
-    latency, bandwidth = latency_chart(shown, table, machine), bandwidth_chart(shown, table)
+    few, bandwidth = shown[~shown.space.isin(FEW_USE)], bandwidth_chart(shown, table)
+    about = "Cycles of one load for each size of the data"
+    others = _view("others", "Constant and texture", latency_chart(shown, table, machine), about, at)
     views = [
-        _view("latency", "Latency", latency, "Cycles of one load for each size of the data", at),
+        _view("latency", "Latency", latency_chart(few, table), about, at),
+        *([others] if len(few) < len(shown) else []),
         _view("bandwidth", "Bandwidth", bandwidth, "GB/s of the whole GPU against the working set", at),
     ]
     said = (

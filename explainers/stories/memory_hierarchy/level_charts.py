@@ -18,9 +18,12 @@ ROW = 20  # pixels between the names of two caches
 HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
+OWNER = {"L1 cache": "cache of one SM", "L2 cache": "cache of all SMs"}
 NOTES = {
-    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. The dashed "
-    "line is the shared memory of an SM, from CUDA's table.",
+    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. Beyond L2, "
+    "the data is in device memory (HBM), outside the chip.",
+    "others": "One thread follows a chain, one load at a time. Constant memory and textures have caches of their own. "
+    "The dashed line is the shared memory of an SM, from CUDA's table.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
 }
 
@@ -161,7 +164,7 @@ def _marks(
         {
             "working_set": edge.fits,
             "to": edge.leaves or ends_of_axis[1],
-            "said": f"{edge.level.split()[0]}: {bytes_said(edge.fits)}",
+            "said": f"{edge.level.split()[0]}, {OWNER[edge.level]}: {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]

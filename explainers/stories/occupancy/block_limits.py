@@ -20,7 +20,7 @@ def frames(found: Sequence[Occupancy], machine: Machine, name: str) -> list[Reso
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
         said = _resource_sentences(o, block, machine)
         where = f"{o.entry} · " if len(found) > 1 else ""
-        made.append(_frame(number, len(o.limits) + 1, f"{where}together", together(o, machine, name)))
+        made.append(_frame(number, len(o.limits) + 1, f"{where}all together", together(o, machine, name)))
         for shown, resource in enumerate(o.limits, 1):
             made.append(_frame(number, shown, f"{where}{resource}", said[resource]))
     return made
@@ -70,7 +70,7 @@ def states(found: Sequence[Occupancy], machine: Machine, steps: Sequence[Resourc
 def _limit_text(o: Occupancy, counted: int) -> str:
     """Returns the limiting resources once all are counted. counted: the number so far."""
     of = len(o.limits)
-    return listed(list(o.limiters)) if counted >= of else f"open: {counted} of {of} counted"
+    return listed(list(o.limiters)) if counted >= of else f"not known yet: {counted} of {of}"
 
 
 def _frame(launch: int, shown: int, title: str, said: str) -> ResourceFrame:

@@ -41,8 +41,6 @@ class GridFrames:
             if not running and done < self.count:
                 left = f"None runs now, {done:,} of {self.count:,} are done."
             sentence = f"{when[0].upper()}{when[1:]}: {self._said(begun, ended)}. {left}"
-            if not self.schedule.timed and n in (0, len(moments) - 1):
-                sentence += " The order is the launch order: no timeline of this build is recorded."
             title = f"{self.launches[launch]['entry']} · {when}" if len(self.launches) > 1 else when
             made.append(
                 {

@@ -27,16 +27,17 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
             exact = float(np.exp(_in_float64(float(before), scores) - _in_float64(float(m), scores)))
         factors.append((factor, exact))
     running = "" if ordinary else "running "
+    agrees = story.first_wrong is None
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
-        stage.State("max in float64" if optimistic else "m in float64", [text_of(v) for v in due["m"]]),
+        stage.State("max in float64" if optimistic else "m in float64", [text_of(v) for v in due["m"]], deep=agrees),
         stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
-        stage.State("l in float64", [text_of(v) for v in due["l"]]),
+        stage.State("l in float64", [text_of(v) for v in due["l"]], deep=agrees),
     ]
     if not ordinary:
         found += [
             stage.State("rescale factor", [text_of(v) for v, _ in factors]),
-            stage.State("factor in float64", [text_of(v) for _, v in factors]),
+            stage.State("factor in float64", [text_of(v) for _, v in factors], deep=agrees),
         ]
     return [*found, stage.State("this row", _verdicts(story))]
 

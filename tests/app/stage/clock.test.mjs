@@ -19,6 +19,13 @@ test('the clock knows its steps and where a tile begins', () => {
   assert.deepEqual(clock.outer, [0, 2]);
 });
 
+test('the clock counts from 0 where the first frame is before the first step', () => {
+  const { clock } = started();
+  assert.deepEqual([clock.number, clock.last], [1, 4]);
+  clock.load([{ before: true }, {}, {}]);
+  assert.deepEqual([clock.number, clock.last], [0, 2]);
+});
+
 test('a step stays within the frames', () => {
   const { clock, seen } = started();
   clock.set(9, 'user');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
+import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
@@ -79,7 +80,13 @@ test('matrices: the SM stands beside global memory in a wide pane, and below it 
 });
 
 test('pages: each page is found where it stands, and none in a gap', () => {
-  const place = placePages(10, { left: 5, top: 20, width: 500, height: 200, em: 14 });
+  const place = placePages(10, {
+    left: 5,
+    top: 20,
+    width: 500,
+    height: 200,
+    em: 14,
+  });
   for (let page = 0; page < 10; page++) {
     const [x, y] = place.at(page);
     assert.deepEqual(place.find(x + 1, y + 2), { page, x: 1, y: 2 });
@@ -133,13 +140,21 @@ test('sparsity: list and chart stand beside the mask, or below it', () => {
 });
 
 test('sparsity: the mask keeps the shape of queries and keys', () => {
-  const { map } = sparsityLayout(WIDE, { queries: 64, keys: 256, entries: 1, labels: 0 });
+  const { map } = sparsityLayout(WIDE, {
+    queries: 64,
+    keys: 256,
+    entries: 1,
+    labels: 0,
+  });
   assert.ok(Math.abs(map.w / map.h - 4) < 1e-9);
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {
   for (const pane of [WIDE, HIGH, LOW]) {
-    const { A, B, C, height } = fragmentsLayout(pane, { tallest: 16, widest: 8 });
+    const { A, B, C, height } = fragmentsLayout(pane, {
+      tallest: 16,
+      widest: 8,
+    });
     for (const [name, box] of Object.entries({ A, B, C })) inside(box, pane.width, height, name);
     assert.ok(A.x + A.w < C.x && B.y + B.h < C.y);
     assert.deepEqual([A.y, A.h, B.x, B.w], [C.y, C.h, C.x, C.w]);
@@ -232,4 +247,10 @@ test('lanes: the tile and the registers of its row are apart, in the height that
     assert.ok(apart(grid, registers) && list.foot < height);
     assert.equal(grid.w, 16 * grid.unit);
   }
+});
+
+test('largest: text grows in a large pane, and keeps its size in a small one', () => {
+  const layout = ({ em }) => ({ height: 30 * em }),
+    sizeIn = height => largest({ width: 900, height, em: 10 }, layout, ({ em }) => em < 17).em;
+  assert.deepEqual([sizeIn(200), sizeIn(400), sizeIn(900)], [10, 12, 16]);
 });

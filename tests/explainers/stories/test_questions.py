@@ -23,7 +23,6 @@ from explainers.stories.block_table import (
     partition_questions,
     partitions,
     reader_questions,
-    walk_frames,
     walk_questions,
 )
 from explainers.stories.coalescing import sector_costs, sector_questions, sector_walk
@@ -288,15 +287,16 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     problem = spec.problem_type(block_size=block_size)
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
-        frames = walk_frames.walk(run, "A").frames
-        found = asked(walk_questions.walk(run, frames, "A"))
+        made = block_table.stage_of(run, "A", "", NOWHERE)
+        frames, found = made.frames, asked(walk_questions.walk(run, made, "A"))
         if "check_block_table" in found:
             way = found["check_block_table"]
             token = int(way.text.split("token ")[1].rstrip("?"))
             page = problem.block_tables[sequence][token // block_size]
             assert right(way) == f"In page {page}, because entry {token // block_size} of the block table names it"
             assert frames[way.step]["page"] == page and way.shows == {"token": token, "part": "table"}
-            (covered,) = way.covers
+            covered, *pool = way.covers
+            assert len(pool) >= 2 and all("other" in page or page["part"] == "pool" for page in pool)
             assert covered["token"] == [token, min(token // block_size * block_size + block_size, length) - 1]
             assert problem.block_tables[sequence][token // block_size - 1] + 1 != page  # the next page is another one
         phases = found["check_two_phases"]
@@ -304,6 +304,8 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
         assert right(phases) == "First the keys of all pages, then the values of all pages"
         assert roles == sorted(roles) and frames[phases.step]["role"] == "v" and f"{length} scores" in phases.why
         launch = run.request.plan.launches[0]
+        grid_frames = next(view for view in made.views if view.kind == "grid").meta["frames"]
+        assert "run, 0 of" in grid_frames[found["check_grid"].step]["sentence"]
         assert f" = {math.prod(launch.grid)} blocks." in found["check_grid"].why
         each = right(found["check_grid"])
         assert each.startswith("One block for each query head") and ("partition" in each) == (

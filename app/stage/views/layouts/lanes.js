@@ -13,14 +13,14 @@ export function lanesLayout({ width, height, em }, { rows, cols, lanes, slots })
     unit = Math.min((room - names - em) / cols, 3 * em);
   const below = beside ? 0.5 : HEAD + 0.7 + FOOT + 1.6 * lanes, // in sizes of text
     tall = height - (HEAD + below) * em,
-    high = Math.max(1.15 * em, Math.min(unit, tall / rows, 2.2 * em)),
+    high = Math.max(1.15 * em, Math.min(1.4 * unit, tall / rows, 2.2 * em)),
     grid = { x: names, y: HEAD * em, unit, high, w: unit * cols, h: high * rows };
   const x = beside ? grid.x + grid.w + 1.5 * em : 1,
     y = beside ? grid.y : grid.y + grid.h + (HEAD + 0.7) * em,
     w = width - x - 1,
     name = 4 * em,
     slot = Math.min((w - name) / slots, 6.2 * em),
-    each = Math.max(1.6 * em, Math.min(3.1 * em, (height - y - FOOT * em) / lanes)),
+    each = Math.max(1.6 * em, Math.min(4 * em, (height - y - FOOT * em) / lanes)),
     foot = y + each * lanes + 0.8 * em;
   return {
     grid,

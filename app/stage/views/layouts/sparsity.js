@@ -8,7 +8,9 @@ export function sparsityLayout({ width, height, em }, { queries, keys, entries, 
     left = 2.6 * em,
     top = 2.9 * em,
     wide = width > 0.95 * height && width > 30 * em;
-  const across = (wide ? 0.55 * width : width) - left - 4,
+  // The mask takes what its height allows, and leaves the chart more than a third.
+  const share = Math.min(0.62, Math.max(0.5, (((height - top) * keys) / queries + left) / width));
+  const across = (wide ? share * width : width) - left - 4,
     down = Math.max(9 * em, (wide ? height : 0.52 * height) - top - 4),
     unit = Math.max(0.02, Math.min(across / keys, down / queries));
   const map = { x: left, y: top, w: keys * unit, h: queries * unit, unit };

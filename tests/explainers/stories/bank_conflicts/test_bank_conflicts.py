@@ -110,11 +110,11 @@ def beside(cpu_run, kernel, problem, settings=()):
 @pytest.mark.parametrize(
     ("settings", "names", "wavefronts"),
     [
-        ((), ["PAD 0", "PAD 1"], [32, 1]),
-        ((("PAD", 2),), ["PAD 0", "PAD 2"], [32, 2]),
-        ((("SWIZZLE", 1),), ["SWIZZLE 0", "SWIZZLE 1"], [32, 1]),
-        ((("WIDTH", 16),), ["PAD 0", "PAD 4"], [32, 4]),
-        ((("PAD", 1), ("SWIZZLE", 1)), ["PAD 0, SWIZZLE 0", "PAD 1, SWIZZLE 1"], [32, 2]),
+        ((), ["no padding", "padded by 1"], [32, 1]),
+        ((("PAD", 2),), ["no padding", "padded by 2"], [32, 2]),
+        ((("SWIZZLE", 1),), ["no swizzle", "swizzled"], [32, 1]),
+        ((("WIDTH", 16),), ["no padding", "padded by 4"], [32, 4]),
+        ((("PAD", 1), ("SWIZZLE", 1)), ["no padding, no swizzle", "padded by 1, swizzled"], [32, 2]),
     ],
 )
 def test_the_plain_tile_stands_beside_the_padded_or_swizzled_one(cpu_run, settings, names, wavefronts):
@@ -123,14 +123,15 @@ def test_the_plain_tile_stands_beside_the_padded_or_swizzled_one(cpu_run, settin
     assert [side["accesses"][0]["wavefronts"] for side in story.sides] == wavefronts
     assert sum(frame["access"] == 0 for frame in story.frames) == 32  # the clock waits for the slower side
     late = next(frame for frame in story.frames if frame["wavefront"] == wavefronts[1])["sentence"]
-    assert f"{names[0]}: " in late and f"Done after {wavefronts[1]} wavefront" in late
+    assert f"{names[0][1:]}: " in late and f"Done after {wavefronts[1]} wavefront" in late
 
 
 def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu_run):
     for settings in ((), (("SWIZZLE", 1),)):
         story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
         assert [a["alike"] for a in story.sides[1]["accesses"]] == [32] and story.total == 32
-        assert story.frames[0]["title"].startswith("Access 1, and 31 others alike") and not story.left_out
+        assert story.frames[0]["title"] == "Access 1 \u00b7 1 of 32" and not story.left_out
+        assert story.frames[0]["sentence"].startswith("Each lane loads 4 bytes of X, 32 times alike.")
     both, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), (("PAD", 1), ("SWIZZLE", 1)))
     assert len(both.sides[1]["accesses"]) > 1 and len(both.frames) <= bank_walk.SHOWN_STEPS + 32
     assert both.total == 32 and both.left_out > 0
@@ -147,7 +148,7 @@ def test_a_kernel_without_padding_or_swizzle_is_shown_alone(cpu_run):
     request = Request(KERNELS["paged_v1"], PagedProblem((64,)))
     assert padding.before_and_after(request) == (request,)
     story = bank_walk.explain([cpu_run("paged_v1", PagedProblem((64,)))])
-    assert [side["name"] for side in story.sides] == [""] and "PAD" not in story.frames[0]["sentence"]
+    assert [side["name"] for side in story.sides] == [""] and "padd" not in story.frames[0]["sentence"]
 
 
 def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
@@ -155,12 +156,12 @@ def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
     made = bank_conflicts.stage_of(
         story, runs, stage.provenance(runs[0]), "32 and 2 (recorded)", chosen=runs[0].request
     )
-    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["sides"][1]["name"] == "PAD 1"
+    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["sides"][1]["name"] == "padded by 1"
     said = {state.name: (state.values[0], state.values[-1]) for state in made.state}
-    assert said["wavefronts so far, PAD 0"] == (1, 32) and said["wavefronts so far, PAD 1"] == (1, 1)
-    assert said["this access takes, PAD 0 and PAD 1"][0] == "32 and 1"
-    assert said["conflicts, PAD 0 and PAD 1"][0] == "31 and 0"
-    assert said["cycles an access, PAD 0 and PAD 1"][0] == "32 and 2 (recorded)"
+    assert said["wavefronts so far, no padding"] == (1, 32) and said["wavefronts so far, padded by 1"] == (1, 1)
+    assert said["this access takes, no padding and padded by 1"][0] == "32 and 1"
+    assert said["conflicts, no padding and padded by 1"][0] == "31 and 0"
+    assert said["cycles an access, no padding and padded by 1"][0] == "32 and 2 (recorded)"
     assert [q.id for q in made.questions] == ["wavefronts", "remedy", "bank_of"] and made.questions[1].step == 31
     assert all("32 and 2 (recorded)" in q.hides for q in made.questions[:2])
     alone = bank_costs.by_line(runs[:1]).set_index("kind")
@@ -178,7 +179,18 @@ def test_the_questions_predict_the_conflict_and_its_remedy(cpu_run, settings, se
     story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
     plain, remedy, _ = bank_questions.questions(story)
     assert plain.options[plain.answer] == serves and remedy.options[remedy.answer] == changes
-    assert "picture" not in (*plain.veils, *remedy.veils) and remedy.covers == [{"side": 1}]
+    assert "picture" not in (*plain.veils, *remedy.veils) and remedy.covers == [{"side": 1, "word": [32, 2**40]}]
     assert "of 32" in plain.hides and "32 and " in "".join(plain.hides)
     for question in (plain, remedy):
         assert all(bool(said) != (n == question.answer) for n, said in enumerate(question.reasons))
+
+
+def test_the_swizzle_saves_the_unused_words(cpu_run):
+    sides = padding.before_and_after(Request(KERNELS["lab_columns"], ColumnsProblem()))
+    other = padding.swizzled(sides)
+    assert other and other.constants["SWIZZLE"] == 1 and not other.constants["PAD"]
+    padded, swizzled = (cpu_run("lab_columns", ColumnsProblem(), request.settings) for request in (sides[1], other))
+    (asks,) = bank_questions.swizzle(padded, swizzled, walk_line(padded))
+    assert asks.options[asks.answer] == "The unused words: the tile stays smaller"
+    assert "4,096 bytes of shared memory, and the padded one 4,224" in asks.why and "1 wavefront" in asks.why
+    assert not bank_questions.swizzle(padded, padded, walk_line(padded)) and padding.swizzled([other, other]) is None

@@ -37,13 +37,17 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
     made = kv_heads.stage_of(found, None)
     panels = made.views[0].meta["panels"]
-    assert [p["title"] for p in panels] == ["MHA 4:4", "GQA 4:2", "MQA 4:1"]
+    assert [p["title"] for p in panels] == [
+        "MHA 4:4 (multi-head)",
+        "GQA 4:2 (grouped-query)",
+        "MQA 4:1 (multi-query)",
+    ]
     assert [p["links"] for p in panels] == [one.links for one in found]
     assert [p["held"] for p in panels] == [one.held for one in found]
     assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
     assert (
         len(made.frames) == 4
-        and "GQA 4:2 (grouped-query) lets 2 query heads share KV head 1." in made.frames[2]["sentence"]
+        and "shares it with 1 other (GQA 4:2) and shares it with 3 others (MQA 4:1)." in made.frames[2]["sentence"]
     )
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:

@@ -75,7 +75,9 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert met[2**26] == "in device memory"
     frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
     assert [f["title"] for f in frames][:2] == ["1 KiB", "2 KiB"] and frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
-    assert frames[6]["sentence"] == "With 64 KiB of data, a load takes 40 cycles. The data is in L1."
+    assert (
+        frames[6]["sentence"] == "With 64 KiB of data, a load takes 40 cycles. The data is in L1, the cache of one SM."
+    )
     assert frames[-1]["lines"] == {"a.cu:2": 1}
 
 
@@ -96,8 +98,10 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
     data = made["views"][0]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
-    assert [row["said"] for row in data["caches"]] == ["L1: 128 KiB", "L2: 32 MiB"]
-    assert data["shared"][0]["working_set"] == occupancy.MACHINES["sm_90"].shared_bytes
+    assert [row["said"] for row in data["caches"]] == [
+        "L1, cache of one SM: 128 KiB",
+        "L2, cache of all SMs: 32 MiB",
+    ]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
     times = round(levels["L2 cache"] / levels["L1 cache"])

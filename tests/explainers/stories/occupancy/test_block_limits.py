@@ -54,7 +54,7 @@ def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
     _, frames = block_limits.view(found, on, "an H200")
     limit = next(state.values for state in block_limits.states(found, on, frames) if state.name == "limited by")
     set_by = found[0].limited_by
-    assert limit == [set_by, *(f"open: {n} of 4 counted" for n in range(1, 4)), set_by]
+    assert limit == [set_by, *(f"not known yet: {n} of 4" for n in range(1, 4)), set_by]
 
 
 def test_table_chart_picture_and_words_name_all_that_limit_equally():
