@@ -46,6 +46,7 @@ class GradientProblem(GradientCases, SixteenBitProblem):
     dtype: str = problem_field("float32", "type of all tensors", allowed=("float32",))
 
     title: ClassVar[str] = "Gradients of attention"
+    operator: ClassVar[str] = "attention_backward"
     gradients: ClassVar[bool] = True
     picture: ClassVar[Mapping[str, str]] = {
         **{"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"},
