@@ -258,7 +258,22 @@ def _sectors(gain: Gain, catalog: Catalog) -> Compared:
     return Compared(count(gain.problem), count(before), "sectors", place)
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, "cache": _cache, "sectors": _sectors}
+def _stored(gain: Gain, catalog: Catalog) -> Compared:
+    """The bytes of LSE, one number per query, against those of P, one number for each query and key."""
+    problem = catalog.kernels[gain.kernel].problem_type(**_as_tuples(gain.problem))
+    part = {problem.picture.get(tensor.name, tensor.name): tensor for tensor in problem.tensors()}
+    lse = next(tensor for tensor in part.values() if tensor.axes == ("batch", "head", "query"))
+    keys = part["K"].shape[part["K"].axes.index("key")]
+    place, sizes = "counted from the sizes of the problem", _sizes(problem.values())
+    return Compared(lse.nbytes, lse.size * keys * part["O"].itemsize, "B", place, sizes, sizes)
+
+
+RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
+    "duel": _duel,
+    "cache": _cache,
+    "sectors": _sectors,
+    "stored": _stored,
+}
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:

@@ -27,6 +27,8 @@ reader come from `explainers.story.questions`.
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from explainers.story.stage import Block, Provenance, Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -42,6 +44,9 @@ class Runner(Protocol):
 
     def run(self, request: Request, /) -> Run:
         """The Run of a request."""
+
+    def outputs_again(self, request: Request, /) -> Mapping[str, np.ndarray]:
+        """The arrays of a second run: on the CPU with blocks and threads in the opposite order."""
 
     def traffic(self, request: Request, /) -> Traffic:
         """The Traffic of a request."""

@@ -20,9 +20,12 @@ WHOLE = "QKVO"  # the parts of every picture of attention
 
 
 def without_parts(request: Request) -> str:
-    """The missing parts of Q, K, V and O in a sentence, or an empty text."""
-    found = {places(request).get(symbol) for symbol in axes.tensors(request)}
+    """The reason against the picture of attention's forward in a sentence: a missing part of Q, K, V and O, or an O
+    that the kernel only reads. Else an empty text."""
+    found = {places(request).get(symbol): tensor for symbol, tensor in axes.tensors(request).items()}
     lacking = [part for part in WHOLE if part not in found]
+    if not lacking and found["O"].role is Role.INPUT:
+        return f"{request.kernel.name} reads O and does not write it. This picture shows how O is made."
     if not lacking:
         return ""
     declared = f"{request.kernel.problem_type.__name__}.picture"

@@ -95,3 +95,9 @@ def test_a_loss_is_never_told_as_a_gain():
     with pytest.raises(StopError, match="no gain"):
         slower.times  # noqa: B018
     assert gains.amount(34_493_956_096, "B") == "34.5 GB" and gains.amount(213126.968, "us") == "213 ms"
+
+
+def test_lse_has_four_bytes_for_a_query_and_p_four_for_each_pair():
+    told = gains.told(STOPS["backward"], current())
+    assert "65.5 kB" in told.wins and "1.07 GB" in told.wins
+    assert told.source == "counted from the sizes of the problem"

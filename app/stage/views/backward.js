@@ -1,0 +1,141 @@
+// The backward of attention, tile by tile: global memory as strips, a block's tiles on its SM, the
+// five products, and the gradients that grow in registers or are added in memory.
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, PALETTE, exact } from '../core/paint.js';
+import { backwardLayout } from './layouts/backward.js';
+import { backwardMarks, backwardTime } from './backward_marks.js';
+import { GROWING, alongKeys, backwardModel } from './backward_model.js';
+
+const LEGEND = [
+  [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
+  [`border:3px solid ${COLOURS.written}`, 'written or added to global memory'],
+  ['border:3px solid currentColor', 'read by the product'],
+  [`background:${COLOURS.P};opacity:0.6`, 'tile of P, recomputed'],
+  [
+    `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
+    'below zero, above zero',
+  ],
+];
+
+export default function (host, { meta, columns }, context) {
+  const model = backwardModel(host, meta, columns),
+    { d, n, keys, frameAt } = model;
+  let laid,
+    step = 0;
+
+  const layout = size => {
+    laid = backwardLayout(size, model);
+    return laid.height;
+  };
+  const marks = now => {
+    step = now.step;
+    return backwardMarks(model, laid, now);
+  };
+  const over = (g, { at, paint }) => {
+    const box = at && boxOfThing(at);
+    if (!box) return;
+    g.strokeStyle = paint.primary;
+    g.lineWidth = 1.5;
+    g.strokeRect(...box);
+  };
+  // A cell on the SM, or a row of a strip.
+  const boxOfThing = at => {
+    const { heldUnit: unit, held, strips, unit: small } = laid,
+      frame = frameAt(step);
+    if (at.strip) {
+      const [x, y, w, h] = strips[at.tensor] ?? [0, 0, 0, 0],
+        thick = Math.max(small, 1),
+        row = at.key ?? at.query;
+      return alongKeys(at.tensor) ? [x + row * small, y, thick, h] : [x, y + row * small, w, thick];
+    }
+    if (at.box === undefined || !held[at.box]) return null;
+    const [x, y] = held[at.box],
+      across = at.key !== undefined ? at.key - (frame.keys?.[0] ?? 0) : at.dim,
+      down = at.query !== undefined ? at.query - (frame.queries?.[0] ?? 0) : at.dim;
+    return [x + across * unit, y + down * unit, unit, unit];
+  };
+
+  const inside = ([bx, by, w, h], x, y) => x >= bx && y >= by && x < bx + w && y < by + h;
+  const locate = (x, y) => {
+    const frame = frameAt(step);
+    for (const [box, rect] of Object.entries(laid.held)) {
+      if (!inside(rect, x, y)) continue;
+      const across = Math.floor((x - rect[0]) / laid.heldUnit),
+        down = Math.floor((y - rect[1]) / laid.heldUnit);
+      return thingAt(frame, box, across, down);
+    }
+    for (const [tensor, rect] of Object.entries(laid.strips)) {
+      if (!model.parts.includes(tensor) || !inside(rect, x, y)) continue;
+      return alongKeys(tensor)
+        ? { tensor, strip: true, key: Math.floor((x - rect[0]) / laid.unit) }
+        : { tensor, strip: true, query: Math.floor((y - rect[1]) / laid.unit) };
+    }
+    if (inside(laid.map, x, y))
+      return {
+        tensor: 'P',
+        map: true,
+        query: Math.min(n - 1, Math.floor((y - laid.map[1]) / laid.unit)),
+        key: Math.min(keys - 1, Math.floor((x - laid.map[0]) / laid.unit)),
+      };
+    return null;
+  };
+  const thingAt = (frame, box, across, down) => {
+    const query = (frame.queries?.[0] ?? 0) + down,
+      key = (frame.keys?.[0] ?? 0) + across;
+    if (box === 'S' || box === 'dP') {
+      const tensor =
+        box === 'S'
+          ? frame.done.includes('P')
+            ? 'P'
+            : 'S'
+          : frame.done.includes('dS')
+            ? 'dS'
+            : 'dP';
+      return { tensor, box, query, key };
+    }
+    return alongKeys(box)
+      ? { tensor: box, box, key, dim: down }
+      : { tensor: box, box, query, dim: across };
+  };
+
+  const describe = (at, now) => {
+    const frame = frameAt(now),
+      { tensor } = at;
+    const low = frame.head * n; // of the query head in work
+    if (at.strip)
+      return ['LSE', 'delta'].includes(tensor)
+        ? `${tensor}[${at.query}] = ${exact(columns[tensor][low + at.query])}`
+        : `${tensor}, ${at.key !== undefined ? `key ${at.key}` : `query ${at.query}`}`;
+    if (at.map) return `P[${at.query}, ${at.key}] has no place in memory`;
+    if (at.query !== undefined && at.key !== undefined) {
+      const where = `${tensor}[${at.query}, ${at.key}]`;
+      if (frame.state[tensor] < 0) return `${where} is not computed yet`;
+      const value = model.valueAt(tensor, frame.state[tensor], at.query, at.key);
+      if (value === undefined) return `${where} is in no tile`;
+      return Number.isNaN(value) ? `${where} is masked` : `${where} = ${exact(value)}`;
+    }
+    const row = at.key ?? at.query,
+      where = `${tensor}[${row}, ${at.dim}]`;
+    if (!GROWING.includes(tensor))
+      return frame.holds.includes(tensor)
+        ? `${where} = ${exact(columns[tensor][((alongKeys(tensor) ? 0 : low) + row) * d + at.dim])}`
+        : `${where} is not on the SM`;
+    const state = frame.state[tensor];
+    if (state < 0) return `${where} is not begun`;
+    const value = model.valueAt(tensor, state, row, at.dim);
+    if (value === undefined) return `${where} is not in this tile`;
+    const what = tensor === 'dQ' && meta.adds ? 'the part of this block' : 'so far';
+    return `${where}, ${what}: ${exact(value)}`;
+  };
+  return canvasView(host, context, {
+    title: `Backward of head ${meta.head}`,
+    layout,
+    marks,
+    over,
+    ms: now => backwardTime(frameAt(now)),
+    locate,
+    describe,
+    label: now => `${frameAt(now).title}. ${frameAt(now).sentence}`,
+    legend: LEGEND,
+  });
+}

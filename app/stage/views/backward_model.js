@@ -1,0 +1,86 @@
+// The backward as pictures: the tile in work, and the gradients that grow from tile to tile.
+import { matrixImage, rgb, signed, spanOf, theme, PALETTE } from '../core/paint.js';
+
+/**
+ * The five products of a tile: what each makes and reads, and the axis that its sum runs over.
+ * @type {{made: string, reads: [string, string], text: string, over: 'dim' | 'query' | 'key'}[]}
+ */
+export const PRODUCTS = [
+  { made: 'S', reads: ['Q', 'K'], text: 'S = Q K\u1d40', over: 'dim' },
+  { made: 'dP', reads: ['dO', 'V'], text: 'dP = dO V\u1d40', over: 'dim' },
+  { made: 'dV', reads: ['P', 'dO'], text: 'dV += P\u1d40 dO', over: 'query' },
+  { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },
+  { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += dS K', over: 'key' },
+];
+const SQUARES = ['S', 'P', 'dP', 'dS'];
+export const GROWING = ['dV', 'dK', 'dQ'];
+/** @type {(part: string) => string} the box of a part on the SM: P takes the place of S, dS of dP */
+export const boxOf = part => ({ P: 'S', dS: 'dP' })[part] ?? part;
+/** @type {(part: string) => string} the colour's name of a part: a gradient has its tensor's */
+export const tensorOf = part => part.replace(/^d(?=[A-Z])/, '');
+/** @type {(part: string) => boolean} whether its rows are keys */
+export const alongKeys = part => ['K', 'V', 'dK', 'dV'].includes(part);
+
+/**
+ * @param {Element} host
+ * @param {any} meta explainers/stories/backward/frames.py BackwardMeta
+ * @param {any} columns
+ */
+export function backwardModel(host, meta, columns) {
+  const { n, keys, d, frames, states } = meta,
+    last = frames.length - 1,
+    frameAt = step => frames[Math.min(step, last)];
+  // A state's first and last row, first and last column.
+  const rectOf = (part, state) => states[part][state].slice(0, 4);
+  const valueAt = (part, state, row, col) => {
+    const [r0, r1, c0, c1, start] = states[part][state];
+    return row < r0 || row > r1 || col < c0 || col > c1
+      ? undefined
+      : columns[part][start + (row - r0) * (c1 - c0 + 1) + col - c0];
+  };
+  const most = name =>
+    Math.max(1, ...frames.map(frame => (frame[name] ? frame[name][1] - frame[name][0] + 1 : 0)));
+  return {
+    ...meta,
+    columns,
+    frameAt,
+    rectOf,
+    valueAt,
+    pictures: picturesOf(host, { n: meta.group * n, keys, d, columns, states }),
+    rows: most('queries'),
+    cols: most('keys'),
+  };
+}
+
+function picturesOf(host, { n, keys, d, columns, states }) {
+  const { text, background } = theme(host),
+    colour = signed(rgb(background)),
+    ink = rgb(text),
+    base = rgb(background),
+    full = rgb(PALETTE.tensors.P),
+    faded = share => base.map((v, i) => v + (full[i] - v) * share);
+  const matrix = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
+  const made = {
+    Q: matrix(d, n, (y, x) => columns.Q[y * d + x], columns.Q),
+    dO: matrix(d, n, (y, x) => columns.dO[y * d + x], columns.dO),
+    K: matrix(keys, d, (y, x) => columns.K[x * d + y], columns.K),
+    V: matrix(keys, d, (y, x) => columns.V[x * d + y], columns.V),
+  };
+  for (const part of ['LSE', 'delta'])
+    made[part] = matrix(1, n, y => columns[part][y], columns[part]);
+  const share = value => faded(Math.sqrt(Math.max(0, value)));
+  for (const part of [...SQUARES, ...GROWING])
+    made[part] = states[part].map(([r0, r1, c0, c1, start]) => {
+      const [rows, cols] = [r1 - r0 + 1, c1 - c0 + 1],
+        flip = alongKeys(part),
+        at = (y, x) => {
+          const value = columns[part][start + (flip ? x * cols + y : y * cols + x)];
+          return Number.isNaN(value) ? undefined : value;
+        };
+      const size = /** @type {[number, number]} */ (flip ? [rows, cols] : [cols, rows]);
+      return part === 'P'
+        ? matrixImage(...size, at, 1, share, ink)
+        : matrix(...size, at, columns[part]);
+    });
+  return made;
+}

@@ -1,0 +1,175 @@
+// dQ of a head from two runs: which of its numbers have other bits, and the terms of one of them,
+// added in both orders.
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, element, exact, matrixImage, number, rgb, theme } from '../core/paint.js';
+import { bitText, differing, inBothOrders } from './sums_bits.js';
+
+const MOST_BITS = 4; // that one number has different: from here on the full colour
+
+// meta: explainers/stories/backward/frames.py SumsMeta
+export default function (host, { meta, columns }, context) {
+  const { n, d, adds, tiles, second } = meta,
+    { once, again, terms } = columns,
+    map = element('div', { class: 'view' }),
+    table = element('div', { class: 'sums', tabindex: '0', role: 'region', 'aria-label': 'Sums' });
+  host.replaceChildren(element('div', { class: 'sums-pair' }, map, table));
+  const { text, background, border } = theme(host),
+    [base, ink, full] = [background, text, PALETTE.wrong].map(rgb);
+  const count = (y, x) => differing(once[y * d + x], again[y * d + x]);
+  const image = matrixImage(
+    d,
+    n,
+    (y, x) => count(y, x) || undefined,
+    MOST_BITS,
+    bits => base.map((v, i) => v + (full[i] - v) * Math.min(1, 0.4 + (0.6 * bits) / MOST_BITS)),
+    ink,
+  );
+  let changed = 0;
+  for (let i = 0; i < n * d; i++) changed += differing(once[i], again[i]) > 0 ? 1 : 0;
+  let chosen = { query: meta.first[0], dim: meta.first[1] },
+    laid;
+
+  const show = () => {
+    const at = chosen.query * d + chosen.dim,
+      own = tiles.map((_, tile) => terms[tile * n * d + at]).filter(value => !Number.isNaN(value));
+    const used = tiles.filter((_, tile) => !Number.isNaN(terms[tile * n * d + at]));
+    table.replaceChildren(
+      element('h3', {}, `dQ[${chosen.query}, ${chosen.dim}]`),
+      ...(own.length
+        ? [adds ? addedTable(used, own, once[at], again[at]) : heldTable(used, own)]
+        : []),
+      bitTable(once[at], again[at], second),
+    );
+  };
+  const layout = ({ width, height, em }) => {
+    const head = 3 * em,
+      unit = Math.max(0.5, Math.min((width - 4) / d, (height - head - 4) / n));
+    laid = { box: [2, head, d * unit, n * unit], unit, em };
+    return head + n * unit + 4;
+  };
+  const draw = (g, { at, paint, em, width }) => {
+    const [x, y, w, h] = laid.box;
+    g.fillStyle = paint.text;
+    g.font = `600 ${em}px ${paint.font}`;
+    g.fillText('dQ: other bits', x, 1.1 * em, width);
+    g.font = `${em}px ${paint.font}`;
+    g.fillText(`${number(changed)} of ${number(n * d)} numbers`, x, 2.4 * em, width - 4);
+    g.imageSmoothingEnabled = false;
+    g.drawImage(image, x, y, w, h);
+    g.strokeStyle = border;
+    g.lineWidth = 1;
+    g.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+    for (const [cell, thick] of /** @type {[any, number][]} */ ([
+      [chosen, 2.5],
+      [at, 1],
+    ])) {
+      if (!cell) continue;
+      g.strokeStyle = paint.primary;
+      g.lineWidth = thick;
+      const size = Math.max(laid.unit, 4);
+      g.strokeRect(x + cell.dim * laid.unit, y + cell.query * laid.unit, size, size);
+    }
+  };
+  const locate = (px, py) => {
+    const [x, y, w, h] = laid.box;
+    if (px < x || py < y || px >= x + w || py >= y + h) return null;
+    return {
+      tensor: 'dQ',
+      query: Math.min(n - 1, Math.floor((py - y) / laid.unit)),
+      dim: Math.min(d - 1, Math.floor((px - x) / laid.unit)),
+    };
+  };
+  const bitsSaid = bits => (bits ? `${bits} bit${bits > 1 ? 's' : ''} differ` : 'equal bits');
+  const view = canvasView(map, context, {
+    title: 'Sums of dQ',
+    layout,
+    draw,
+    locate,
+    describe: ({ query, dim }) =>
+      `dQ[${query}, ${dim}] = ${exact(once[query * d + dim])}, ${bitsSaid(count(query, dim))}`,
+    label: () => `dQ of two runs: ${number(changed)} of ${number(n * d)} numbers differ.`,
+    click(thing) {
+      chosen = { query: thing.query, dim: thing.dim };
+      show();
+      view?.draw();
+    },
+    legend: [[`background:${PALETTE.wrong}`, 'other bits in the second run']],
+  });
+  show();
+  return {
+    unmount() {
+      view.unmount();
+      host.replaceChildren();
+    },
+  };
+}
+
+const cell = (text, more = {}) => element('td', { class: 'number', ...more }, text);
+const headed = (names, rows) =>
+  element(
+    'table',
+    {},
+    element(
+      'thead',
+      {},
+      element('tr', {}, ...names.map(name => element('th', { scope: 'col' }, name))),
+    ),
+    element('tbody', {}, ...rows),
+  );
+
+// Each block's part, and the sum after it in both orders.
+function addedTable(tiles, terms, once, again) {
+  const { forward, back } = inBothOrders(terms, once, again),
+    names = ['key tile', 'its part', ...(forward ? ['sum, from the top', 'sum, from below'] : [])];
+  return headed(
+    names,
+    tiles.map((tile, i) =>
+      element(
+        'tr',
+        {},
+        cell(String(tile)),
+        cell(exact(terms[i])),
+        ...(forward ? [cell(exact(forward[i])), cell(exact(back[i]))] : []),
+      ),
+    ),
+  );
+}
+// One block adds all key tiles: its sum after each.
+const heldTable = (tiles, sums) =>
+  headed(
+    ['key tile', 'sum in registers'],
+    tiles.map((tile, i) => element('tr', {}, cell(String(tile)), cell(exact(sums[i])))),
+  );
+
+// The number of both runs, bit by bit.
+function bitTable(once, again, second) {
+  const [a, b] = [bitText(once), bitText(again)];
+  const row = (name, value, bits, other) =>
+    element(
+      'tr',
+      {},
+      element('th', { scope: 'row' }, name),
+      cell(exact(value)),
+      element(
+        'td',
+        { class: 'bits' },
+        ...[...bits].map((bit, i) =>
+          element('span', { class: bit === other[i] ? null : 'other' }, bit),
+        ),
+      ),
+    );
+  return element(
+    'figure',
+    {},
+    element(
+      'table',
+      {},
+      element('tbody', {}, row('first run', once, a, b), row('second run', again, b, a)),
+    ),
+    element(
+      'figcaption',
+      {},
+      `In the second run, ${second}. ${a === b ? 'Every bit is equal.' : 'The marked bits differ.'}`,
+    ),
+  );
+}

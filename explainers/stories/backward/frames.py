@@ -1,0 +1,93 @@
+"""The frames of the backward, and the metas of its views `backward` and `sums`."""
+
+from typing import TypedDict
+
+from explainers.story.frames import Frame
+
+Span = list[int]  # first and last row of a tensor, both included
+
+
+class TouchedRows(TypedDict):
+    """The reads (kind load) or writes (kind store) of a tensor in global memory in a step.
+
+    part: of the picture.
+    rows: queries or keys.
+    """
+
+    part: str
+    kind: str
+    rows: Span
+
+
+class BackwardFrame(Frame):
+    """One step.
+
+    launch: 0 for the first.
+    head: the query head in work, from 0 among the heads that share K and V.
+    made: the parts computed in the step, in the order of the formula.
+    done: the parts of the tile in work computed so far.
+    holds: the tensors read by the block so far.
+    queries, keys: of the tile in work, None before it is known.
+    touched: the reads and writes of global memory.
+    state: part -> its place in BackwardMeta.states, or -1.
+    bytes: "Q load" -> bytes of global memory so far.
+    """
+
+    launch: int
+    head: int
+    made: list[str]
+    done: list[str]
+    holds: list[str]
+    queries: Span | None
+    keys: Span | None
+    touched: list[TouchedRows]
+    state: dict[str, int]
+    bytes: dict[str, int]
+
+
+class BackwardMeta(TypedDict):
+    """The fields of the view `backward`.
+
+    n, keys, d: queries, keys, and numbers of a query.
+    group: the query heads that share K and V.
+    head: the first of them, counted over the batch.
+    adds: whether blocks add to dQ in any order.
+    parts: the tensors of the picture.
+    states: part -> for each of its states the first row, last row, first column and last column, and the place of its
+        first number in the part's column. S, P, dP and dS have a state for each tile, the gradients one after each
+        step with new values.
+
+    Columns: Q, dO [group * n, d]. K, V [keys, d]. LSE, delta [group * n]. The other parts as in states.
+    """
+
+    n: int
+    keys: int
+    d: int
+    group: int
+    head: int
+    adds: bool
+    parts: list[str]
+    states: dict[str, list[list[int]]]
+    frames: list[BackwardFrame]
+
+
+class SumsMeta(TypedDict):
+    """The fields of the view `sums`: dQ of a head, and the terms of its sums.
+
+    n, d: queries and numbers of a query.
+    head: counted over the batch.
+    adds: whether blocks add to dQ in any order. Then `terms` are the blocks' parts, else the sum after each key tile.
+    tiles: the numbers of the key tiles, in their order.
+    second: how the second run differs from the first.
+    first: [query, dim] of the shown number.
+
+    Columns: once, again [n, d]: dQ of the two runs. terms [tiles, n, d], empty without a trace of all blocks.
+    """
+
+    n: int
+    d: int
+    head: int
+    adds: bool
+    tiles: list[int]
+    second: str
+    first: list[int]

@@ -1,0 +1,106 @@
+"""The parts of the backward's picture: their events, their keys in a trace, and the five products."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from explainers.story import axes, picture
+from kernels.core.request import Request
+from kernels.core.tensors import Initial, Role, Tensor
+from kernels.run.races import sums_in_any_order
+from kernels.run.results import Run
+
+# event -> part, in the order of the formula. dq_part is what a block adds to dQ.
+EVENTS = {"delta": "delta", "score": "S", "p": "P", "dp": "dP", "dv": "dV", "ds": "dS", "dk": "dK"}
+EVENTS |= {"dq": "dQ", "dq_part": "dQ"}
+SQUARES, GRADIENTS = ("S", "P", "dP", "dS"), ("dV", "dK", "dQ")
+NEEDED = {"p": ("row", "col"), "ds": ("row", "col")}
+KEY_ITEM = "key tile"  # a kernel's item of keys, as picture.ITEM is its item of queries
+WHOLE = ("Q", "K", "V", "O", "dO", "dQ", "dK", "dV")
+PER_QUERY = ("batch", "head", "query")  # the axes of LSE and delta
+
+
+class Product(NamedTuple):
+    """One of the five products of a tile.
+
+    made, reads: parts.
+    said: its formula.
+    """
+
+    made: str
+    reads: tuple[str, str]
+    said: str
+
+
+PRODUCTS = (
+    Product("S", ("Q", "K"), "S = Q Kᵀ"),
+    Product("dP", ("dO", "V"), "dP = dO Vᵀ"),
+    Product("dV", ("P", "dO"), "dV += Pᵀ dO"),
+    Product("dK", ("dS", "Q"), "dK += dSᵀ Q"),
+    Product("dQ", ("dS", "K"), "dQ += dS K"),
+)
+
+
+def along_keys(part: str) -> bool:
+    """Whether the rows of a part are keys."""
+    return part in ("K", "V", "dK", "dV")
+
+
+def tensors(request: Request) -> dict[str, Tensor]:
+    """Part -> its tensor of global memory. LSE is the input with one number per query."""
+    known, places = axes.tensors(request), picture.places(request)
+    found = {place: known[symbol] for symbol, place in places.items() if symbol in known}
+    for tensor in known.values():
+        if tensor.axes == PER_QUERY and tensor.role is Role.INPUT:
+            found.setdefault("LSE", tensor)
+    return found
+
+
+def symbols(request: Request) -> dict[str, str]:
+    """The probes' name of each tensor -> its part. Sums of dQ, which start at zero, count as dQ."""
+    own = tensors(request)
+    of_tensor = {tensor.name: part for part, tensor in own.items()}
+    known = axes.tensors(request)
+    for tensor in known.values():
+        if tensor.initial is Initial.ZERO and set(tensor.axes) == set(own["dQ"].axes):
+            of_tensor.setdefault(tensor.name, "dQ")
+    return {symbol: of_tensor[t.name] for symbol, t in known.items() if t.name in of_tensor}
+
+
+def lacking(request: Request) -> list[str]:
+    """The parts that the request has no tensor for."""
+    found = tensors(request)
+    return [part for part in WHOLE if part not in found]
+
+
+def adds(request: Request) -> bool:
+    """Whether blocks add to a gradient in any order, so its last bits may differ from run to run."""
+    return sums_in_any_order(request)
+
+
+def group_of(request: Request) -> int:
+    """The query heads that share a head of K and V."""
+    of = tensors(request)
+    return axes.heads(of["Q"]) // axes.heads(of["K"])
+
+
+def values(run: Run, part: str, head: int) -> np.ndarray:
+    """A tensor of global memory for a query head (counted over the batch), float32: [rows, dim], or [rows] for a tensor
+    with one number per query."""
+    tensor = tensors(run.request)[part]
+    array = run.arrays[tensor.name]
+    if tensor.axes == PER_QUERY:
+        return array.reshape(-1, array.shape[-1])[head].astype(np.float32)
+    found = axes.matrix(tensor, array, head, axes.heads(tensors(run.request)["Q"]))
+    return found.astype(np.float32)
+
+
+def sizes(request: Request) -> tuple[int, int, int]:
+    """Queries, keys, and numbers of a query."""
+    of = tensors(request)
+    return axes.length(of["Q"], "query"), axes.length(of["K"], "key"), axes.length(of["Q"], "dim")
+
+
+def heads_of(request: Request, item: str) -> int:
+    """The heads over which the items of a kind are spread, counted over the batch."""
+    return axes.heads(tensors(request)["K" if item == KEY_ITEM else "Q"])

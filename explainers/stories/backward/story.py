@@ -1,0 +1,116 @@
+"""The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
+grow."""
+
+from explainers.stories.backward import parts, sums, tabs, times, walk
+from explainers.stories.backward.questions import Seen, questions
+from explainers.story import probed, stage
+from explainers.story.base import Part, Runner, Story
+from explainers.story.glossary import listed
+from explainers.story.stage import Block, Stage, State, Tab, View
+from kernels.catalog import current
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.recordings import tables
+from kernels.run.results import Run
+
+TABS = {
+    "answers": "Five questions",
+    "stored": "Stored and recomputed",
+    "nudge": "Change one input",
+    "times": "Time and memory",
+}
+
+
+class Backward(Story[Request]):
+    """One block of each launch, tile by tile."""
+
+    WANTS = tuple(parts.EVENTS)
+
+    def refusal(self, spec: KernelSpec) -> str:
+        request = probed.sample(spec)
+        if missing := parts.lacking(request):
+            return f"{spec.name} has no tensor for {listed(missing)}. Declare the parts in the problem's `picture`."
+        if not probed.marks(spec):
+            return f"{spec.name} marks no step. Add a PROBE_MARK."
+        return probed.without_events(spec, parts.NEEDED)
+
+    def stage(self, subject: Request, runner: Runner) -> Stage:
+        run = runner.run(subject)
+        story = walk.walk(run)
+        seen = _seen(run, story, runner)
+        views = [View("backward", "tiles", "Tiles", *walk.meta_of(run, story)), *sums.views(seen, story.head, runner)]
+        summary, tone = runner.broken(run)
+        return stage.of_request(
+            subject,
+            story.frames,
+            views,
+            state=states(run.request, story),
+            tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
+            provenance=runner.provenance(run),
+            questions=questions(seen),
+            summary=summary,
+            tone=tone or "info",
+        )
+
+    def parts(self) -> dict[str, Part[Request]]:
+        return {"answers": _answers, "stored": _stored, "nudge": _nudge, "times": _times}
+
+
+def _seen(run: Run, story: walk.Walk, runner: Runner) -> Seen:
+    again = runner.outputs_again(run.request) if run.request.backend in sums.SECOND else {}
+    return Seen(run, story.frames, again)
+
+
+def _answers(subject: Request, runner: Runner) -> list[Block]:
+    run = runner.run(subject)
+    return tabs.answers(_seen(run, walk.walk(run), runner))
+
+
+def _stored(subject: Request, runner: Runner) -> list[Block]:
+    return tabs.stored(subject)
+
+
+def _nudge(subject: Request, runner: Runner) -> list[Block]:
+    run = runner.run(subject)
+    return tabs.nudge(run, walk.walk(run).head)
+
+
+def _times(subject: Request, runner: Runner) -> list[Block]:
+    return times.blocks(subject, current().kernels, tables.recorded("bench"))
+
+
+def states(request: Request, story: walk.Walk) -> list[State]:
+    """The strip: the stored LSE next to the recomputed P, the products, and the bytes of the gradients."""
+    frames, item = story.frames, parts.tensors(request)["Q"].itemsize
+    rows, keys, d = parts.sizes(request)
+    products = {product.made for product in parts.PRODUCTS}
+    made, again, so_far, weights = [], [], 0, 0
+    for frame in frames:
+        so_far += len(products & set(frame["made"]))
+        weights += _size(story, frame["state"]["P"]) * item if "P" in frame["made"] else 0
+        made.append(so_far)
+        again.append(weights)
+    held = [
+        sum(_rows(story, part, f["state"][part]) * d * 4 for part in parts.GRADIENTS if f["state"][part] >= 0)
+        for f in frames
+    ]
+    return [
+        State("LSE of a head, stored", [4 * rows] * len(frames), "B"),
+        State("P, recomputed so far", again, "B", colour="P"),
+        State("products", made),
+        State("gradients on the SM", held, "B", colour="K"),
+        State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q"),
+    ]
+
+
+def _size(story: walk.Walk, state: int) -> int:
+    r0, r1, c0, c1, _ = story.states["P"][state]
+    return (r1 - r0 + 1) * (c1 - c0 + 1)
+
+
+def _rows(story: walk.Walk, part: str, state: int) -> int:
+    first, last, *_ = story.states[part][state]
+    return last - first + 1
+
+
+STORY = Backward()

@@ -1,0 +1,99 @@
+"""dQ of a head from two runs: on the CPU in both orders of blocks, on a GPU twice. Blocks that add by atomics leave
+other last bits."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from explainers.stories.backward import parts
+from explainers.stories.backward.frames import SumsMeta
+from explainers.stories.backward.questions import Seen
+from explainers.story import picture, probed, stage
+from explainers.story.base import Runner
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.errors import WarpglassError
+from kernels.run.results import Run
+
+MOST_RECORDS = 3_000_000  # of a trace of all blocks
+SECOND = {"cpu": "the blocks run in the opposite order", "gpu": "the same launch once more"}
+
+
+def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
+    """The picture of the sums of dQ. An empty list for a recorded run, which cannot run again.
+
+    head: counted over the batch.
+    """
+    run, again = seen.run, seen.again
+    request = run.request
+    if not again:
+        return []
+    name = parts.tensors(request)["dQ"].name
+    runs = (replace(run, arrays={**run.arrays, name: array}) for array in (run.arrays[name], again[name]))
+    once, twice = (parts.values(one, "dQ", head) for one in runs)
+    tiles, terms = _terms(run, head, runner)
+    first = np.unravel_index(int(_differing(once, twice).argmax()), once.shape)
+    n, d = once.shape
+    meta: SumsMeta = {
+        "n": n,
+        "d": d,
+        "head": head,
+        "adds": parts.adds(request),
+        "tiles": tiles,
+        "second": SECOND[request.backend],
+        "first": [int(at) for at in first],
+    }
+    return [stage.View("sums", "sums", "Sums of dQ", meta, {"once": once, "again": twice, "terms": terms})]
+
+
+def _differing(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The number of different bits of each float32."""
+    bits = np.ascontiguousarray(one).view(np.uint32) ^ np.ascontiguousarray(other).view(np.uint32)
+    return np.bitwise_count(bits)
+
+
+def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
+    """The numbers of the key tiles, and the logged dq of each [tiles, n, d]: from a run with a trace of all blocks of
+    the head. Empty if that trace would be too long, if query heads share K and V, or if the kernel logs no dq with row,
+    tile and dim"""
+    none = list[int](), np.zeros(0, np.float32)
+    request = run.request
+    logged = probed.values(request.kernel)
+    event = next((name for name in ("dq_part", "dq") if name in logged), "")
+    tile = next((name for name in ("key_tile", "tile") if name in logged.get(event, ())), "")
+    if not tile or not {"row", "dim"} <= set(logged[event]) or parts.group_of(request) > 1:
+        return none
+    whole = _of_head(request, head)
+    share = sum(count for _, _, count in _items(whole)) / sum(count for _, _, count in _items(request))
+    if run.trace.table.num_rows * share > MOST_RECORDS:
+        return none
+    try:
+        traced = runner.run(whole)
+    except WarpglassError:
+        return none
+    table = traced.trace.frame("event", "row", tile, "dim", "value")
+    table = table[table.event.astype(str) == event]
+    n, _, d = parts.sizes(request)
+    place = {number: at for at, number in enumerate(sorted({int(number) for number in table[tile]}))}
+    terms = np.full((len(place), n, d), np.nan, np.float32)
+    at = table[tile].astype(int).map(place), table.row.astype(int), table.dim.astype(int)
+    terms[at] = table.value
+    return list(place), terms
+
+
+def _items(request: Request) -> list[tuple[str, int, int]]:
+    """Item, first and count of the scope, of each kind."""
+    kinds = dict.fromkeys(launch.item for launch in request.plan.launches)
+    return [(kind, *request.scope.range_of(kind, request.plan)) for kind in kinds]
+
+
+def _of_head(request: Request, head: int) -> Request:
+    """The request with all blocks of a query head, or of its head of K and V, in its scope."""
+    plan, found = request.plan, {}
+    for item in dict.fromkeys(launch.item for launch in plan.launches):
+        items, heads = plan.items_of(item), parts.heads_of(request, item)
+        tiles = max(1, items // heads)
+        own = head * heads // parts.heads_of(request, picture.ITEM)
+        found[item] = min(own * tiles, items - 1), min(tiles, items)
+    others = tuple((kind, *span) for kind, span in found.items() if kind != plan.item)
+    return replace(request, scope=Scope(*found[plan.item], others))

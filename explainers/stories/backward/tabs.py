@@ -1,0 +1,150 @@
+"""The tabs of the backward: five answers, stored and recomputed bytes, a check of a gradient, and times."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.backward import parts
+from explainers.stories.backward.questions import Seen, changed
+from explainers.story import axes, picture, stage
+from explainers.story.glossary import count, listed
+from explainers.story.stage import Block
+from kernels.core.request import Request
+from kernels.run.results import Run
+
+LONG = (4_096, 16_384, 65_536)  # tokens
+
+
+def answers(seen: Seen) -> list[Block]:
+    """The five questions that readers ask about the backward, answered by the run."""
+    request = seen.run.request
+    n, keys, d = parts.sizes(request)
+    adds, found = parts.adds(request), changed(seen) if seen.again else {}
+    tiles = len({f["tile"] for f in seen.frames} - {-1})
+    return [
+        stage.heading("Which outputs are not deterministic?"),
+        *_deterministic(adds, found),
+        stage.heading("In which order do the loops run?"),
+        stage.text(
+            "Keys outside, queries inside. A block keeps one key tile, so dK and dV of these keys stay in its "
+            f"registers for all {count(tiles, 'tile')}. Only dQ needs to be added up elsewhere."
+        ),
+        stage.heading("Why do the atomics stay?"),
+        stage.text(
+            "With keys outside, each block has a part of every row of dQ. An atomic add needs no wait and no second "
+            "copy of dQ. The other way is a second loop for dQ: it computes S and dP again, seven products in place "
+            "of five."
+        ),
+        stage.text(
+            "This kernel adds dQ by atomics."
+            if adds
+            else "This kernel uses no atomics. It gives each gradient a loop in a fixed order."
+        ),
+        stage.heading("Why 2.5 times the products of the forward?"),
+        stage.text(
+            "The forward makes two products for a tile: S and O. Five are the least for the backward: "
+            f"{listed([product.said for product in parts.PRODUCTS])}."
+        ),
+        stage.text(_of_kernel(seen), "derived"),
+        stage.heading("Which data does it recompute?"),
+        stage.text(
+            "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of e^S of a row, so P = e^(S - LSE). "
+            f"It takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}."
+        ),
+    ]
+
+
+def _of_kernel(seen: Seen) -> str:
+    """The products of a tile in each launch of the kernel."""
+    names = {product.made for product in parts.PRODUCTS}
+    each: dict[int, set[str]] = {}
+    for frame in seen.frames:
+        each.setdefault(frame["launch"], set()).update(names & set(frame["made"]))
+    counts = [len(made) for made in each.values() if made]
+    if len(counts) == 1:
+        return f"This kernel makes {counts[0]} for each tile, in one loop."
+    return f"This kernel makes {' + '.join(map(str, counts))} = {sum(counts)} for each tile, in {len(counts)} loops."
+
+
+def _deterministic(adds: bool, found: Mapping[str, int]) -> list[Block]:
+    """The outputs with bits that depend on the order of the blocks."""
+    rule = (
+        "Only dQ. Its blocks add by atomics, and a sum of floats depends on the order of its terms."
+        if adds
+        else "None in this kernel: one block adds each number, in the order of its loop. With atomics, dQ would change."
+    )
+    told = ", ".join(f"{number:,} numbers of {part}" for part, number in found.items())
+    more = [stage.text(f"In the second run, other bits: {told}.")] if found else []
+    return [stage.text(rule + " dK and dV grow in registers of one block."), *more]
+
+
+def stored(request: Request) -> list[Block]:
+    """The bytes of LSE and of a stored P, for this problem and for longer ones."""
+    n, keys, d = parts.sizes(request)
+    heads = axes.heads(parts.tensors(request)["Q"])
+    item = parts.tensors(request)["Q"].itemsize
+    rows = [
+        {
+            "tokens": length,
+            "LSE, stored": amount(4 * length * heads),
+            "P, if stored": amount(length * other * heads * item),
+            "times": round(other * item / 4),
+        }
+        for length, other in [(n, keys), *((long, long) for long in LONG)]
+    ]
+    said = (
+        f"Derived from the sizes, for {count(heads, 'head')}. LSE has 4 bytes for a query. P has {item} for each pair "
+        "of a query and a key."
+    )
+    return [
+        stage.heading("Stored between forward and backward"),
+        stage.table(pd.DataFrame(rows), said),
+        stage.text(
+            "Q, K, V and O are stored in both cases. The backward trades P for one more product in each tile, S = Q Kᵀ."
+        ),
+    ]
+
+
+def amount(size: float) -> str:
+    """Bytes in a unit that people read."""
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:g} bytes"
+
+
+def nudge(run: Run, head: int) -> list[Block]:
+    """The check of a gradient: the reader changes one input, and the page compares both changes of the loss.
+
+    head: the first query head of the group, counted over the batch.
+    """
+    request = run.request
+    (n, keys, d), group = parts.sizes(request), parts.group_of(request)
+    heads = range(head, head + group)
+    together = {part: np.concatenate([parts.values(run, part, h) for h in heads]) for part in ("Q", "dO", "dQ")}
+    alone = {part: parts.values(run, part, head) for part in ("K", "V", "dK", "dV")}
+    at = np.unravel_index(int(np.abs(together["dQ"]).argmax()), together["dQ"].shape)
+    meta = {
+        "group": group,
+        "n": n,
+        "keys": keys,
+        "d": d,
+        "scale": float(str(request.problem.sizes["scale"])),
+        "causal": bool(request.problem.causal),
+        "offset": picture.mask_offset(request),
+        "q": together["Q"],
+        "k": alone["K"],
+        "v": alone["V"],
+        "do": together["dO"],
+        "gradients": {"q": together["dQ"], "k": alone["dK"], "v": alone["dV"]},
+        "at": {"name": "q", "row": int(at[0]), "dim": int(at[1])},
+    }
+    return [
+        stage.heading("Change one input"),
+        stage.text(
+            "The loss is sum(O * dO). The kernel's gradient predicts its change. "
+            "Two forward runs in float64 measure the change."
+        ),
+        stage.live("nudge", meta),
+    ]

@@ -1,0 +1,187 @@
+"""The backward, tile by tile: its parts against float64 of the same inputs, its keys against the trace and two runs."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+from conftest import small_tiles
+
+from app.parts import running
+from explainers.stories.backward import parts, tabs, times, walk
+from explainers.stories.backward.story import STORY
+from explainers.story import encoding, probed
+from kernels.catalog import current
+from kernels.core.request import Request
+from kernels.run import races
+
+ACCEPTED = probed.accepting(STORY, current().kernels)
+SMALL = {"seq_len": 80, "num_heads": 1, "causal": True}  # the last tile is smaller than the others
+
+
+@cache
+def made(name):
+    spec = ACCEPTED[name]
+    run = running.run(Request(spec, spec.problem_type(**SMALL), small_tiles(name)))
+    return run, walk.walk(run), STORY.stage(run.request, running)
+
+
+@cache
+def exact(name):
+    """Each part of the backward in float64, from the inputs of the only head."""
+    run, _, _ = made(name)
+    q, k, v, o, do = (parts.values(run, part, 0).astype(np.float64) for part in ("Q", "K", "V", "O", "dO"))
+    scale = run.request.problem.sizes["scale"]
+    s = scale * q @ k.T
+    p = np.exp(np.where(np.triu(np.ones_like(s, bool), 1), -np.inf, s) - parts.values(run, "LSE", 0)[:, None])
+    dp = do @ v.T
+    ds = p * (dp - (do * o).sum(axis=1, keepdims=True))
+    return {"S": s, "P": p, "dP": dp, "dS": ds, "q": q, "k": k, "do": do, "scale": scale}
+
+
+def state(story, part, at):
+    r0, r1, c0, c1, start = story.states[part][at]
+    rows, cols = r1 - r0 + 1, c1 - c0 + 1
+    return slice(r0, r1 + 1), slice(c0, c1 + 1), story.columns[part][start : start + rows * cols].reshape(rows, cols)
+
+
+EACH = pytest.mark.parametrize("name", ACCEPTED)
+
+
+def near(run):
+    return 2e-2 if run.request.problem.dtype != "float32" else 2e-4
+
+
+@EACH
+def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
+    run, story, _ = made(name)
+    due = exact(name)
+    for part in parts.SQUARES:
+        assert story.states[part]
+        for at in range(len(story.states[part])):
+            rows, cols, found = state(story, part, at)
+            seen = ~np.isnan(found)
+            assert seen.any() and np.allclose(found[seen], due[part][rows, cols][seen], atol=near(run), rtol=near(run))
+
+
+@EACH
+def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
+    run, story, _ = made(name)
+    due = exact(name)
+    of = {"dV": (due["P"], due["do"], 1), "dK": (due["dS"], due["q"], due["scale"])}
+    for part, (left, right, factor) in of.items():
+        queries = set[int]()
+        for frame in story.frames:
+            if part not in frame["made"]:
+                continue
+            first, last = frame["queries"]
+            queries |= set(range(first, last + 1))
+            rows, _, found = state(story, part, frame["state"][part])
+            seen = sorted(queries)
+            grown = factor * left[seen][:, rows].T @ right[seen]
+            assert np.allclose(found, grown, atol=10 * near(run)), (part, frame["title"])
+        assert np.allclose(found, parts.values(run, part, 0)[rows], atol=10 * near(run))
+
+
+@EACH
+def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
+    _, story, _ = made(name)
+    for frame in story.frames:
+        assert len(frame["made"]) <= 1 or frame["made"] == ["S", "P"]
+        for product in parts.PRODUCTS:
+            if product.made in frame["made"]:
+                assert set(product.reads) <= {*frame["holds"], *frame["done"]}, frame["title"]
+        assert all(len(said.split()) <= 25 for said in frame["sentence"].rstrip(".").split(". ")), frame["sentence"]
+
+
+@EACH
+def test_the_bytes_of_a_step_are_those_of_the_trace(name):
+    run, story, _ = made(name)
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    own = parts.symbols(run.request)
+    for part in ("LSE", "dV", "dK"):
+        kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
+        of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
+        due = int(of[of.tensor.astype(str).map(own) == part].bytes.sum())
+        assert story.frames[-1]["bytes"].get(f"{part} {kind}", 0) == due
+
+
+@EACH
+def test_the_keys_are_those_of_the_trace_and_of_two_runs(name):
+    run, story, stage = made(name)
+    asked = {question.id: question for question in stage.questions}
+    assert {"recomputed", "products", "bits"} <= set(asked)
+    for question in asked.values():
+        assert question.reasons.count("") == 1 and question.reasons[question.answer] == ""
+        assert 0 <= question.step < len(story.frames)
+    of, again = parts.tensors(run.request), races.late_outputs(run.request)
+    differ = [p for p in ("dV", "dK", "dQ") if run.arrays[of[p].name].tobytes() != again[of[p].name].tobytes()]
+    assert differ == (["dQ"] if parts.adds(run.request) else [])
+    right = asked["bits"].options[asked["bits"].answer]
+    assert right == ("Only dQ" if differ else "None of them")
+    assert "P load" not in story.frames[-1]["bytes"] and story.frames[-1]["bytes"]["LSE load"] > 0
+    before = story.frames[asked["recomputed"].step]
+    assert "P" not in before["done"] and "P" in story.frames[asked["recomputed"].step + 1]["made"]
+
+
+@EACH
+def test_the_terms_of_dq_add_up_to_the_bits_of_both_runs(name):
+    run, _, stage = made(name)
+    view = next(view for view in stage.views if view.kind == "sums")
+    n, d = view.meta["n"], view.meta["d"]
+    terms = view.columns["terms"].reshape(-1, n, d)
+    assert len(terms) == len(view.meta["tiles"])  # none if the trace of all blocks would be too long
+    if not view.meta["adds"]:
+        assert np.array_equal(view.columns["once"], view.columns["again"])
+        return
+    forward, back = np.zeros((2, n, d), np.float32)
+    for term, last in zip(terms, terms[::-1]):
+        forward, back = forward + np.nan_to_num(term), back + np.nan_to_num(last)
+    if run.request.problem.dtype == "float32":
+        assert np.array_equal(forward, view.columns["once"]) and np.array_equal(back, view.columns["again"])
+    else:
+        assert np.allclose(forward, view.columns["once"], atol=1e-2)
+
+
+@EACH
+def test_every_tab_is_made_and_goes_to_the_browser(name):
+    run, _, stage = made(name)
+    for tab in STORY.parts().values():
+        assert encoding.decode(encoding.encode(tab(run.request, running)))
+    assert encoding.decode(encoding.encode(stage))["frames"]
+
+
+def test_lse_takes_four_bytes_for_a_query_and_p_a_number_for_each_pair():
+    request = made(next(iter(ACCEPTED)))[0].request
+    rows = tabs.stored(request)[1]["rows"]
+    assert rows[0][:3] == [80, "320 bytes", "25.6 kB"] and rows[-1][0] == 65536
+
+
+def test_the_gradients_of_the_check_are_the_kernels_own():
+    name = next(iter(ACCEPTED))
+    run, story, _ = made(name)
+    meta = tabs.nudge(run, story.head)[-1]["meta"]
+    at = meta["at"]
+    largest = np.abs(meta["gradients"]["q"]).max()
+    assert abs(meta["gradients"]["q"][at["row"], at["dim"]]) == largest
+    assert np.array_equal(meta["gradients"]["v"], parts.values(run, "dV", 0))
+
+
+def test_without_a_recording_the_page_says_so():
+    request = made(next(iter(ACCEPTED)))[0].request
+    said = times.blocks(request, current().kernels, {})[-1]
+    assert said["kind"] == "note" and "No recording" in said["text"]
+
+
+def test_a_kernel_of_the_forward_is_refused_with_its_missing_tensors():
+    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)]
+    assert forward and all("dQ" in STORY.refusal(spec) for spec in forward)
+    assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
+
+
+def test_another_tile_and_head_are_traced():
+    spec = next(iter(ACCEPTED.values()))
+    problem = dataclasses.replace(spec.problem_type(**SMALL), num_heads=2, num_kv_heads=1)
+    run = running.run(Request(spec, problem))
+    story = walk.walk(run)
+    assert {frame["head"] for frame in story.frames} == {0, 1}  # the block of a KV head walks over both query heads
