@@ -6,8 +6,8 @@
 //   a collective without a lane of its mask
 //   an access outside the launch's buffers or shared memory
 //   an access that differs from its probe
-// Shared memory starts as NaN. With `reversed`, blocks and threads run in the opposite order, and copies by cp_async land
-// at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
+// Shared memory starts as NaN. With `reversed`, blocks and threads run in the opposite order, and copies by cp_async
+// land at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
 // report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
 // signals. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
 // process: state is global, kept out of TLS for speed.
