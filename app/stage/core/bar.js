@@ -209,7 +209,7 @@ export function makeBar({ clock, onRest }) {
       range.max = clock.count - 1;
       pauseAt.load(frames);
       sentences.replaceChildren(
-        ...sides.map(side => {
+        ...sides.map((side, n) => {
           const longest = side
             .map(f => (f.wrong ? 'Wrong here. ' : '') + f.sentence)
             .reduce((a, b) => (b.length > a.length ? b : a), '');
@@ -220,6 +220,7 @@ export function makeBar({ clock, onRest }) {
               'div',
               { role: 'status', 'aria-live': 'polite' },
               element('span', { class: 'flag' }),
+              ...(sides.length > 1 ? [element('b', {}, `${'AB'[n]}: `)] : []),
               element('span', { class: 'sentence' }),
             ),
             element('div', { class: 'longest', 'aria-hidden': 'true' }, longest),

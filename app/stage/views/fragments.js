@@ -329,7 +329,8 @@ export default function (host, { meta, columns }, context) {
       name = element(f, part, 0, 0)[0],
       span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
     const { after } = sums(step),
-      text = numberSize(c, small),
+      pair = part === 'B' ? 'down' : 'across',
+      text = numberSize(c, small, pair),
       gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
     g.font = `${text}px ${paint.font}`;
     g.textAlign = 'center';
@@ -351,10 +352,9 @@ export default function (host, { meta, columns }, context) {
           g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
           g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
         }
-        if (!text || lane < 0) continue;
-        g.fillStyle = paint.text;
-        g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * text);
       }
+    for (let i = 0; text && i < c.rows; i++)
+      for (let j = 0; j < c.cols; j++) drawLane(g, paint, f, part, c, text, i, j);
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
     const [down, across] =
@@ -388,6 +388,20 @@ export default function (host, { meta, columns }, context) {
           y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small,
           2.3 * em,
         );
+  };
+  // The lane of a cell. Two neighbours of one lane have one number between them.
+  const drawLane = (g, paint, f, part, c, text, i, j) => {
+    const of = (row, col) => laneOf(...element(f, part, row, col)),
+      lane = of(i, j),
+      [di, dj] = part === 'B' ? [1, 0] : [0, 1],
+      odd = (part === 'B' ? i : j) % 2,
+      last = part === 'B' ? c.rows - 1 : c.cols - 1;
+    if (lane < 0 || (odd && of(i - di, j - dj) === lane)) return;
+    const two = !odd && (part === 'B' ? i : j) < last && of(i + di, j + dj) === lane ? 1 : 0.5;
+    const x = box[part].x + (j + (dj ? two : 0.5)) * c.w,
+      y = box[part].y + (i + (di ? two : 0.5)) * c.h;
+    g.fillStyle = paint.text;
+    g.fillText(String(lane % LANES), x, y + 0.36 * text);
   };
   // The eights of rows and columns that a register of all lanes is, and its name.
   const drawRegisters = (g, paint, f, part, c, numbered) => {
@@ -502,7 +516,7 @@ export default function (host, { meta, columns }, context) {
       ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`
       : 'No product.';
   const legend = [
-    ['', group ? 'point at a cell for its lane' : 'number: lane'],
+    ['', group ? 'point at a cell for its lane' : 'number: the lane that holds two neighbours'],
     [
       `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
       'below and above zero',

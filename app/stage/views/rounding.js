@@ -17,7 +17,8 @@ import {
 } from '../core/paint.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
-const HEAD = 3.45; // em: the titles over a row of panels
+const HEAD = 3.45, // em: the titles over a row of panels, and the space before the second row
+  GAP = 0.9;
 const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
   OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
 const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output' };
@@ -106,11 +107,14 @@ export default function (host, { meta, columns }, context) {
     small = smallText(em);
     const line = Math.max(1.5 * em, Math.min(2.3 * em, (0.3 * size.height) / (runs.length + 1.7))),
       top = (runs.length + absent.length + 1.7) * line,
-      high = Math.max(2.4 * em, Math.min(size.height - top - 2 * HEAD * em, 3.2 * rows * em));
+      high = Math.max(
+        2.4 * em,
+        Math.min(size.height - top - (2 * HEAD + GAP) * em, 3.2 * rows * em),
+      );
     const label = Math.min(0.3 * size.width, 11.5 * em);
     table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / HEADS.length, line, label };
     area = { top, width: size.width, high };
-    return Math.floor(top + 2 * HEAD * em + high);
+    return Math.floor(top + (2 * HEAD + GAP) * em + high);
   };
   // Of the parts: their errors so far, and below them the parts that this step changes.
   const panelsAt = step => {
@@ -119,7 +123,12 @@ export default function (host, { meta, columns }, context) {
       share = moved.length ? 0.38 : 1;
     return [
       ...rowOf(false, names, area.top, share * area.high),
-      ...rowOf(true, moved, area.top + HEAD * em + share * area.high, (1 - share) * area.high),
+      ...rowOf(
+        true,
+        moved,
+        area.top + (HEAD + GAP) * em + share * area.high,
+        (1 - share) * area.high,
+      ),
     ];
   };
   const rowOf = (alone, names, head, h) => {

@@ -99,8 +99,8 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
     apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
-    unused = name.removeprefix("padded by ")
-    has = f"leaves {count(int(unused), 'unused word')} after each row" if unused.isdigit() else f"is {name}"
+    free = f"leaves {count(story.unused, 'unused word')} after each row"
+    has = free if story.unused else f"is {name}"
     text = f"The second build {has}.{now_apart} What does that change?"
     rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
     why = f"{reason_said(name, after, 0)}{rule} {reason}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explainers.stories.bank_conflicts.frames import BankFrame, BankSide
-from explainers.stories.bank_conflicts.padding import side_names
+from explainers.stories.bank_conflicts.padding import side_names, unused_words
 from explainers.story import marks
 from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
@@ -31,12 +31,14 @@ class Story:
     sides: the content of the views.
     left_out: the number of different accesses without frames.
     total: the number of all accesses of the warp at that probe.
+    unused: the words that the second side leaves free after each row, 0 for another remedy.
     """
 
     frames: list[BankFrame]
     sides: list[BankSide]
     left_out: int
     total: int
+    unused: int = 0
 
 
 def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 0) -> Story:
@@ -60,13 +62,14 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
         steps += max(access["wavefronts"] for access in accesses)
         for side, access in zip(shown, accesses):
             side.append(access)
-    titles = side_names([run.request for run in runs])
+    requests = [run.request for run in runs]
+    titles = side_names(requests)
     sides: list[BankSide] = [
         _side(name, accesses, found, part) for name, accesses, found, part in zip(titles, shown, every, own)
     ]
     sites = sites_of(runs[0].request)
     frames = [frame for number in range(len(shown[0])) for frame in _frames(sides, number, sites)]
-    return Story(frames, sides, len(groups) - len(shown[0]), total)
+    return Story(frames, sides, len(groups) - len(shown[0]), total, unused_words(requests))
 
 
 def _of_warp(found: traced.Requests, at: tuple[str, int] | None, warp: int) -> traced.Requests:

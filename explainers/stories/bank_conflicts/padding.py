@@ -77,6 +77,14 @@ def swizzled(sides: Sequence[Request]) -> Request | None:
     return made if _possible(made) else None
 
 
+def unused_words(requests: Sequence[Request]) -> int:
+    """Returns the words that the second request leaves free after each row, and the first one does not. 0 for one."""
+    if len(requests) < 2:
+        return 0
+    before, after = (sum(r.constants[constant.name] for constant in r.kernel.constants_of("pad")) for r in requests[:2])
+    return max(0, after - before)
+
+
 def compare_padding(plain: Run, padded: Run) -> pd.DataFrame:
     """Returns for each source line the wavefronts per request without and with padding, at best, and in total.
 

@@ -33,7 +33,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
         if all(costs):
             found.append(_more_wavefronts([cost / work for cost, work in zip(costs, (a, b))], per, sides, where))
     if row is not None:
-        found.append(_faster(row, sides))
+        found.append(_faster(row, sides, where))
     return found
 
 
@@ -47,12 +47,12 @@ def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], whe
     return idea("wavefronts", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 
-def _faster(row: PairRow, sides: dict[str, str]) -> Question:
+def _faster(row: PairRow, sides: dict[str, str], where: Where) -> Question:
     """Which side is faster, by the recorded times."""
     side = "even" if pair_times.is_even(row) else "AB"[row.ratio > 1]
-    why = time_verdict.ratio_sentence(row)
+    why = time_verdict.brief_sentence(row)
     wrong = {said: why for key, said in sides.items() if key != side}
-    where: Where = {"veils": ("headline", "tabs")}
+    where = {**where, "veils": ("headline", "tabs")}
     return idea("faster", "Which side is faster?", sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 

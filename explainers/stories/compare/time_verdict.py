@@ -75,8 +75,9 @@ def verdict(
         on_stage = f"The stage shows these builds on another problem{then.format('this one')}."
     else:
         on_stage = "The stage shows these builds on this problem."
-    said = " ".join(part for part in (ratio_sentence(row), shapes_sentence(both, row)) if part)
-    return Verdict(said, "info", row, f"A is {builds[0]}. B is {builds[1]}. {on_stage}")
+    said = " ".join(part for part in (brief_sentence(row), range_over(both)) if part)
+    more = " ".join(part for part in (ratio_sentence(row), shapes_sentence(both, row)) if part)
+    return Verdict(said, "info", row, f"{more} A is {builds[0]}. B is {builds[1]}. {on_stage}")
 
 
 def _two_problems(requests: Sequence[Request]) -> str:
@@ -105,20 +106,25 @@ def as_timed_said(row: PairRow | None, settable: PairRow | None, why: str, kind:
 
 
 def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
-    """Returns the number of problems with both times, the row's place, and the range of ratios. "" for one problem."""
+    """Returns the number of problems with both times, and the row's place. "" for one problem."""
+    if len(both) < 2:
+        return ""
+    least = both.ratio.min() if row.ratio >= 1 else both.ratio.max()
+    extreme = f", and {'B' if row.ratio >= 1 else 'A'} gains least here" if row.ratio == least else ""
+    return f"Of {len(both)} timed problems, this is the nearest to the picture's{extreme}."
+
+
+def range_over(both: pd.DataFrame) -> str:
+    """Returns the range of ratios over all problems with both times. "" for one problem."""
     if len(both) < 2:
         return ""
     low, high = float(both.ratio.min()), float(both.ratio.max())
+    over = f"Over {len(both)} timed problems,"
     if low >= 1:
-        over = f"B is {low:.3g} to {high:.3g} times as fast as A"
-    elif high <= 1:
-        over = f"A is {1 / high:.3g} to {1 / low:.3g} times as fast as B"
-    else:
-        over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
-    least = low if row.ratio >= 1 else high
-    extreme = f", and {'B' if row.ratio >= 1 else 'A'} gains least here" if row.ratio == least else ""
-    nearest = f"Of {len(both)} timed problems, this is the nearest to the picture's{extreme}."
-    return f"{nearest} Over all these problems {over}."
+        return f"{over} B is {low:.3g} to {high:.3g} times as fast as A."
+    if high <= 1:
+        return f"{over} A is {1 / high:.3g} to {1 / low:.3g} times as fast as B."
+    return f"{over} A's time over B's goes from {low:.3g} to {high:.3g}."
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:
@@ -137,6 +143,14 @@ def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
             name = build_text(request.kernel, request.settings) if same else request.kernel.name
             said.append(f"No time of {side}, {name}, is recorded.")
     return " ".join(said) or "Each has times, but on no problem in common."
+
+
+def brief_sentence(row: PairRow) -> str:
+    """ "B is 2.3 times as fast as A at seq_len 128, batch 1, 8 heads of 64." """
+    if is_even(row):
+        return f"Neither is faster at {problem_said(row)}."
+    faster, slower, times = ("A", "B", 1 / row.ratio) if row.ratio < 1 else ("B", "A", row.ratio)
+    return f"{faster} is {times:.3g} times as fast as {slower} at {problem_said(row)}."
 
 
 def ratio_sentence(row: PairRow) -> str:

@@ -67,14 +67,17 @@ def stage_of(
 
 
 def _bare_stage(sides: Sequence[_Side[StepFrame]]) -> stage.Stage:
-    """Returns the aligned steps of both sides with their views, states and questions."""
+    """Returns the aligned steps of both sides with their views, states and questions. It opens at the first
+    difference."""
     aligned = align(sides[0].frames, sides[1].frames)
     views, states = [], []
     for number, (side, frames) in enumerate(zip(sides, (aligned.a, aligned.b))):
         meta, columns = side.draw(frames)
         views.append(stage.View(side.kind, side.kind, side.title, meta, columns, number))
         states += [replace(state, side=number) for state in side.states(frames)]
-    return stage.Stage(headline="", frames=aligned.frames, views=views, state=states, questions=questions(aligned))
+    first = next((n for n, (a, b) in enumerate(zip(aligned.a, aligned.b)) if a["sentence"] != b["sentence"]), 0)
+    asked = questions(aligned)
+    return stage.Stage(headline="", frames=aligned.frames, views=views, state=states, questions=asked, step=first)
 
 
 def _different_rows(requests: Sequence[Request]) -> tuple[str, str]:

@@ -156,11 +156,10 @@ def _summary(made: Replay) -> str:
     if not error:
         return "O equals float64 to the last digit."
     most = int(np.argmax(shares))
-    of_size, change = part_of(error, rms(made.exact)), (made.sizes[most] / error) ** 2
+    of_size = part_of(error, rms(made.exact))
     return (
-        f"In {made.label} the RMS error of O is {short(error)}, {of_size} of its elements' size. The step "
-        f"{TITLES[STAGES[most]]} causes most of this error: {shares[most]:.0%} of the squared error by covariance, "
-        f"{change:.0%} by itself."
+        f"In {made.label} the RMS error of O is {short(error)}, {of_size} of its elements' size. "
+        f"The largest part comes from the step \u201c{TITLES[STAGES[most]]}\u201d."
     )
 
 

@@ -22,7 +22,7 @@ def questions(story: ProductStory) -> list[Question]:
     """The questions of the story."""
     if not story.products:
         return []
-    return [*_spread(story), *_owner(story), *_fetch(story)]
+    return [*_spread(story), *_owner(story), *_fetch(story), *_swizzle(story)]
 
 
 def _lanes(story: ProductStory, product: Product) -> np.ndarray:
@@ -131,6 +131,33 @@ def _fetch(story: ProductStory) -> list[Question]:
             f"{why} {number}",
             view="fragments",
             hides=[*(fetch_cost(f) for f in (fetch, a) if f), str(so_far)],
+            veils=("tabs",),
+        )
+    ]
+
+
+def _swizzle(story: ProductStory) -> list[Question]:
+    """The remedy for eight rows that start in one bank. None without a conflict.
+
+    Rule: a swizzle stores piece p of row r at place p xor r, so the first pieces of eight rows have eight places.
+    """
+    first = story.products[0]
+    fetch = story.fetches[first.b] if first.b >= 0 else None
+    if fetch is None or fetch.wavefronts <= fetch.ideal:
+        return []
+    turns = _spoken(fetch.wavefronts // fetch.ideal)
+    return [
+        ask.idea(
+            "swizzle",
+            f"The {ROWS} rows start in one bank, so they take turns. What avoids that without more shared memory?",
+            "Another order of the pieces in each row",
+            {
+                "Unused bytes after each row": "They spread the rows too, but they take shared memory.",
+                "A pause of each lane before its read": f"The lanes wait already: each matrix takes {turns} turns.",
+                "Rows that all start in bank 0": "They would still start in one bank.",
+            },
+            "Row r puts its first piece into place r. So the pieces of eight rows fill all 32 banks: a swizzle.",
+            view="fragments",
             veils=("tabs",),
         )
     ]

@@ -3,7 +3,7 @@
 const K = 16; // of the instruction
 
 const CELL = 10; // pixels: the least height of a cell with a number
-const CAPTION = 15; // em: where a caption fits into one line
+const CAPTION = 11; // em: where a caption fits into one line
 
 // shape: tallest, widest: the most rows and columns of a product's C. Returns name -> {x, y, w, h}
 // for A, B and C, lines: of a caption, and height: of all.
@@ -28,11 +28,14 @@ export function fragmentsLayout({ width, height, em }, { tallest, widest }) {
   };
 }
 
-const NARROW = 1.2, // sizes of letters that a number of two digits takes
+const LARGE = 1.7, // times the small text: a number of two cells
+  NARROW = 1.2, // sizes of letters that a number of two digits takes
   LOW = 0.85; // a number has no descenders, so a line of it may be lower than its size
 
-// The size of a lane's number in a cell, or 0 where it cannot be read.
-export function numberSize({ w, h }, small) {
-  const size = Math.min(small, w / NARROW, h / LOW);
+// The size of a lane's number in a cell, or 0 where it cannot be read. Two neighbours of one lane have
+// one number: down, where they are one over the other, else across.
+export function numberSize({ w, h }, small, pair = '') {
+  const [wide, high] = [pair === 'across' ? 2 * w : w, pair === 'down' ? 2 * h : h],
+    size = Math.min(pair ? LARGE * small : small, wide / NARROW, high / LOW);
   return size >= 9 ? size : 0;
 }

@@ -291,7 +291,7 @@ def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
-    assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
+    assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.details
     for side, kernel in enumerate(FLASH):
         assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.details
     assert "SUBTRACT_MAX" not in told.details and told.tone == "info"
@@ -321,13 +321,13 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
-    assert f"Of {len(both)} timed problems, this is the nearest to the picture's. Over all these problems" in told.said
-    assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
+    assert f"Of {len(both)} timed problems, this is the nearest to the picture's." in told.details
+    assert f"Over {len(both)} timed problems, B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
     assert ", and B gains least here." in time_verdict.shapes_sentence(both, least)
     mixed = both.assign(ratio=both.ratio / both.ratio.median())
-    assert "A's time over B's goes from" in time_verdict.shapes_sentence(mixed, mixed.iloc[0])
-    assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == ""
+    assert "A's time over B's goes from" in time_verdict.range_over(mixed)
+    assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == time_verdict.range_over(both.head(1)) == ""
 
 
 def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):

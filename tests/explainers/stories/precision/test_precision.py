@@ -266,13 +266,11 @@ def test_frames_say_what_the_replay_found(four):
     assert not lit[0] and all(lit[1:]) and lit[AT["sum"]] != lit[AT["output"]]
 
 
-def test_the_summary_and_the_strip_say_that_a_share_is_by_covariance(four):
+def test_the_summary_names_the_main_source_and_the_strip_says_by_covariance(four):
     """The share of the squared error was told as if it were the plain ratio of two squares."""
     replay = four[1].chosen
     summary, most = precision._summary(replay), int(np.argmax(replay.shares))
-    plain = (replay.parts[most] ** 2).sum() / (replay.o[-1] ** 2).sum()
-    assert f"{replay.shares[most]:.0%} of the squared error by covariance" in summary
-    assert summary.endswith(f", {plain:.0%} by itself.")
+    assert summary.endswith(f"The largest part comes from the step \u201c{replays.TITLES[STAGES[most]]}\u201d.")
     assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
     assert "by covariance" in terms.TERMS
 

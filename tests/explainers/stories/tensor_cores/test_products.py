@@ -322,6 +322,17 @@ def test_show_me_points_at_the_score_of_the_question(story):
     assert cover["i"] == owner.shows["i"] and cover["j"][0] <= owner.shows["j"] <= cover["j"][1]
 
 
+def test_a_swizzle_is_asked_where_rows_conflict(story):
+    asked = [q for q in product_questions.questions(story) if q.id == "swizzle"]
+    first = story.products[0]
+    clash = first.b >= 0 and story.fetches[first.b].wavefronts > story.fetches[first.b].ideal
+    assert bool(asked) == clash
+    if clash:
+        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(product_questions.ROWS)}
+        assert len(starts) == 1 and asked[0].options[asked[0].answer].startswith("Another order")
+        assert {4 * (0 ^ row) for row in range(product_questions.ROWS)} == set(range(0, 32, 4))
+
+
 def test_no_sentence_of_a_product_is_long(story):
     for frame in story.frames:
         for said in re.split(r"(?<=\.) ", frame["sentence"]):
