@@ -5,11 +5,12 @@ sentence is typed by hand.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from app.course.stop import Gain, Stop, StopError
+from explainers.story.glossary import listed
 from kernels.catalog import Catalog
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -72,11 +73,6 @@ class Compared:
     def copy_before(self) -> str:
         """The time in which the GPU copies the bytes of before."""
         return amount(self.value_before / self.copy_rate, "us")
-
-    @property
-    def origin(self) -> str:
-        """The place, and the tokens of a timed problem."""
-        return f"{self.place}, {self.tokens} tokens" if self.unit == "us" and "seq_len" in self.sizes else self.place
 
     @property
     def tokens(self) -> str:
@@ -292,6 +288,15 @@ def told(stop: Stop, catalog: Catalog) -> Told:
             f"The sentences of {stop.name} have an unknown placeholder: {error}. Write {{NAME.FIELD}} with a gain's "
             f"name ({', '.join(found)}) and one of {', '.join(fields)}."
         ) from error
-    origins = [*dict.fromkeys(one.origin for one in found.values())]
-    whole = [one for one in origins if not any(other != one and other.startswith(one) for other in origins)]
-    return Told(wins, small, ". ".join(whole))
+    return Told(wins, small, _source([*found.values()]))
+
+
+def _source(found: Sequence[Compared]) -> str:
+    """The origin of amounts: each place once, with the tokens of its timed problems."""
+    tokens: dict[str, list[str]] = {one.place: [] for one in found}
+    for one in found:
+        if one.unit == "us" and "seq_len" in one.sizes and one.tokens not in tokens[one.place]:
+            tokens[one.place].append(one.tokens)
+    whole = {place: n for place, n in tokens.items() if not any(o != place and o.startswith(place) for o in tokens)}
+    said = [f"{place}, {listed(sizes)} tokens" if sizes else place for place, sizes in whole.items()]
+    return ". ".join(one[0].upper() + one[1:] for one in said)

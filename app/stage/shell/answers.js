@@ -28,7 +28,7 @@ export function worded(question, value) {
 // What the card says: pairs of a bold text and a plain one. guess: null for Show me.
 export function told(question, guess) {
   const { kind, answer, why, reasons = [] } = question,
-    right = kind === 'click' ? '' : `Right: ${worded(question, answer)}.`; // a click's why names it
+    right = kind === 'click' ? '' : rightly(worded(question, answer)); // a click's why names it
   if (guess === null) return [[right, why]];
   if (isRight(guess, question)) return [[right || 'Right.', why]];
   const said = worded(question, guess),
@@ -38,6 +38,10 @@ export function told(question, guess) {
     [right, why],
   ];
 }
+
+// An answer with a colon of its own is a sentence of its own.
+const rightly = said =>
+  said.includes(':') ? `Right. ${said[0].toUpperCase()}${said.slice(1)}.` : `Right: ${said}.`;
 
 // Only an amount has a size: a name or a page's number has none.
 function howFar({ kind, unit: said, answer }, guess) {
@@ -51,5 +55,5 @@ function howFar({ kind, unit: said, answer }, guess) {
 // The first word of an option is lower inside a sentence, unless it is a name.
 const inSentence = text => {
   const said = text.replace(/\.$/, '');
-  return /^(A|[A-Z][a-z]+)(?=$|[\s,.])/.test(said) ? said[0].toLowerCase() + said.slice(1) : said;
+  return /^(A|[A-Z][a-z]+)(?=$|[\s,.:])/.test(said) ? said[0].toLowerCase() + said.slice(1) : said;
 };

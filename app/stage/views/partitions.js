@@ -28,11 +28,11 @@ export default function (host, { meta }, context) {
     ({ em, width } = pane);
     left = 2 * em;
     scale = (width - left - 2) / length;
-    const fixed = 16.2 * em; // texts, and the ways to the second kernel
+    const fixed = 11.4 * em; // texts, and the ways to the second kernel
     bar = Math.max(0.9 * em, Math.min(4 * em, (pane.height - fixed) / 4));
     y1 = 1.5 * em;
     y2 = y1 + 2 * bar + 3.9 * em;
-    y3 = y2 + 2 * bar + 5 * em;
+    y3 = y2 + 2 * bar + 3.6 * em;
     return y3 + 2.2 * em;
   };
   // The first of the texts that fits, or ''.

@@ -248,8 +248,8 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         // bytes up to the next that are asked for, or the sector's end
         Math.min((Math.floor(offset / SECTOR) + 1) * SECTOR, starts[n + 1] ?? Infinity) - offset;
       const wide = g.measureText(text).width + 6,
-        dense =
-          starts[n + 1] === offset + request.bytes || starts[n - 1] === offset - request.bytes,
+        beside = by => starts[n + by] === offset + by * request.bytes,
+        dense = beside(1) || (offset % LINE > 0 && beside(-1)),
         inside = (dense ? every : 1) * own >= wide;
       if (dense && lanes[0] % every) return;
       if (!inside && (end - request.bytes) * unit < wide) return;

@@ -40,7 +40,7 @@ export function bankNumbers(g, x, y, cell, em) {
 export function heading(g, side, access, frame, x, y, width, em, paint) {
   const { wavefronts } = access,
     at = frame.wavefront + 1,
-    name = side.name ? `${side.name}: ` : '';
+    name = side.name ? `${side.name[0].toUpperCase()}${side.name.slice(1)}: ` : '';
   const texts =
     wavefronts === 0
       ? ['no wavefront']

@@ -39,7 +39,7 @@ def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None) -> list[Ques
     return [
         idea(
             "swizzle",
-            "A swizzle keeps the rows as long as they are, and stores column c of row r in column c XOR r. "
+            "A swizzle adds no words: it stores column c of row r in column c XOR r. "
             "What does it save, compared with padding?",
             "The unused words: the tile stays smaller",
             {

@@ -29,6 +29,8 @@ test('a clause is quoted', () => {
 });
 
 test('an amount has a size, with commas', () => {
+  const colon = { ...BYTES, kind: 'options', unit: '', options: ['Once: one copy'], answer: 0 };
+  assert.equal(said(colon, 0), 'Right. Once: one copy. All of it.');
   assert.equal(said(BYTES, 41152), 'Right: 41,152 bytes. All of it.');
   const far = 'That is 3 times too little. Right: 41,152 bytes. All of it.';
   assert.equal(said(BYTES, 13717), `Not 13,717 bytes. ${far}`);

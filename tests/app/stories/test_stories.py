@@ -135,7 +135,9 @@ def check_question(question, stage):
         and question["why"]
         and question["kind"] in ("options", "number", "click")
     )
-    assert 0 <= question["step"] < max(1, len(stage.frames))
+    own = next((view["meta"] for view in stage.views if view["id"] == question["view"]), {})
+    frames = own["frames"] if own.get("clock") else stage.frames
+    assert 0 <= question["step"] < max(1, len(frames))
     if question["kind"] == "options":
         assert 2 <= len(question["options"]) <= 4 and 0 <= question["answer"] < len(question["options"])
         assert len(set(question["options"])) == len(question["options"])
