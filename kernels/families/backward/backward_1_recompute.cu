@@ -1,10 +1,9 @@
 /*
 title = "Backward, recomputed"
-idea = """the forward stored no P, only lse, one number a row. P = exp(S - lse) comes back from Q and K whenever a \
-gradient needs it. One launch for each gradient, so each thread adds up its own sums."""
+idea = """the forward stored lse, one number a row, and no P. P = exp(S - lse) comes back from Q and K \
+whenever a gradient needs it. Each gradient has a launch of its own, and each sum stays in one thread."""
 changed = "nothing, this is the baseline of the backward."
-costs = """S is computed three times and dP twice: 8 products instead of 5. Every row reads all rows of the other side \
-from global memory."""
+costs = """S is computed three times and dP twice: 8 products instead of 5."""
 limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = """Dao et al. 2022, "FlashAttention", arXiv:2205.14135, appendix B: the backward recomputes P from the \
 statistics of the softmax."""
@@ -12,12 +11,12 @@ family = "backward"
 rung = 1
 scratch.delta = {shape = ["batch", "num_heads", "seq_len"], axes = ["batch", "head", "query"]}
 
-[constants]
-WARPS = {default = 8, values = [2, 4, 8], meaning = "rows of a block, a warp for each"}
+[constants]  # meaning: backward_tiles.cuh
+"WARPS, PAD" = {}
 
 [[launches]]
 entry = "delta"
-grid = ["ceil_div(seq_len, WARPS)", "batch * num_heads"]
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
 block = ["32 * WARPS"]
 args = ["o", "do", "delta", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
@@ -27,8 +26,9 @@ item = "query tile"
 
 [[launches]]
 entry = "value_gradients"
-grid = ["ceil_div(keys, WARPS)", "batch * kv_heads"]
+grid = ["ceil_div(keys, 32)", "batch * kv_heads"]
 block = ["32 * WARPS"]
+shared_bytes = "4 * (96 * (HEAD_DIM + PAD) + 32 * 32)"
 args = ["q", "k", "lse", "do", "dv", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale",
@@ -37,8 +37,9 @@ item = "key tile"
 
 [[launches]]
 entry = "key_gradients"
-grid = ["ceil_div(keys, WARPS)", "batch * kv_heads"]
+grid = ["ceil_div(keys, 32)", "batch * kv_heads"]
 block = ["32 * WARPS"]
+shared_bytes = "4 * (128 * (HEAD_DIM + PAD) + 32 * 32)"
 args = ["q", "k", "v", "lse", "do", "delta", "dk", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale",
@@ -47,200 +48,222 @@ item = "key tile"
 
 [[launches]]
 entry = "query_gradients"
-grid = ["ceil_div(seq_len, WARPS)", "batch * num_heads"]
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
 block = ["32 * WARPS"]
+shared_bytes = "4 * (128 * (HEAD_DIM + PAD) + 32 * 32)"
 args = ["q", "k", "v", "lse", "do", "delta", "dq", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale",
 ]}]
 item = "query tile"
 */
-#include "backward.cuh"
-#define DIMS (HEAD_DIM / 32)  // dims of a gradient for one lane: every 32nd
+#include "backward_tiles.cuh"
 
-// P = exp(scale * q . k - lse) of a query and a key
-__device__ __forceinline__ float weight(const float* Q_gmem, const float* K_gmem, const float* LSE_gmem, const Sizes& z,
-                                        const Head& head, int row, int col PROBE_REF) {
-  const long long q = head.q + (long long)row * z.q_row, k = head.kv + (long long)col * z.kv_row;
-  float dot = 0.f;
-  for (int part = 0; part < HEAD_DIM; part += 32) {  // 32 dims at a time, because shorter sums round less
-    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-    for (int d = part; d < part + 32; d += 4) {
-      PROBE_LOAD(Q_gmem, q + d, 16);
-      const float4 q4 = ldg<float4>(&Q_gmem[q + d]);
-      PROBE_LOAD(K_gmem, k + d, 16);
-      sum = fma4(q4, ldg<float4>(&K_gmem[k + d]), sum);
-    }
-    dot += add4(sum);
-  }
-  const float score = z.scale * dot;
-  PROBE_VALUE(score, row, col, score);
-  PROBE_LOAD(LSE_gmem, head.row + row, 4);
-  const float p = expf(score - ldg<float>(&LSE_gmem[head.row + row]));
-  PROBE_VALUE(p, row, col, p);
-  return p;
-}
-
-// dS = P * (dP - delta) of a query and a key, with dP = do . v
-__device__ __forceinline__ float score_gradient(float p, const float* V_gmem, const float* dO_gmem,
-                                                const float* DELTA_gmem, const Sizes& z, const Head& head, int row,
-                                                int col PROBE_REF) {
-  const long long q = head.q + (long long)row * z.q_row, k = head.kv + (long long)col * z.kv_row;
-  float dp = 0.f;
-  for (int part = 0; part < HEAD_DIM; part += 32) {
-    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-    for (int d = part; d < part + 32; d += 4) {
-      PROBE_LOAD(dO_gmem, q + d, 16);
-      const float4 do4 = ldg<float4>(&dO_gmem[q + d]);
-      PROBE_LOAD(V_gmem, k + d, 16);
-      sum = fma4(do4, ldg<float4>(&V_gmem[k + d]), sum);
-    }
-    dp += add4(sum);
-  }
-  PROBE_VALUE(dp, row, col, dp);
-  PROBE_LOAD(DELTA_gmem, head.row + row, 4);
-  const float ds = p * (dp - ldg<float>(&DELTA_gmem[head.row + row]));
-  PROBE_VALUE(ds, row, col, ds);
-  return ds;
-}
-
-// delta = rowsum(dO * O)   [seq_len] of each head. A warp computes one row.
+// delta = rowsum(dO * O)   [seq_len] of each head. A block computes a tile of rows, a warp one row after another.
 //   O_gmem, dO_gmem  [batch, num_heads, seq_len, HEAD_DIM];  DELTA_gmem  [batch, num_heads, seq_len]
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+extern "C" __global__ void __launch_bounds__(THREADS)
 delta(const float* O_gmem, const float* dO_gmem, float* DELTA_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
-  const int row = blockIdx.x * WARPS + threadIdx.x / 32;
+  const int first_row = blockIdx.x * TILE, end = min(first_row + TILE, z.seq_len);
   PROBE_BEGIN();
-  if (row < z.seq_len) delta_row(O_gmem, dO_gmem, DELTA_gmem, z, Head(z, blockIdx.y), row PROBE_PASS);
+  for (int row = first_row + threadIdx.x / 32; row < end; row += WARPS) {
+    delta_row(O_gmem, dO_gmem, DELTA_gmem, z, Head(z, blockIdx.y), row PROBE_PASS);
+  }
 }
 
-// dV = P^T @ dO   [keys, HEAD_DIM] of each KV head. A warp computes one key, 32 queries at a time, each lane the weight
-// of one. Then all lanes add up the rows of dO, each its own dims.
+// dV = P^T @ dO   [keys, HEAD_DIM] of each KV head. A block computes a tile of keys in a loop over the tiles of queries
+// of all query heads of its KV head. A warp adds up ROWS keys, each lane its own dims.
 //   Q_gmem, dO_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+//   LSE_gmem  [batch, num_heads, seq_len]
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 value_gradients(const float* Q_gmem, const float* K_gmem, const float* LSE_gmem, const float* dO_gmem, float* dV_gmem,
                 const __grid_constant__ Sizes z PROBE_PARAM) {
-  const int lane = threadIdx.x % 32, col = blockIdx.x * WARPS + threadIdx.x / 32;
+  DYNAMIC_SMEM(float, smem);
+  float *Q_smem = smem, *dO_smem = Q_smem + TILE * STRIDE;                   // [TILE, STRIDE]
+  float* K_smem = dO_smem + TILE * STRIDE;
+  float* P_smem = K_smem + TILE * STRIDE;                                    // [TILE keys, TILE queries]
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS, first_col = blockIdx.x * TILE;
+  const Head first_head(z, blockIdx.y * z.group());
   PROBE_BEGIN();
-  if (col >= z.keys) return;
-  float dV_rmem[DIMS] = {};
+  PROBE_MARK(load_keys, first_col);
+  load_keys(K_gmem, K_smem, z, first_head, first_col PROBE_PASS);
+
+  float P_rmem[ROWS], dV_rmem[ROWS][DIMS] = {};
   for (int query_head = blockIdx.y * z.group(); query_head < (blockIdx.y + 1) * z.group(); ++query_head) {
     const Head head(z, query_head);
-    for (int first = z.first_row(col) / 32 * 32; first < z.seq_len; first += 32) {
-      const int tile = first / 32, row = first + lane, count = min(32, z.seq_len - first);
+    for (int first_row = z.first_row(first_col) / TILE * TILE; first_row < z.seq_len; first_row += TILE) {
+      const int tile = first_row / TILE;
       PROBE_MARK(tile_begin, tile);
+      PROBE_MARK(load_tile, tile);
+      load_queries(Q_gmem, dO_gmem, Q_smem, dO_smem, z, head, first_row PROBE_PASS);
+      __syncthreads();
+
       PROBE_MARK(weights, tile);
-      const float p = z.sees(row, col) ? weight(Q_gmem, K_gmem, LSE_gmem, z, head, row, col PROBE_PASS) : 0.f;
+      weights(P_rmem, Q_smem, K_smem, LSE_gmem, z, head, first_row, first_col PROBE_PASS);
+      UNROLL for (int r = 0; r < ROWS; ++r) {
+        PROBE_STORE(P_smem, (own + r) * TILE + lane, 4);
+        sts<float>(&P_smem[(own + r) * TILE + lane], P_rmem[r]);
+      }
+      __syncwarp();  // a warp reads only its own rows
 
       PROBE_MARK(value_sums, tile);
-      for (int i = 0; i < count; ++i) {
-        const float p_i = __shfl_sync(ALL_LANES, p, i);
-        const long long from = head.q + (long long)(first + i) * z.q_row + lane;
+      for (int i = 0; i < TILE; ++i) {
+        float p[ROWS];
+        UNROLL for (int r = 0; r < ROWS; ++r) {
+          PROBE_LOAD(P_smem, (own + r) * TILE + i, 4);
+          p[r] = lds<float>(&P_smem[(own + r) * TILE + i]);
+        }
         UNROLL for (int j = 0; j < DIMS; ++j) {
-          PROBE_LOAD(dO_gmem, from + 32 * j, 4);
-          dV_rmem[j] = fmaf(p_i, ldg<float>(&dO_gmem[from + 32 * j]), dV_rmem[j]);
+          PROBE_LOAD(dO_smem, i * STRIDE + lane + 32 * j, 4);
+          const float grad = lds<float>(&dO_smem[i * STRIDE + lane + 32 * j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dV_rmem[r][j] = fmaf(p[r], grad, dV_rmem[r][j]);
         }
       }
-      UNROLL for (int j = 0, dim = lane; j < DIMS; ++j, dim += 32) {
-        PROBE_VALUE(dv, col, tile, dim, dV_rmem[j]);
-      }
+      log_dv(dV_rmem, first_col + own, tile, z PROBE_PASS);
+      __syncthreads();  // so that no warp overwrites the tiles while another still reads them
       PROBE_MARK(tile_end, tile);
     }
   }
 
-  PROBE_MARK(write, col);
-  UNROLL for (int j = 0; j < DIMS; ++j) {
-    const long long to = Head(z, blockIdx.y * z.group()).kv + (long long)col * z.kv_row + lane + 32 * j;
-    PROBE_STORE(dV_gmem, to, 4);
-    stg<float>(&dV_gmem[to], dV_rmem[j]);
+  PROBE_MARK(write_dv, first_col);
+  UNROLL for (int r = 0; r < ROWS; ++r) {
+    const int col = first_col + own + r;
+    UNROLL for (int j = 0; j < DIMS && col < z.keys; ++j) {
+      const long long to = first_head.kv + (long long)col * z.kv_row + lane + 32 * j;
+      PROBE_STORE(dV_gmem, to, 4);
+      stg<float>(&dV_gmem[to], dV_rmem[r][j]);
+    }
   }
 }
 
-// dK = scale * dS^T @ Q   [keys, HEAD_DIM] of each KV head, as above with dS and Q in place of P and dO
+// dK = scale * dS^T @ Q   [keys, HEAD_DIM] of each KV head, in the same way
 //   Q_gmem, dO_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem, dK_gmem  [batch, kv_heads, keys, HEAD_DIM]
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+//   LSE_gmem, DELTA_gmem  [batch, num_heads, seq_len]
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 key_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const float* LSE_gmem,
               const float* dO_gmem, const float* DELTA_gmem, float* dK_gmem,
               const __grid_constant__ Sizes z PROBE_PARAM) {
-  const int lane = threadIdx.x % 32, col = blockIdx.x * WARPS + threadIdx.x / 32;
+  DYNAMIC_SMEM(float, smem);
+  float *Q_smem = smem, *dO_smem = Q_smem + TILE * STRIDE;                   // [TILE, STRIDE]
+  float *K_smem = dO_smem + TILE * STRIDE, *V_smem = K_smem + TILE * STRIDE;
+  float* dS_smem = V_smem + TILE * STRIDE;                                   // [TILE keys, TILE queries]
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS, first_col = blockIdx.x * TILE;
+  const Head first_head(z, blockIdx.y * z.group());
   PROBE_BEGIN();
-  if (col >= z.keys) return;
-  float dK_rmem[DIMS] = {};
+  PROBE_MARK(load_keys, first_col);
+  load_keys(K_gmem, K_smem, z, first_head, first_col PROBE_PASS);
+  load_values(V_gmem, V_smem, z, first_head, first_col PROBE_PASS);
+
+  float P_rmem[ROWS], dS_rmem[ROWS], dK_rmem[ROWS][DIMS] = {};
   for (int query_head = blockIdx.y * z.group(); query_head < (blockIdx.y + 1) * z.group(); ++query_head) {
     const Head head(z, query_head);
-    for (int first = z.first_row(col) / 32 * 32; first < z.seq_len; first += 32) {
-      const int tile = first / 32, row = first + lane, count = min(32, z.seq_len - first);
+    for (int first_row = z.first_row(first_col) / TILE * TILE; first_row < z.seq_len; first_row += TILE) {
+      const int tile = first_row / TILE;
       PROBE_MARK(tile_begin, tile);
+      PROBE_MARK(load_tile, tile);
+      load_queries(Q_gmem, dO_gmem, Q_smem, dO_smem, z, head, first_row PROBE_PASS);
+      __syncthreads();
+
       PROBE_MARK(score_gradients, tile);
-      float ds = 0.f;
-      if (z.sees(row, col)) {
-        const float p = weight(Q_gmem, K_gmem, LSE_gmem, z, head, row, col PROBE_PASS);
-        ds = score_gradient(p, V_gmem, dO_gmem, DELTA_gmem, z, head, row, col PROBE_PASS);
+      weights(P_rmem, Q_smem, K_smem, LSE_gmem, z, head, first_row, first_col PROBE_PASS);
+      score_gradients(dS_rmem, P_rmem, dO_smem, V_smem, DELTA_gmem, z, head, first_row, first_col PROBE_PASS);
+      UNROLL for (int r = 0; r < ROWS; ++r) {
+        PROBE_STORE(dS_smem, (own + r) * TILE + lane, 4);
+        sts<float>(&dS_smem[(own + r) * TILE + lane], dS_rmem[r]);
       }
+      __syncwarp();  // a warp reads only its own rows
 
       PROBE_MARK(key_sums, tile);
-      for (int i = 0; i < count; ++i) {
-        const float ds_i = __shfl_sync(ALL_LANES, ds, i);
-        const long long from = head.q + (long long)(first + i) * z.q_row + lane;
+      for (int i = 0; i < TILE; ++i) {
+        float ds[ROWS];
+        UNROLL for (int r = 0; r < ROWS; ++r) {
+          PROBE_LOAD(dS_smem, (own + r) * TILE + i, 4);
+          ds[r] = lds<float>(&dS_smem[(own + r) * TILE + i]);
+        }
         UNROLL for (int j = 0; j < DIMS; ++j) {
-          PROBE_LOAD(Q_gmem, from + 32 * j, 4);
-          dK_rmem[j] = fmaf(ds_i, ldg<float>(&Q_gmem[from + 32 * j]), dK_rmem[j]);
+          PROBE_LOAD(Q_smem, i * STRIDE + lane + 32 * j, 4);
+          const float q = lds<float>(&Q_smem[i * STRIDE + lane + 32 * j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dK_rmem[r][j] = fmaf(ds[r], q, dK_rmem[r][j]);
         }
       }
-      UNROLL for (int j = 0, dim = lane; j < DIMS; ++j, dim += 32) {
-        PROBE_VALUE(dk, col, tile, dim, z.scale * dK_rmem[j]);
-      }
+      log_dk(dK_rmem, first_col + own, tile, z PROBE_PASS);
+      __syncthreads();  // so that no warp overwrites the tiles while another still reads them
       PROBE_MARK(tile_end, tile);
     }
   }
 
-  PROBE_MARK(write, col);
-  UNROLL for (int j = 0; j < DIMS; ++j) {
-    const long long to = Head(z, blockIdx.y * z.group()).kv + (long long)col * z.kv_row + lane + 32 * j;
-    PROBE_STORE(dK_gmem, to, 4);
-    stg<float>(&dK_gmem[to], z.scale * dK_rmem[j]);
+  PROBE_MARK(write_dk, first_col);
+  UNROLL for (int r = 0; r < ROWS; ++r) {
+    const int col = first_col + own + r;
+    UNROLL for (int j = 0; j < DIMS && col < z.keys; ++j) {
+      const long long to = first_head.kv + (long long)col * z.kv_row + lane + 32 * j;
+      PROBE_STORE(dK_gmem, to, 4);
+      stg<float>(&dK_gmem[to], z.scale * dK_rmem[r][j]);
+    }
   }
 }
 
-// dQ = scale * dS @ K   [seq_len, HEAD_DIM] of each head. A warp computes one query, 32 keys at a time.
+// dQ = scale * dS @ K   [seq_len, HEAD_DIM] of each head. A block computes a tile of queries in a loop over the tiles
+// of keys. A warp adds up ROWS queries, each lane its own dims.
 //   Q_gmem, dO_gmem, dQ_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [batch, kv_heads, keys, HEAD_DIM]
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+//   LSE_gmem, DELTA_gmem  [batch, num_heads, seq_len]
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 query_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const float* LSE_gmem,
                 const float* dO_gmem, const float* DELTA_gmem, float* dQ_gmem,
                 const __grid_constant__ Sizes z PROBE_PARAM) {
-  const int lane = threadIdx.x % 32, row = blockIdx.x * WARPS + threadIdx.x / 32;
+  DYNAMIC_SMEM(float, smem);
+  float *Q_smem = smem, *dO_smem = Q_smem + TILE * STRIDE;                   // [TILE, STRIDE]
+  float *K_smem = dO_smem + TILE * STRIDE, *V_smem = K_smem + TILE * STRIDE;
+  float* dS_smem = V_smem + TILE * STRIDE;                                   // [TILE keys, TILE queries]
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS, first_row = blockIdx.x * TILE;
+  const int seen = z.end_col(min(first_row + TILE, z.seq_len) - 1);
   const Head head(z, blockIdx.y);
   PROBE_BEGIN();
-  if (row >= z.seq_len) return;
-  float dQ_rmem[DIMS] = {};
-  for (int first = 0; first < z.end_col(row); first += 32) {
-    const int tile = first / 32, col = first + lane, count = min(32, z.end_col(row) - first);
+  PROBE_MARK(load_q, first_row);
+  load_queries(Q_gmem, dO_gmem, Q_smem, dO_smem, z, head, first_row PROBE_PASS);
+
+  float P_rmem[ROWS], dS_rmem[ROWS], dQ_rmem[ROWS][DIMS] = {};
+  for (int first_col = 0; first_col < seen; first_col += TILE) {
+    const int tile = first_col / TILE;
     PROBE_MARK(tile_begin, tile);
+    PROBE_MARK(load_tile, tile);
+    load_keys(K_gmem, K_smem, z, head, first_col PROBE_PASS);
+    load_values(V_gmem, V_smem, z, head, first_col PROBE_PASS);
+    __syncthreads();
+
     PROBE_MARK(score_gradients, tile);
-    float ds = 0.f;
-    if (z.sees(row, col)) {
-      const float p = weight(Q_gmem, K_gmem, LSE_gmem, z, head, row, col PROBE_PASS);
-      ds = score_gradient(p, V_gmem, dO_gmem, DELTA_gmem, z, head, row, col PROBE_PASS);
+    weights(P_rmem, Q_smem, K_smem, LSE_gmem, z, head, first_row, first_col PROBE_PASS);
+    score_gradients(dS_rmem, P_rmem, dO_smem, V_smem, DELTA_gmem, z, head, first_row, first_col PROBE_PASS);
+    UNROLL for (int r = 0; r < ROWS; ++r) {
+      PROBE_STORE(dS_smem, (own + r) * TILE + lane, 4);
+      sts<float>(&dS_smem[(own + r) * TILE + lane], dS_rmem[r]);
     }
+    __syncthreads();  // a warp reads its queries of all keys
 
     PROBE_MARK(query_sums, tile);
-    for (int i = 0; i < count; ++i) {
-      const float ds_i = __shfl_sync(ALL_LANES, ds, i);
-      const long long from = head.kv + (long long)(first + i) * z.kv_row + lane;
+    for (int i = 0; i < TILE; ++i) {
+      float ds[ROWS];
+      UNROLL for (int r = 0; r < ROWS; ++r) {
+        PROBE_LOAD(dS_smem, i * TILE + own + r, 4);
+        ds[r] = lds<float>(&dS_smem[i * TILE + own + r]);
+      }
       UNROLL for (int j = 0; j < DIMS; ++j) {
-        PROBE_LOAD(K_gmem, from + 32 * j, 4);
-        dQ_rmem[j] = fmaf(ds_i, ldg<float>(&K_gmem[from + 32 * j]), dQ_rmem[j]);
+        PROBE_LOAD(K_smem, i * STRIDE + lane + 32 * j, 4);
+        const float k = lds<float>(&K_smem[i * STRIDE + lane + 32 * j]);
+        UNROLL for (int r = 0; r < ROWS; ++r) dQ_rmem[r][j] = fmaf(ds[r], k, dQ_rmem[r][j]);
       }
     }
-    UNROLL for (int j = 0, dim = lane; j < DIMS; ++j, dim += 32) {
-      PROBE_VALUE(dq, row, tile, dim, z.scale * dQ_rmem[j]);
-    }
+    log_dq(dQ_rmem, first_row + own, tile, z PROBE_PASS);
+    __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 
-  PROBE_MARK(write, row);
-  UNROLL for (int j = 0; j < DIMS; ++j) {
-    const long long to = head.q + (long long)row * z.q_row + lane + 32 * j;
-    PROBE_STORE(dQ_gmem, to, 4);
-    stg<float>(&dQ_gmem[to], z.scale * dQ_rmem[j]);
+  PROBE_MARK(write_dq, first_row);
+  UNROLL for (int r = 0; r < ROWS; ++r) {
+    const int row = first_row + own + r;
+    UNROLL for (int j = 0; j < DIMS && row < z.seq_len; ++j) {
+      const long long to = head.q + (long long)row * z.q_row + lane + 32 * j;
+      PROBE_STORE(dQ_gmem, to, 4);
+      stg<float>(&dQ_gmem[to], z.scale * dQ_rmem[r][j]);
+    }
   }
 }

@@ -32,7 +32,7 @@ class GradientCases(Problem):
         for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
             heads, kv_heads = HEADS[number // 2 % 4] if n <= 100 else (1, 1)
             shape = {"batch": number // 3 % 2 + 1 if n <= 100 else 1, "num_heads": heads, "num_kv_heads": kv_heads}
-            layout, scale = ("bhsd", "bshd")[number // 4 % 2], SCALES[number // 3 % 4]
+            layout, scale = ("bhsd", "bshd")[number // 4 % 2], SCALES[number // 3 % 4] if n > 2 else 1.0
             rest = {"dtype": dtype, "causal": causal, "layout": layout, "score_scale": scale, "seed": number}
             cases.append(Case(kind(n, d, **shape, **rest)))
         plain = kind(200, 64, num_heads=1)
