@@ -62,12 +62,12 @@ class Compared:
     @property
     def less(self) -> str:
         """By how many per cent the amount is smaller now."""
-        return f"{100 * (1 - self.value / self.value_before):.2g} %"
+        return f"{100 * (1 - self.value / self.value_before):.2g}%"
 
     @property
     def more(self) -> str:
         """By how many per cent the amount is larger now."""
-        return f"{100 * (self.value / self.value_before - 1):.2g} %"
+        return f"{100 * (self.value / self.value_before - 1):.2g}%"
 
     @property
     def copy_before(self) -> str:

@@ -25,9 +25,9 @@ const LEAST = 20,
 const SAID = [
   ['Q', 'copies of Q'],
   ['K', 'of K and V'],
-  ['S', 'scores'],
-  ['P', 'softmax'],
-  ['O', 'output'],
+  ['S', 'scores (S)'],
+  ['P', 'softmax (P)'],
+  ['O', 'output (O)'],
   ['other', 'the rest'],
 ];
 
@@ -208,7 +208,7 @@ export default function (host, { meta, columns }, context) {
       size = Math.min(box.high / 4, em);
     g.font = `${size}px ${paint.font}`;
     const said = [title, ...(SHORT[kind] ?? [])]
-      .flatMap(name => [`${name}${of}`, name])
+      .map(name => `${name}${of}`)
       .find(words => g.measureText(words).width < to - from - 8);
     if (!said) return;
     if (kind === 'wait') {

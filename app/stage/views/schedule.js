@@ -163,9 +163,9 @@ export default function (host, { meta, columns }, context) {
     `${panels.map(one => `${one.title} (${one.label})`).join('. ')}. ${rule} ` +
     `${frameAt(step)?.sentence ?? ''}`;
   const legend = [
-    [`background:${TINT.S}`, 'scores'],
+    [`background:${TINT.S}`, 'scores (S)'],
     [`background:${TINT.softmax}`, 'softmax'],
-    [`background:${TINT.O}`, 'output'],
+    [`background:${TINT.O}`, 'output (O)'],
     ['background:color-mix(in srgb, currentColor 25%, transparent)', 'other work and waits'],
     ['border:2px dashed currentColor', 'one softmax of the first warpgroup'],
     ['', rule],

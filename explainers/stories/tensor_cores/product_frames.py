@@ -46,7 +46,7 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
     row, col = product.rows[0], product.cols[0]
     size = (product.rows[1] - row) * (product.cols[1] - col)
     noun = {"S": "score", "O": "output"}[product.c]
-    what = f"One {story.instruction} adds {along}s {_span(product.k)} to {count(size, noun)}."
+    what = f"One {story.instruction} adds the products of {along}s {_span(product.k)} to {count(size, noun)}."
     if product.a >= 0 or product.b >= 0:
         fetched = [name for name, n in ((a, product.a), (b, product.b)) if n >= 0]
         came = f"ldmatrix brought {' and '.join(fetched)} from shared memory."

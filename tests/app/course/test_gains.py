@@ -91,7 +91,7 @@ def test_a_problem_without_a_recording_is_refused():
 
 def test_a_loss_is_never_told_as_a_gain():
     slower = gains.Compared(2.0, 1.0, "us", "a GPU")
-    assert (slower.loss, slower.more, slower.now) == ("2", "1e+02 %", "2 us")
+    assert (slower.loss, slower.more, slower.now) == ("2", "1e+02%", "2 us")
     with pytest.raises(StopError, match="no gain"):
         slower.times  # noqa: B018
     assert gains.amount(34_493_956_096, "B") == "34.5 GB" and gains.amount(213126.968, "us") == "213 ms"
