@@ -91,8 +91,11 @@ def _kept(stop: dict[str, object]) -> dict[str, object]:
 
 def papers() -> list[dict[str, str]]:
     """The papers of all stops, each once."""
-    found = [stop.paper for stop in course.stops() if stop.paper]
-    return [{"label": paper.label, "link": paper.link} for paper in dict.fromkeys(found)]
+    found: dict[str, str] = {}
+    for stop in course.stops():
+        if stop.paper:
+            found.setdefault(stop.paper.link, stop.paper.label)
+    return [{"label": label, "link": link} for link, label in found.items()]
 
 
 STORY = Story(

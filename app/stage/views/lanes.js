@@ -225,7 +225,7 @@ export default function (host, { meta, columns }, context) {
         `and ${mine.length - SHOWN} more lanes`,
         { size: small },
       );
-    drawFoot(word, { step, named, mine, small });
+    drawFoot(made, word, { step, paint, tile, named, mine, small });
   };
   // A score in its lane's register comes from its place in the tile.
   const drawSlot = (made, word, { step, paint, small, key, place, y, colour, tile }) => {
@@ -266,27 +266,51 @@ export default function (host, { meta, columns }, context) {
       },
     });
   };
-  const drawFoot = (word, { step, named, mine, small }) => {
+  // The largest score of each lane comes from its register. Shuffles make one max of them.
+  const drawLargest = (made, word, { paint, tile, mine }) => {
+    const wide = Math.min(list.slot, list.w / mine.length),
+      y = list.foot + em;
+    if (wide < 3 * em) return false;
+    mine.forEach((one, n) => {
+      const held = keysOf(chosen, one, tile),
+        score = key => s[at(chosen, key)],
+        best = held.reduce((most, key) => (score(key) > score(most) ? key : most)),
+        from = [list.x + list.name + held.indexOf(best) * list.slot, list.y + n * list.high],
+        rect = [list.x + n * wide, y, wide - 4, 1.6 * em],
+        start = (0.4 * n) / mine.length;
+      made.push({
+        id: `largest ${one}`,
+        kind: 'rect',
+        rect,
+        fill: blend(hue(chosen, one, tile), paper, 0.32),
+        stroke: paint.border,
+        enter: { rect: [...from, list.slot - 4, list.high - 4] },
+        ease: 'both',
+        span: [start, start + 0.5],
+      });
+      word(`largest of ${one}`, rect[0] + 0.3 * em, y + 1.15 * em, figure(score(best), 2), {
+        mono: true,
+        most: wide - em,
+        span: [0.8, 1],
+      });
+    });
+    return true;
+  };
+  const drawFoot = (made, word, { step, paint, tile, named, mine, small }) => {
     if (!mine.length || step < summed[named]) return;
     const of = columnsOf => columnsOf[named * rows + chosen],
       shared = mine.length > 1 && new Set(mine.map(warpOf)).size === 1;
-    const how = shared
-      ? 'The lanes agree on max and sum by shuffles.'
-      : 'The max and the sum of the row:';
-    const most = list.w;
+    const how = shared ? 'Largest scores, by shuffles' : 'The max and the sum of the row:',
+      most = list.w,
+      chips = shared && drawLargest(made, word, { paint, tile, mine }),
+      under = list.foot + (chips ? 4.2 : 2.1) * em;
     word('how', list.x, list.foot + 0.6 * em, how, { most });
     if (Number.isFinite(of(m)) && Number.isFinite(of(l)))
-      word(
-        'ends',
-        list.x,
-        list.foot + 2.1 * em,
-        `max m = ${figure(of(m), 4)}, sum l = ${figure(of(l), 4)}`,
-        {
-          bold: true,
-          most,
-          size: Math.max(em, small),
-        },
-      );
+      word('ends', list.x, under, `max m = ${figure(of(m), 4)}, sum l = ${figure(of(l), 4)}`, {
+        bold: true,
+        most,
+        size: Math.max(em, small),
+      });
   };
 
   const locate = (x, y) => {

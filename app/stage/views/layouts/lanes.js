@@ -2,7 +2,7 @@
 // in a narrow pane.
 
 const HEAD = 2.9, // of the tile and of the registers, in sizes of text
-  FOOT = 4.4; // under the registers
+  FOOT = 6.4; // under the registers
 
 // rows, cols: of the tile; lanes: of the row; slots: the most scores of a lane. Returns {grid, list,
 // height}: grid {x, y, unit, high, w, h}, list {x, y, w, name, slot, high, foot}.
