@@ -23,6 +23,8 @@ torch.library.define(
     BACKWARD, "(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor do, float scale, bool causal, str kernel)"
     " -> (Tensor, Tensor, Tensor)",
 )  # fmt: skip
+_OPERATOR = torch.ops.warpglass.attention.default
+_GRADIENTS = torch.ops.warpglass.attention_backward.default
 
 
 def attention(
@@ -60,7 +62,7 @@ def attention(
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
         return _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")  # type: ignore[no-any-return]
-    return torch.ops.warpglass.attention.default(q, k, v, sink, scale, causal, window, kernel or "")  # type: ignore[no-any-return]
+    return _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")  # type: ignore[no-any-return]
 
 
 class _Attention(torch.autograd.Function):
@@ -70,7 +72,7 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, kernel: str, backward_kernel: str
     ) -> tuple[Tensor, Tensor]:
-        o, lse = torch.ops.warpglass.attention.default(q, k, v, None, scale, causal, 0, kernel)
+        o, lse = _OPERATOR(q, k, v, None, scale, causal, 0, kernel)
         ctx.save_for_backward(q, k, v, o, lse)
         ctx.given = scale, causal, backward_kernel
         ctx.mark_non_differentiable(lse)
@@ -79,7 +81,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, do: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = torch.ops.warpglass.attention_backward.default(*ctx.saved_tensors, do, *ctx.given)
+        gradients = _GRADIENTS(*ctx.saved_tensors, do, *ctx.given)
         return (*gradients, None, None, None, None)
 
 

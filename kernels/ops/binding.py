@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Run = Callable[[list[torch.Tensor]], None]
 MOST = 1024  # kept plans
+_NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
 watchers: list[Callable[["Bound"], None]] = []  # called with each call's plan
 
@@ -62,12 +63,17 @@ class Bound:
         self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
-        self._outputs = [[p.tensor.name for p in self._places].index(name) for name in operator.outputs]
-        made = chosen.problem.made()
-        self._made = {name: torch.from_numpy(array).to(device) for name, array in made.items() if not call.has(name)}
+        names = [place.tensor.name for place in self._places]
+        self._outputs = [names.index(name) for name in operator.outputs]
+        self._made = {
+            name: torch.from_numpy(array).to(device)
+            for name, array in chosen.problem.made().items()
+            if not call.has(name)
+        }
         unknown = [p.tensor.name for p in self._places if p.tensor.initial is Initial.GIVEN and not self._held(p)]
         if unknown:
             raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
+        self._prepare()
 
     def __str__(self) -> str:
         copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
@@ -95,24 +101,37 @@ class Bound:
         """Launches the plan on the current stream. Returns the operator's outputs."""
         for watcher in watchers:
             watcher(self)
-        found = [self._find(place, tensors) for place in self._places]
+        found = self._start.copy()
+        for number, name, order in self._given:
+            tensor = tensors[name]
+            found[number] = tensor if order is None else tensor.permute(order).contiguous()
+        for number, size, strides, kind, zero in self._new:
+            made = torch.empty_strided(size, strides, dtype=kind, device=self.device)
+            found[number] = made.zero_() if zero else made
+        for number, place in self._restored:
+            found[number] = self._kept_zeros(place)
         self._run(found)
         return [found[number] for number in self._outputs]
 
+    def _prepare(self) -> None:
+        """Sorts the plan's tensors by their origin, so that a call has little to do."""
+        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
+        self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
+        self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
+        self._restored: list[tuple[int, Place]] = []
+        for number, place in enumerate(self._places):
+            initial = place.tensor.initial
+            if place.given:
+                self._given.append((number, place.given, place.order if place.copied else None))
+            elif initial is Initial.GIVEN:
+                self._start[number] = self._made[place.tensor.name]
+            elif initial is Initial.RESTORED:
+                self._restored.append((number, place))
+            else:
+                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
+
     def _held(self, place: Place) -> bool:
         return bool(place.given) or place.tensor.name in self._made
-
-    def _find(self, place: Place, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-        """The call's tensor, a copy of it in the kernel's order, or new memory of torch."""
-        if place.given:
-            tensor = tensors[place.given]
-            return _in_order(tensor, place.order) if place.copied else tensor
-        if place.tensor.initial is Initial.GIVEN:
-            return self._made[place.tensor.name]
-        if place.tensor.initial is Initial.RESTORED:
-            return self._kept_zeros(place)
-        made = torch.empty_strided(place.size, place.strides, dtype=place.kind, device=self.device)
-        return made.zero_() if place.tensor.initial is Initial.ZERO else made
 
     def _kept_zeros(self, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
@@ -192,8 +211,3 @@ def _place(operator: Operator, call: Call, tensor: Tensor) -> Place:
     if copied and tensor.name in operator.updated:
         raise ProblemError(f"{tensor.name} has strides {given.strides}. The operator writes it, so it must be dense.")
     return Place(tensor, tensor.name, tuple(size), strides, order, copied)
-
-
-def _in_order(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
-    """A copy of the tensor with its axes in this order in memory."""
-    return tensor.permute(order).contiguous()
