@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernels.errors import ProblemError
 
-Option = float | str | bool | tuple[int, ...]
+Option = float | str | bool | tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)

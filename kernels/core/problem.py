@@ -235,6 +235,10 @@ class Problem:
         """The inputs that follow from the fields. An operator's call leaves them out."""
         return {}
 
+    def of_step(self, lengths: np.ndarray) -> "tuple[dict[str, np.ndarray], tuple[tuple[str, float], ...]]":
+        """For a step of a decoding call: the inputs that follow from the contexts' lengths, and sizes for the plan."""
+        return {}, ()
+
     # ---- problems from a paged cache ----
 
     @classmethod

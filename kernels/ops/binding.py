@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from kernels.core.call import Call, Option, dense_strides
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kernels.ops.choice import Choice
     from kernels.run.backends import Device
 
+Sizes = tuple[tuple[str, float], ...]
 Run = Callable[[list[torch.Tensor]], None]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
@@ -50,27 +52,31 @@ class Place:
     @property
     def kind(self) -> torch.dtype:
         """torch's type."""
-        found: torch.dtype = getattr(torch, element_type(self.tensor.dtype).torch)
-        return found
+        return torch_type(self.tensor.dtype)
 
 
 class Bound:
     """A call's plan on a device. Its text has the kernel, the copies, and the reasons against other kernels."""
 
-    def __init__(self, operator: Operator, call: Call, chosen: "Choice", plan: Plan, device: torch.device):
-        self.call, self.choice, self.plan, self.device = call, chosen, plan, device
+    def __init__(self, operator: Operator, call: Call, chosen: "Choice", sizes: Sizes, device: torch.device):
+        plan = chosen.kernel.plan(chosen.problem, chosen.settings, sizes)
+        self.operator, self.call, self.choice, self.plan, self.device = operator, call, chosen, plan, device
+        self.sizes = sizes
+        self.origin: Bound | None = None
         backend = _backend(device)
         self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
-        names = [place.tensor.name for place in self._places]
-        self._outputs = [names.index(name) for name in operator.outputs]
+        self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
+        self._outputs = [self._numbers[name] for name in operator.outputs]
         self._made = {
-            name: torch.from_numpy(array).to(device)
+            name: torch.from_numpy(array.copy()).to(device)
             for name, array in chosen.problem.made().items()
             if not call.has(name)
         }
-        unknown = [p.tensor.name for p in self._places if p.tensor.initial is Initial.GIVEN and not self._held(p)]
+        known = {*self._made, *chosen.problem.of_step(np.ones(1, np.int64))[0]}
+        given = [place for place in self._places if place.tensor.initial is Initial.GIVEN]
+        unknown = [p.tensor.name for p in given if not p.given and p.tensor.name not in known]
         if unknown:
             raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
         self._prepare()
@@ -97,11 +103,18 @@ class Bound:
         """The inputs that each call copies, as their order in memory is not the kernel's."""
         return tuple(place.given for place in self._places if place.copied)
 
-    def __call__(self, tensors: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        """Launches the plan on the current stream. Returns the operator's outputs."""
+    def __call__(
+        self, tensors: dict[str, torch.Tensor], step: dict[str, torch.Tensor] | None = None
+    ) -> list[torch.Tensor]:
+        """Launches the plan on the current stream. Returns the operator's outputs.
+
+        step: the inputs of this call that follow from its numbers (Problem.of_step).
+        """
         for watcher in watchers:
             watcher(self)
         found = self._start.copy()
+        for name, tensor in (step or {}).items():
+            found[self._numbers[name]] = tensor
         for number, name, order in self._given:
             tensor = tensors[name]
             found[number] = tensor if order is None else tensor.permute(order).contiguous()
@@ -124,14 +137,11 @@ class Bound:
             if place.given:
                 self._given.append((number, place.given, place.order if place.copied else None))
             elif initial is Initial.GIVEN:
-                self._start[number] = self._made[place.tensor.name]
+                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
             elif initial is Initial.RESTORED:
                 self._restored.append((number, place))
             else:
                 self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
-
-    def _held(self, place: Place) -> bool:
-        return bool(place.given) or place.tensor.name in self._made
 
     def _kept_zeros(self, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
@@ -154,13 +164,37 @@ def bind(
 
     device = next(iter(tensors.values())).device
     call = operator.call(tensors, options)
-    chosen = choice.choose(call, _backend(device).device(device), kernel)
-    plan = chosen.kernel.plan(chosen.problem, chosen.settings, (("scale", scale),))
-    made = Bound(operator, call, chosen, plan, device)
+    chosen = choice.choose(call, device_of(device), kernel)
+    return keep(key, Bound(operator, call, chosen, (("scale", scale),), device))
+
+
+def resized(found: Bound, sizes: Sizes) -> Bound:
+    """The plan of the same kernel and problem with other sizes (Problem.of_step), kept."""
+    key = (id(found), sizes)
+    kept = _bound.get(key)
+    if kept is None:
+        kept = keep(key, Bound(found.operator, found.call, found.choice, (*found.sizes, *sizes), found.device))
+        kept.origin = found  # an id is unique only while its object lives
+    return kept
+
+
+def keep(key: Hashable, made: Bound) -> Bound:
+    """Keeps a plan under its key, and returns it."""
     if len(_bound) >= MOST:
         _bound.clear()
     _bound[key] = made
     return made
+
+
+def torch_type(dtype: str) -> torch.dtype:
+    """torch's type for the name of an element type."""
+    found: torch.dtype = getattr(torch, element_type(dtype).torch)
+    return found
+
+
+def device_of(device: torch.device) -> "Device":
+    """The processor of a torch device. Raises ProblemError for another kind than CPU and CUDA."""
+    return _backend(device).device(device)
 
 
 def _backend(device: torch.device) -> "Backend":

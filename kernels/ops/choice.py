@@ -7,7 +7,7 @@ its limits, and the tables of kernels/recordings/ have the times.
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernels import catalog
 from kernels.core.call import Call
@@ -48,16 +48,19 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     problems, refused = _problems(specs, call)
     fitting = sorted((spec for spec in specs if spec in problems), key=lambda spec: _rank(spec, problems[spec], device))
     for spec in fitting:
-        problem = problems[spec]
         try:
-            settings = tuple(spec.settings_for(problem).items())
-            execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+            return replace(checked(spec, problems[spec], device), refused=tuple(refused.items()))
         except WarpglassError as error:
             refused[spec.name] = str(error)
-            continue
-        estimate = estimated_us(spec, problem, device)
-        return Choice(spec, problem, settings, tuple(refused.items()), None if math.isinf(estimate) else estimate)
     raise NoKernel(_reasons(call, device, refused))
+
+
+def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
+    """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device."""
+    settings = tuple(spec.settings_for(problem).items())
+    execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+    estimate = estimated_us(spec, problem, device)
+    return Choice(spec, problem, settings, (), None if math.isinf(estimate) else estimate)
 
 
 def _problems(specs: list[KernelSpec], call: Call) -> tuple[dict[KernelSpec, Problem], dict[str, str]]:

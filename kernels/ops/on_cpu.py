@@ -41,4 +41,5 @@ def _array(tensor: torch.Tensor, place: Tensor) -> np.ndarray:
     """A NumPy array over the tensor's memory, with the shape and type of the plan's tensor."""
     kind = element_type(place.dtype).numpy
     flat = tensor.detach().as_strided((tensor.numel(),), (1,))
-    return flat.view(torch.uint8).numpy().view(kind).reshape(place.shape)
+    array = flat.view(torch.uint8).numpy().view(kind)
+    return array.reshape(place.shape) if array.size == place.size else array  # a step's own list may be shorter

@@ -47,3 +47,26 @@ GRADIENTS = Operator(
     {"q": QUERIES, "k": KEYS, "v": KEYS, "o": QUERIES, "lse": ("batch", "head", "query"), "do": QUERIES},
     {"dq": QUERIES, "dk": KEYS, "dv": KEYS},
 )
+CACHES = {"k_cache": ("page", "kv_head", "piece", "slot", "element"), "v_cache": ("page", "kv_head", "dim", "slot")}
+SCALES = {"k_scale": ("kv_head",), "v_scale": ("kv_head",)}
+DECODE = Operator(
+    "paged_decode",
+    {
+        "q": ("sequence", "head", "dim"),
+        **CACHES,
+        "block_tables": ("sequence", "entry"),
+        "context_lens": ("sequence",),
+        **SCALES,
+    },
+    {"o": ("sequence", "head", "dim")},
+)
+WRITE = Operator(
+    "reshape_and_cache",
+    {"key": ("token", "kv_head", "dim"), "value": ("token", "kv_head", "dim"), "slots": ("token",), **CACHES, **SCALES},
+    updated=("k_cache", "v_cache"),
+)
+BLOCKS = Operator(
+    "block_sparse",
+    {"q": QUERIES, "k": KEYS, "v": KEYS},
+    {"o": QUERIES, "lse": ("batch", "head", "query")},
+)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kernels.core.call import Call
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import Cache, CacheChange, CacheUse
@@ -14,6 +15,7 @@ from kernels.core.problem import Case, Problem, Work
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
+from kernels.families.paged.calls import write_fields
 from kernels.families.paged.cases import CopyCases, WriteCases
 from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
 from kernels.families.paged.problem import MOST_PAGES
@@ -82,6 +84,7 @@ class CacheWriteProblem(WriteCases, _CacheProblem):
     )
 
     title: ClassVar[str] = "Cache write"
+    operator: ClassVar[str] = "reshape_and_cache"
     cache_use: ClassVar[CacheUse | None] = CacheUse("write")
     remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
 
@@ -91,6 +94,14 @@ class CacheWriteProblem(WriteCases, _CacheProblem):
             return None
         slots = tuple(slot for _, slot in change.written)
         return cls(slots=slots, block_size=cache.block_size, num_blocks=cache.num_blocks, **shape)
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        """The slots only have the right number: the kernel reads those of the call."""
+        call.only()
+        if call.has("k_scale"):
+            raise ProblemError("Its kernels have no scales.")
+        return cls(**write_fields(call))
 
     def check(self) -> None:
         if not self.slots:

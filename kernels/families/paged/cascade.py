@@ -35,6 +35,7 @@ class CascadeProblem(CascadeCases, RangesProblem):
 
     follows: ClassVar[tuple[str, ...]] = (*RangesProblem.follows, "families")
     title: ClassVar[str] = "Decoding with a shared prefix"
+    operator: ClassVar[str] = ""
     cache_use: ClassVar[CacheUse | None] = CacheUse("attend", most_group=MOST_GROUP, prefix_heads=COLUMNS)
 
     def __post_init__(self) -> None:

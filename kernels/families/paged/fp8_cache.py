@@ -5,16 +5,19 @@ Each number over its KV head's scale is rounded to the nearest fp8 (e4m3).
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kernels.core.call import Call
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import CacheUse
 from kernels.core.problem import Case, Work
 from kernels.core.tensors import Tensor
+from kernels.errors import ProblemError
 from kernels.families.paged.cache import CacheWriteProblem
+from kernels.families.paged.calls import write_fields
 from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
 from kernels.families.paged.ranges import FP8_MAX
 from kernels.families.paged.rows import OLD_STREAM, random_rows
@@ -48,6 +51,13 @@ class Fp8WriteProblem(CacheWriteProblem):
 
     title: ClassVar[str] = "Cache write in 8 bits"
     cache_use: ClassVar[CacheUse | None] = CacheUse("write", dtype=FP8)
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        call.only()
+        if not call.has("k_scale"):
+            raise ProblemError("Its cache has 8 bits and needs k_scale and v_scale.")
+        return cls(**write_fields(call))
 
     @property
     def layout(self) -> Layout:

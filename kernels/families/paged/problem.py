@@ -19,6 +19,7 @@ from kernels.core.paged import Cache, CacheCall, CacheUse
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.calls import DecodeCalls
 from kernels.families.paged.cases import PagedCases
 from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
 from kernels.families.paged.rows import K_STREAM, Q_STREAM, TABLE_STREAM, V_STREAM, rows_at
@@ -38,7 +39,7 @@ def _of_batch(problem: "PagedProblem", count: int) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class PagedProblem(PagedCases):
+class PagedProblem(DecodeCalls, PagedCases):
     """Decoding: one query per sequence attends to the sequence's whole context, with K and V in pages.
 
     The query of a sequence belongs to its last token and has standard deviation `score_scale`. Slots without a token

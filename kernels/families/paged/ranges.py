@@ -20,6 +20,7 @@ from kernels.core.paged import CacheCall, CacheUse
 from kernels.core.problem import Size, Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.calls import RangeCalls
 from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
 from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.range_cases import RangesCases
@@ -37,7 +38,7 @@ PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 
 
 @dataclass(frozen=True)
-class RangesProblem(RangesCases, PagedProblem):
+class RangesProblem(RangeCalls, RangesCases, PagedProblem):
     """Decoding as in PagedProblem, over a work list of equal ranges (kv_cache/work_list.py).
 
     The score of a token is scale * q . k plus ALiBi's slope times the distance. With a soft cap, soft_cap * tanh(scale
@@ -94,10 +95,12 @@ class RangesProblem(RangesCases, PagedProblem):
         lens = np.array(self.context_lens)
         firsts = self.begins // self.block_size
         pages = -(-lens // self.block_size) - firsts
-        ranges = self.ranges or max(
-            1, min(MULTIPROCESSORS // self.num_kv_heads, int(pages.sum()) * self.block_size // SHORTEST)
-        )
-        return work_list(firsts, pages, lens, ranges)
+        return work_list(firsts, pages, lens, self.range_count_of(int(pages.sum())))
+
+    def range_count_of(self, pages: int) -> int:
+        """The number of ranges for this number of pages."""
+        few = min(MULTIPROCESSORS // self.num_kv_heads, pages * self.block_size // SHORTEST)
+        return self.ranges or max(1, few)
 
     @property
     def read_bytes(self) -> int:
