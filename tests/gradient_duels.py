@@ -19,7 +19,7 @@ from kernels.errors import WarpglassError
 from kernels.families.backward.problem import MANY_TOKENS, WIDTH, SixteenBitGradientProblem
 from kernels.measure.meeting import COLUMNS, meet
 
-FIXED = ("DETERMINISTIC",)  # constants with two values, both timed
+TRIED = ("DETERMINISTIC", "VARIANT")  # constants whose other values are timed too
 
 
 def asked() -> argparse.Namespace:
@@ -44,19 +44,20 @@ def problems(args: argparse.Namespace) -> list[SixteenBitGradientProblem]:
 
 
 def entries(names: list[str], problem: SixteenBitGradientProblem) -> list[tuple[str, dict[str, int]]]:
-    """(kernel, its constants): each kernel as tuned, and with the other value of each constant of FIXED."""
+    """(kernel, its constants): each kernel as tuned, and with every other value of each constant of TRIED."""
     made = []
     for name in names:
         spec = catalog.find(name)
         tuned = spec.settings_for(problem)
         made.append((name, tuned))
-        fixed = [c for c in spec.constants if c.name in FIXED]
-        made += [(name, tuned | {c.name: v}) for c in fixed for v in c.values if v != tuned[c.name]]
+        tried = [c for c in spec.constants if c.name in TRIED]
+        made += [(name, tuned | {c.name: v}) for c in tried for v in c.values if v != tuned[c.name]]
     return made
 
 
 def said(row: dict[str, object]) -> str:
-    name = f"{row['name']}{' fixed' if 'DETERMINISTIC=1' in str(row['settings']) else ''}"
+    tried = [text for text in str(row["settings"]).split() if text.split("=")[0] in TRIED]
+    name = " ".join([Path(str(row["name"])).stem, *(f"{text[:3]}{text[-2:]}" for text in tried)])
     shape = f"{row['dtype']} D{row['head_dim']} {'causal' if row['causal'] else 'full'} S{row['seq_len']}"
     keys = ("ratio", "tflops", "peer_tflops", "ratio_low", "ratio_high", "clock", "power")
     rested, hot = ([row[f"{state}{key}"] for key in keys] for state in ("", "sustained_"))

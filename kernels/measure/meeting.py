@@ -114,8 +114,7 @@ def _free() -> None:
 
 
 def _kernel(problem: Problem, name: str, settings: dict[str, int], inputs: dict[str, np.ndarray]) -> protocol.Kernel:
-    spec = catalog.current().kernels[name]
-    return protocol.Kernel(Request(spec, problem, tuple(settings.items()), backend="gpu"), inputs)
+    return protocol.Kernel(Request(catalog.find(name), problem, tuple(settings.items()), backend="gpu"), inputs)
 
 
 def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
@@ -144,7 +143,7 @@ def _row(
     """The table's row of a kernel against a peer."""
     made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
-    made |= {"code_hash": catalog.current().kernels[name].code_hash, "problem": problem_text(problem)}
+    made |= {"code_hash": catalog.find(name).code_hash, "problem": problem_text(problem)}
     made |= {key: value for key, value in problem.values().items() if key in COLUMNS}
     made["num_kv_heads"] = made["num_kv_heads"] or made["num_heads"]
     made |= {"settings": settings_text(settings.items()), "rounds": RESTED.rounds}

@@ -13,7 +13,7 @@ problem = "gradients_16"
 rung = 5
 requires = "sm_90a"
 tensor_products = 1
-tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
+tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: gradient_tiles.cuh
 scratch.starts = {axes = ["batch", "head", "query_tile", "sum", "start"], shape = [
@@ -25,7 +25,7 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
   "ceil_div(keys, BLOCK_KV) * batch * kv_heads"], shared_bytes = """\
-  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32784""", args = [
+  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32808""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
@@ -58,7 +58,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   const Work work(blockIdx.x % key_tiles(z), blockIdx.x / key_tiles(z), z);
   PROBE_BEGIN();
-  tiles.init_barriers(0);
+  tiles.init_barriers(0, false);
 
   if (warpgroup == 0) {
     give_registers<24>();

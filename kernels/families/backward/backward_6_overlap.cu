@@ -12,11 +12,11 @@ problem = "gradients_16"
 rung = 6
 requires = "sm_90a"
 tensor_products = 1
-tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
+tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC" = {}  # meaning: gradient_tiles.cuh, gradient_order.cuh
-scratch.turns = {axes = ["warp"], dtype = "int32", initial = "zero", shape = [
-  "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q) * BLOCK_KV // 16"]}
+scratch.turns = {axes = ["tile"], dtype = "int32", initial = "zero", shape = [
+  "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]}
 scratch.starts = {axes = ["batch", "head", "query_tile", "sum", "start"], shape = [
   "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
 scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
@@ -26,7 +26,7 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
   "ceil_div(keys, BLOCK_KV) * batch * kv_heads"], shared_bytes = """\
-  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 40""", args = [
+  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 64""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
@@ -52,8 +52,7 @@ prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_
 //   Q_map, dO_map  [batch, num_heads, seq_len, HEAD_DIM]
 //   K_map, V_map, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
 //   starts_gmem    [batch, num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
-//   turns_gmem     [1 + batch * num_heads * query_tiles * WARPS] started blocks, and key tiles that have added to each
-//                  warp's part of a tile of dQ
+//   turns_gmem     [1 + batch * num_heads * query_tiles] started blocks, and key tiles that have added to a tile of dQ
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
           const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map, const float* starts_gmem,
@@ -64,11 +63,13 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
   take_number(tiles, turns_gmem PROBE_PASS);
-  tiles.init_barriers(2);
+  tiles.init_barriers(2, DETERMINISTIC);
   const Work work = ordered_work(block_number(tiles PROBE_PASS), near, z);
 
   if (warpgroup == 0) {
     give_registers<24>();
+    if (DETERMINISTIC && threadIdx.x == 32) wait_for_turns(tiles, turns_gmem + 1, work, z);
+    if (DETERMINISTIC && threadIdx.x == 64) pass_turns(tiles, turns_gmem + 1, work, z);
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     produce(tiles, Q_map, K_map, V_map, dO_map, starts_gmem, work, z PROBE_PASS);
@@ -88,7 +89,6 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   Step step(work);
   Turn<STAGES> turn, ahead;  // of this tile, and of the next one's scores
   Turn<2> dS_turn;
-  Turns turns;
   // S^T = K @ Q^T - lse / scale   [64, BLOCK_Q] of this warpgroup
   auto multiply_keys = [&](int n) {
     PROBE_MARK(scores, n);
@@ -149,7 +149,6 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     float dQ_rmem[32];
     if (leads) PROBE_PRODUCT(K_smem, of.K_from, BLOCK_KV * 128, tile);
     start_queries(dQ_rmem, operand_at(of.dS, dS_turn.stage * S_TILE * 2), of.K_columns);
-    turns.pass(), turns.wait(turns_gmem + 1, step, work, z);
     product_wait<1>();
     PROBE_MARK(key_sums_done, tile);
     settle(dK_rmem), settle(dS_rmem);
@@ -157,11 +156,12 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     product_wait<0>();
     PROBE_MARK(query_sums_done, tile);
     settle(dQ_rmem), settle(S_rmem);
+    if (DETERMINISTIC) barrier_wait(tiles.turn, n & 1);
     PROBE_MARK(add, tile);
     add_sums(&dQ_sums_gmem[tile_of(step.head, tile, z) * Q_TILE], group, dQ_rmem);
+    if (DETERMINISTIC) arrive(tiles.added);
     PROBE_MARK(tile_end, tile);
   }
-  turns.pass();
   product_wait<0>();
   settle(dV_rmem), settle(dK_rmem);
 

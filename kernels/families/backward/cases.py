@@ -52,9 +52,10 @@ class GradientCases(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """All blocks of a few problems of one head with small tiles: full, causal, ragged, and two heads with one KV
-        head. Then every what-if build."""
+        """All blocks of a few problems of one head with small tiles, if the kernel has them: full, causal, ragged, and
+        two heads with one KV head. Then every what-if build."""
         default, small = kernel.problem_type(num_heads=1), small_tiles(kernel)
+        small = small if made_for(kernel, [Case(default, small)]) else ()
         shown = (
             default,
             replace(default, causal=True),

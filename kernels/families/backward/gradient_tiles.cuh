@@ -1,6 +1,6 @@
 /*
 [constants.BLOCK_Q]
-default = 64
+default = 128
 values = [64, 128]
 meaning = "query rows per tile"
 [constants.BLOCK_KV]
@@ -76,17 +76,19 @@ struct Tiles {
   float* sums;               // [WARPGROUPS, 8, 128, 4] a tile of dQ, if the kernel collects it here
   float *S_starts, *dP_starts;  // [STAGES, STARTS]
   Barrier *K_full, *V_full, *Q_full, *dO_full, *stage_free, *dS_full;
-  int* number;               // of the block, if it takes one from a counter
+  Barrier *turn, *added, *seen;  // of a fixed order: this block's turn, all have added, and that has been seen
+  int* number;                   // of the block, if it takes one from a counter
   __device__ __forceinline__ Tiles(T* smem, int dS_stages, int sums_floats) {
     K = smem, V = K + KV_TILE, Q = V + KV_TILE, dO = Q + STAGES * Q_TILE, dS = dO + STAGES * Q_TILE;
     sums = reinterpret_cast<float*>(dS + dS_stages * S_TILE);
     S_starts = sums + sums_floats, dP_starts = S_starts + STAGES * STARTS;
     K_full = reinterpret_cast<Barrier*>(dP_starts + STAGES * STARTS), V_full = K_full + 1, Q_full = V_full + 1;
     dO_full = Q_full + STAGES, stage_free = dO_full + STAGES, dS_full = stage_free + STAGES;
-    number = reinterpret_cast<int*>(dS_full + dS_stages);
+    turn = dS_full + dS_stages, added = turn + 1, seen = added + 1;
+    number = reinterpret_cast<int*>(seen + 1);
   }
   // The producer arrives at a full barrier of its tiles, each warp of the consumers at the others.
-  __device__ __forceinline__ void init_barriers(int dS_stages) const {
+  __device__ __forceinline__ void init_barriers(int dS_stages, bool in_order) const {
     if (threadIdx.x == 0) {
       barrier_init(K_full, 1), barrier_init(V_full, 1);
       for (int stage = 0; stage < STAGES; ++stage) {
@@ -94,6 +96,7 @@ struct Tiles {
         barrier_init(&stage_free[stage], CONSUMERS / 32);
       }
       for (int stage = 0; stage < dS_stages; ++stage) barrier_init(&dS_full[stage], CONSUMERS / 32);
+      if (in_order) barrier_init(turn, 1), barrier_init(added, CONSUMERS / 32), barrier_init(seen, 1);
       barrier_init_done();
     }
     __syncthreads();
