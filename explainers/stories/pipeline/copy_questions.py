@@ -120,7 +120,7 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             "It waits for free shared memory",
             {
                 "Global memory is too slow": f"It only starts a copy, which took {figure(first, 3)} ns at first.",
-                "It copies number by number": "One thread asks the copy engine (TMA) for a whole tile.",
+                "It copies number by number": "One thread asks the copy engine (TMA) for a box of many numbers.",
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },
             f"Later, a turn of the producer takes {figure(later, 3)} ns, and a key tile {figure(period, 3)} ns. "
