@@ -22,9 +22,28 @@ def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
                 raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, choices)}")
         except ProblemError as error:
             refusals.append(str(error))
+    for side in page.sides if page.kernels else ():
+        _tune(page, state, side, taken)
     corrections = page.correct(page, state)
     refusals += dict.fromkeys(correction.sentence for correction in corrections if correction.name in taken)
     return state, refusals
+
+
+def _tune(page: Page, state: State, side: str, taken: list[str]) -> None:
+    """Gives a side's constants that the link does not name their tuned values, in place, if the kernel refuses the
+    problem with their defaults."""
+    kernel = page.kernel_of(state, side)
+    try:
+        problem = page.problem_of(state, side)
+    except ProblemError:
+        return  # the page reports the error of the problem
+    try:
+        kernel.check_conditions(problem, page.settings_of(state, side))
+    except ProblemError:
+        for name, value in kernel.settings_for(problem).items():
+            choice = constant_name(side, name)
+            if choice in state and choice not in taken:
+                state[choice] = value
 
 
 def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:

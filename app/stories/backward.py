@@ -1,5 +1,6 @@
 """Backward: the gradients of attention, tile by tile."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from app.choices import block_places, pages
@@ -8,8 +9,16 @@ from app.parts.explained import story_of
 from explainers.stories.backward import story as backward
 from kernels.catalog import Catalog
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 
-SMALL = {"seq_len": 96, "num_heads": 1}  # three tiles
+TILES, LEAST, TILE = 3, 16, 32  # key tiles of a head; keys of the smallest tile, and of a tile without a constant
+
+
+def small(kernel: KernelSpec) -> Mapping[str, object]:
+    """One head of a few tiles."""
+    constant = kernel.constant_of("key_rows")
+    keys = min((v for v in constant.values if v >= LEAST), default=TILE) if constant else TILE
+    return {"seq_len": TILES * max(keys, TILE), "num_heads": 1}
 
 
 @lru_cache(maxsize=2)
@@ -18,7 +27,7 @@ def page(catalog: Catalog) -> Page:
         backward.STORY,
         catalog,
         own=block_places.OWN,
-        defaults=SMALL,
+        defaults_of=small,
         sizes=pages.SMALL_TILES,
         one_what_if=True,
         correct=block_places.correct,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explainers.story import axes, picture
+from kernels.core.dtypes import element_type
 from kernels.core.request import Request
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.run.races import sums_in_any_order
@@ -13,8 +14,12 @@ from kernels.run.results import Run
 # event -> part, in the order of the formula. dq_part is what a block adds to dQ.
 EVENTS = {"delta": "delta", "score": "S", "p": "P", "dp": "dP", "dv": "dV", "ds": "dS", "dk": "dK"}
 EVENTS |= {"dq": "dQ", "dq_part": "dQ"}
+# mark -> part, for a part that a kernel makes and does not log
+MARKS = {"scores": "S", "weights": "P", "weight_gradients": "dP", "score_gradients": "dS"}
+MARKS |= {"value_sums": "dV", "key_sums": "dK", "query_sums": "dQ"}
 SQUARES, GRADIENTS = ("S", "P", "dP", "dS"), ("dV", "dK", "dQ")
-NEEDED = {"p": ("row", "col"), "ds": ("row", "col")}
+ORDER = ("delta", "S", "P", "dP", "dV", "dS", "dK", "dQ")  # of a step's frames: each after the parts it reads
+NEEDED: dict[str, tuple[str, ...]] = {"p": ("row", "col"), "ds": ("row", "col")}
 KEY_ITEM = "key tile"  # a kernel's item of keys, as picture.ITEM is its item of queries
 WHOLE = ("Q", "K", "V", "O", "dO", "dQ", "dK", "dV")
 PER_QUERY = ("batch", "head", "query")  # the axes of LSE and delta
@@ -57,12 +62,12 @@ def tensors(request: Request) -> dict[str, Tensor]:
 
 
 def symbols(request: Request) -> dict[str, str]:
-    """The probes' name of each tensor -> its part. Sums of dQ, which start at zero, count as dQ."""
+    """The probes' name of each tensor -> its part. Sums that start at zero count as dQ."""
     own = tensors(request)
     of_tensor = {tensor.name: part for part, tensor in own.items()}
     known = axes.tensors(request)
     for tensor in known.values():
-        if tensor.initial is Initial.ZERO and set(tensor.axes) == set(own["dQ"].axes):
+        if tensor.initial is Initial.ZERO and element_type(tensor.dtype).is_float:
             of_tensor.setdefault(tensor.name, "dQ")
     return {symbol: of_tensor[t.name] for symbol, t in known.items() if t.name in of_tensor}
 

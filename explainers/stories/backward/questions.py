@@ -138,7 +138,7 @@ def _bits(seen: Seen) -> list[Question]:
     found = changed(seen)
     differ = [part for part, number in found.items() if number]
     options = {(): "None of them", ("dQ",): "Only dQ", ("dV", "dK"): "Only dK and dV", ("dV", "dK", "dQ"): "All three"}
-    if tuple(differ) not in options:
+    if tuple(differ) not in options or (parts.adds(seen.run.request) and not differ):
         return []
     right = options[tuple(differ)]
     said = {part: f"{found[part]:,} numbers of {part} have other bits." for part in parts.GRADIENTS}

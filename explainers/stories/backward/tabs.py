@@ -70,7 +70,7 @@ def _of_kernel(seen: Seen) -> str:
 def _deterministic(adds: bool, found: Mapping[str, int]) -> list[Block]:
     """The outputs with bits that depend on the order of the blocks."""
     rule = (
-        "Only dQ. Its blocks add by atomics, and a sum of floats depends on the order of its terms."
+        "Only dQ. Many blocks add to it by atomics, and a sum of floats depends on the order of its terms."
         if adds
         else "None in this kernel: one block adds each number, in the order of its loop. With atomics, dQ would change."
     )

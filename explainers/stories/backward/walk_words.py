@@ -1,7 +1,7 @@
 """The steps of the backward in words."""
 
 from explainers.stories.backward.frames import Span, TouchedRows
-from explainers.stories.backward.parts import GRADIENTS
+from explainers.stories.backward.parts import GRADIENTS, MARKS
 from explainers.story.glossary import listed, phase_title
 from kernels.trace.steps import StepRow
 
@@ -16,6 +16,8 @@ SAID = {
     "dQ": "dQ += dS K. The sum stays in registers.",
 }
 ADDED = "The block adds dS K to dQ in global memory by atomics, because other blocks add to these queries too."
+PART = "dS K is the part of this block in dQ. Other blocks have other parts of it."
+PHASES = {"add": "The block adds its part of dQ in global memory, where other blocks add too."}
 
 
 def title(step: StepRow, made: list[str], touched: list[TouchedRows]) -> str:
@@ -24,7 +26,15 @@ def title(step: StepRow, made: list[str], touched: list[TouchedRows]) -> str:
     writes = _names(touched, "store")
     if made:
         return tile + listed(made)
+    if part := _ready(step.phase):
+        return f"{tile}{part} ready"
     return tile + (f"Write {listed(writes)}" if writes else phase_title(step.phase))
+
+
+def _ready(phase: str) -> str:
+    """The part whose products a step waits for, or an empty text."""
+    name = phase.removesuffix("_done")
+    return MARKS.get(name, "") if name != phase else ""
 
 
 def sentence(phase: str, made: list[str], touched: list[TouchedRows], adds: bool) -> str:
@@ -35,11 +45,15 @@ def sentence(phase: str, made: list[str], touched: list[TouchedRows], adds: bool
     """
     said = [SAID[part] for part in made]
     if "dQ" in made and adds:
-        said[made.index("dQ")] = ADDED
+        said[made.index("dQ")] = ADDED if "dQ" in _names(touched, "store") else PART
     if made[:2] == ["S", "P"]:
         said[:2] = ["The block computes S = Q Kᵀ once more, and P = e^(S - LSE) without a max."]
     if said:
         return " ".join(said[:2])
+    if phase in PHASES:
+        return PHASES[phase]
+    if part := _ready(phase):
+        return f"{part} is complete. The tensor cores had it in work since an earlier step."
     reads, writes = (_names(touched, kind) for kind in ("load", "store"))
     if "dQ" in reads and "dQ" in writes:
         return "The sums of dQ are complete. The block scales them and writes dQ."

@@ -1,0 +1,95 @@
+"""The records of a backward's trace by step: the logged numbers of each part, and the touched rows of each tensor."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.backward import parts
+from explainers.story import axes
+from kernels.core.tensors import Tensor
+from kernels.run.results import Run
+from kernels.trace.kinds import READS
+from kernels.trace.probes import sites_of
+from kernels.trace.steps import Steps
+
+Logged = dict[str, pd.DataFrame]  # part -> at_row, at_col and value of its records
+Moved = dict[tuple[str, str], tuple["Touch", int]]  # (part, load or store) -> its elements in global memory, and bytes
+KEY_NAMES, QUERY_NAMES = ("col", "key", "row"), ("row", "query")  # the keys of a record, the first one counts
+
+
+class Touch:
+    """The touched elements of a tensor in a step: its first head, and its rows. None for a tensor in another order."""
+
+    def __init__(self, tensor: Tensor, first: np.ndarray, last: np.ndarray) -> None:
+        along = dict(zip(tensor.axes, np.unravel_index(first, tensor.shape)))
+        until = dict(zip(tensor.axes, np.unravel_index(last, tensor.shape)))
+        row, heads = next((axis for axis in ("query", "key") if axis in along), ""), axes.length(tensor, "head")
+        self.head = int((along["batch"] * heads + along["head"]).min())
+        self.rows = [int(along[row].min()), int(until[row].max())] if row else None
+
+
+def values(run: Run, steps: Steps) -> dict[int, Logged]:
+    """Step -> part -> at_row, at_col and value of its records, the parts in the order of the formula."""
+    trace = run.trace
+    keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
+    names = [name for name in ("row", "col", "key", "query", "dim") if name in trace.keys]
+    table = trace.table.select(["event", *names, "value"]).filter(keep).to_pandas().assign(step=steps.of_record[keep])
+    table["event"] = table.event.astype(str)
+    found: dict[int, Logged] = {}
+    for event, part in parts.EVENTS.items():
+        own = table[table.event == event].dropna(axis=1, how="all")
+        if own.empty:
+            continue
+        row = _first(KEY_NAMES if parts.along_keys(part) else QUERY_NAMES, own.columns)
+        col = "dim" if part in parts.GRADIENTS else _first(KEY_NAMES, own.columns) if part in parts.SQUARES else row
+        own = own.assign(at_row=own[row].astype(int), at_col=own[col].astype(int))
+        for number, records in own.groupby("step"):
+            found.setdefault(int(number), {}).setdefault(part, records[["at_row", "at_col", "value"]])
+    return found
+
+
+def _first(wanted: Iterable[str], names: Iterable[str]) -> str:
+    have = set(names)
+    return next(name for name in wanted if name in have)
+
+
+def touched(run: Run, steps: Steps) -> dict[int, Moved]:
+    """Step -> (part, load or store) -> its elements in global memory and their bytes."""
+    request, trace, sites = run.request, run.trace, sites_of(run.request)
+    of = parts.symbols(request)
+    place = sites.index(trace.table)
+    found: dict[int, Moved] = {}
+    offsets = trace.table["offset"].fill_null(0).to_numpy()
+    for symbol, part in of.items():
+        tensor = axes.tensors(request)[symbol]
+        for kind in ("load", "store"):
+            own = [
+                n
+                for n, site in enumerate(sites)
+                if site.space == "global" and site.tensor == symbol and (site.event in READS) == (kind == "load")
+            ]
+            at = np.flatnonzero(np.isin(place, own) & (steps.of_record >= 0))
+            if not len(at):
+                continue
+            size = np.array([site.bytes for site in sites])[place[at]]
+            first = offsets[at] // tensor.itemsize
+            last = _last(run, tensor, first, size, np.array([site.event == "tma" for site in sites])[place[at]])
+            table = pd.DataFrame({"step": steps.of_record[at], "first": first, "last": last, "size": size})
+            for number, records in table.groupby("step"):
+                touch = Touch(tensor, records["first"].to_numpy(), records["last"].to_numpy())
+                found.setdefault(int(number), {}).setdefault((part, kind), (touch, int(records["size"].sum())))
+    return found
+
+
+def _last(run: Run, tensor: Tensor, first: np.ndarray, size: np.ndarray, boxed: np.ndarray) -> np.ndarray:
+    """The last element of each access. boxed: which are boxes of the copy engine.
+
+    Rule: an access has `size` bytes in a row. A box has the rows and columns of the tensor's map, inside the tensor.
+    """
+    last = np.minimum(first + np.maximum(1, size // tensor.itemsize) - 1, tensor.size - 1)
+    if not boxed.any() or not run.request.plan.has_map(tensor):
+        return last
+    box, at = run.request.plan.box_of(tensor), np.unravel_index(first, tensor.shape)
+    ends = [np.minimum(start + length, n) - 1 for start, length, n in zip(at, box, tensor.shape)]
+    return np.where(boxed, np.ravel_multi_index(ends, tensor.shape), last)
