@@ -69,6 +69,8 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
     found = {}
     for symbol, tensor in known.items():
         own = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
+        if not request.plan.has_map(tensor):  # bulk copies: the trace does not say their elements
+            own = [n for n in own if records.sites[n].event != "tma"]
         at = records.of(own)
         if not len(at):
             continue
@@ -77,8 +79,6 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
         code = 2 * records.step[at] + writes
         first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
         if any(records.sites[number].event == "tma" for number in own):
-            if not request.plan.has_map(tensor):
-                continue  # bulk copies: the trace does not say their elements
             boxes = [axes.box(request, tensor, int(n)) for n in first]
             width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
             size = width * tensor.itemsize  # no elements beyond the end of the tensor
