@@ -1,9 +1,29 @@
 // Which query head reads which KV head, at several ratios of heads: the step's query head lit, and
 // how often each KV head was read so far. Below, the size of a cache that the reader types.
 import { canvasView } from '../core/canvas.js';
+import { Marks } from '../core/kinds.js';
 import { COLOURS, element, number } from '../core/paint.js';
 import calculator from './calculator.js';
-import { fitting } from './pages.js';
+import { PAGE_KINDS, fitting } from './pages.js';
+
+// A head, or a read on its way: a disc with a name.
+function drawNode(g, { rect: [x, y, w], fill, stroke, texts = [], em }, paint) {
+  const r = w / 2;
+  g.fillStyle = fill;
+  g.beginPath();
+  g.arc(x + r, y + r, r, 0, 7);
+  g.fill();
+  if (stroke) {
+    [g.strokeStyle, g.lineWidth] = [stroke, 3];
+    g.stroke();
+  }
+  if (!texts.length) return;
+  g.fillStyle = '#fff';
+  g.textAlign = 'center';
+  g.font = `600 ${em}px ${paint.font}`;
+  g.fillText(fitting(g, texts, w - 2), x + r, y + r + em * 0.36);
+  g.textAlign = 'left';
+}
 
 export default function (host, { meta }, context) {
   const { frames, num_heads, panels, types } = meta,
@@ -39,72 +59,78 @@ export default function (host, { meta }, context) {
   };
   const timesRead = (panel, k, step) =>
     panel.links.filter(([head, store]) => store === k && head <= frameAt(step).head).length;
-  const draw = (g, { step, at, paint }) =>
-    panels.forEach((panel, n) => {
-      const box = boxes[n],
-        now = frameAt(step).head;
-      g.textAlign = 'left';
-      g.fillStyle = paint.text;
-      g.font = `600 ${em * 1.1}px ${paint.font}`;
-      g.fillText(panel.title, box.x, box.y + 1.2 * em);
-      const used = g.measureText(panel.title + '  ').width;
-      g.font = `${em}px ${paint.font}`;
-      g.fillText(
-        fitting(
-          g,
-          [
-            `holds ${number(panel.held)} bytes of K and V`,
-            `holds ${number(panel.held)} bytes`,
-            `${number(panel.held)} B`,
-          ],
-          box.w - used,
-        ),
-        box.x + used,
-        box.y + 1.2 * em,
-      );
-      for (const [head, k] of panel.links) {
-        const lit = head === now || (at?.panel === n && (at.head === head || at.store === k));
-        g.globalAlpha = lit ? 1 : head < now ? 0.6 : 0.2;
-        g.strokeStyle = lit ? paint.text : COLOURS.K;
-        g.lineWidth = lit ? 3 : 2;
-        g.beginPath();
-        g.moveTo(...box.queries[head]);
-        g.lineTo(...box.stores[k]);
-        g.stroke();
-        g.globalAlpha = 1;
-      }
-      g.textAlign = 'center';
-      const node = ([x, y], text, colour, lit) => {
-        g.fillStyle = colour;
-        g.beginPath();
-        g.arc(x, y, box.r, 0, 7);
-        g.fill();
-        if (lit) {
-          g.strokeStyle = paint.text;
-          g.lineWidth = 3;
-          g.stroke();
-        }
-        g.fillStyle = '#fff';
-        g.font = `600 ${em}px ${paint.font}`;
-        g.fillText(fitting(g, text, 2 * box.r - 2), x, y + em * 0.36);
-      };
-      box.queries.forEach((point, head) =>
-        node(point, [`Q${head}`, String(head)], COLOURS.Q, head === now),
-      );
-      box.stores.forEach((point, k) => {
-        const times = timesRead(panel, k, step),
-          reading = panel.links.some(([head, store]) => head === now && store === k);
-        node(point, [`KV${k}`, String(k)], COLOURS.K, reading);
-        g.fillStyle = paint.text;
-        g.font = `${reading ? 600 : 400} ${em}px ${paint.font}`;
-        g.fillText(
-          fitting(g, [`read ${times}\u00d7`, `${times}\u00d7`], box.part),
-          point[0],
-          point[1] + box.r + 1.4 * em,
-        );
+  // A read flies from its KV head to the query head of the step.
+  const addLinks = (marks, paint, panel, n, now) => {
+    const box = boxes[n];
+    for (const [head, k] of panel.links) {
+      const [x, y] = box.queries[head],
+        [kx, ky] = box.stores[k],
+        lit = head === now,
+        small = 0.45 * box.r,
+        dot = (cx, cy) => [cx - small, cy - small, 2 * small, 2 * small];
+      marks.add(`link ${n} ${head}`, 'line', [x, y, kx - x, ky - y], {
+        stroke: lit ? paint.text : COLOURS.K,
+        width: lit ? 3 : 2,
+        alpha: lit ? 1 : head < now ? 0.6 : 0.2,
       });
-      g.textAlign = 'left';
+      if (lit)
+        marks.add(`read ${n} ${head}`, 'node', dot(x, y), {
+          fill: COLOURS.K,
+          stroke: paint.text,
+          enter: { rect: dot(kx, ky) },
+          passing: true,
+          ease: 'both',
+        });
+    }
+  };
+  const addNodes = (marks, paint, panel, n, step) => {
+    const box = boxes[n],
+      now = frameAt(step).head,
+      node = (id, [x, y], texts, fill, lit) => {
+        const rect = [x - box.r, y - box.r, 2 * box.r, 2 * box.r];
+        marks.add(id, 'node', rect, { texts, fill, em, ...(lit && { stroke: paint.text }) });
+      };
+    box.queries.forEach((point, head) =>
+      node(`Q ${n} ${head}`, point, [`Q${head}`, String(head)], COLOURS.Q, head === now),
+    );
+    box.stores.forEach((point, k) => {
+      const times = timesRead(panel, k, step),
+        reading = panel.links.some(([head, store]) => head === now && store === k);
+      node(`KV ${n} ${k}`, point, [`KV${k}`, String(k)], COLOURS.K, reading);
+      marks.text(
+        `times ${n} ${k}`,
+        [point[0], point[1] + box.r + 1.4 * em, box.part],
+        `read ${times}\u00d7`,
+        { align: 'center', bold: reading },
+      );
     });
+  };
+  const marks = ({ step, paint }) => {
+    const made = new Marks(em);
+    panels.forEach((panel, n) => {
+      const { x, y, w } = boxes[n],
+        held = number(panel.held);
+      made.add(`name ${n}`, 'label', [x, y + 1.2 * em, w, em], {
+        name: panel.title,
+        notes: [`holds ${held} bytes of K and V`, `holds ${held} bytes`, `${held} B`],
+      });
+      addLinks(made, paint, panel, n, frameAt(step).head);
+      addNodes(made, paint, panel, n, step);
+    });
+    return made.list;
+  };
+  const over = (g, { at, paint }) => {
+    if (!at) return;
+    const box = boxes[at.panel];
+    [g.strokeStyle, g.lineWidth] = [paint.primary, 3];
+    for (const [head, k] of panels[at.panel].links) {
+      if (at.head !== head && at.store !== k) continue;
+      g.beginPath();
+      g.moveTo(...box.queries[head]);
+      g.lineTo(...box.stores[k]);
+      g.stroke();
+    }
+  };
   const near = (points, x, y, r) => points.findIndex(([px, py]) => Math.hypot(x - px, y - py) <= r);
   const locate = (x, y) => {
     for (const [panel, box] of boxes.entries()) {
@@ -134,7 +160,10 @@ export default function (host, { meta }, context) {
   const view = canvasView(inner, context, {
     title: 'Heads',
     layout,
-    draw,
+    marks,
+    over,
+    kinds: { ...PAGE_KINDS, node: drawNode },
+    ms: () => 260,
     locate,
     describe,
     label,

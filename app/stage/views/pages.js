@@ -91,6 +91,7 @@ export const fitting = (g, texts, width) =>
 
 // A label: its name in bold, and after it the longest of the notes for which there is room.
 export function drawLabel(g, paint, em, name, notes, x, y, width) {
+  g.textAlign = 'left';
   g.fillStyle = paint.text;
   g.font = `600 ${em}px ${paint.font}`;
   g.fillText(name, x, y);
