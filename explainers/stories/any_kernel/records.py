@@ -69,23 +69,13 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
     found = {}
     for symbol, tensor in known.items():
         own = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
-        if not request.plan.has_map(tensor):  # bulk copies: the trace does not say their elements
-            own = [n for n in own if records.sites[n].event != "tma"]
-        at = records.of(own)
-        if not len(at):
+        boxed = [n for n in own if records.sites[n].event == "tma"]
+        parts = [_touched(request, records, tensor, [n for n in own if n not in boxed], False)]
+        if request.plan.has_map(tensor):  # else bulk copies: the trace does not say their elements
+            parts.append(_touched(request, records, tensor, boxed, True))
+        code, width, element, size = (np.concatenate(each) for each in zip(*parts))
+        if not len(code):
             continue
-        writes = np.array([site.event in WRITES for site in records.sites])[records.site[at]]
-        size = np.array([site.bytes for site in records.sites])[records.site[at]]
-        code = 2 * records.step[at] + writes
-        first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
-        if any(records.sites[number].event == "tma" for number in own):
-            boxes = [axes.box(request, tensor, int(n)) for n in first]
-            width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
-            size = width * tensor.itemsize  # no elements beyond the end of the tensor
-        else:
-            width = np.maximum(1, size // tensor.itemsize)
-            element = np.repeat(first, width)
-            element += np.arange(len(element)) - np.repeat(np.cumsum(width) - width, width)
         each = np.unique(np.repeat(code, width) * np.int64(tensor.size) + element)
         code_of, element = np.divmod(each, tensor.size)
         moved = np.bincount(code, size)
@@ -93,3 +83,26 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
         columns = {"step": code_of // 2, "kind": kind, "element": element, "bytes": moved[code_of].astype(np.int64)}
         found[symbol] = pd.DataFrame(columns)
     return found
+
+
+def _touched(
+    request: Request, records: Records, tensor: Tensor, own: list[int], boxed: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of each record of the sites `own`: twice its step, plus 1 for a store, the number of its elements, these elements
+    in turn, and its bytes.
+
+    boxed: whether a record is a box of a tensor map. A box has no elements beyond the end of the tensor.
+    """
+    at = records.of(own)
+    writes = np.array([site.event in WRITES for site in records.sites], bool)[records.site[at]]
+    code = 2 * records.step[at] + writes
+    first = records.table["offset"].take(pa.array(at, pa.int64())).to_numpy() // tensor.itemsize
+    if boxed:
+        boxes = [axes.box(request, tensor, int(n)) for n in first]
+        width = np.array([len(box) for box in boxes], np.int64)
+        return code, width, np.concatenate([np.zeros(0, np.int64), *boxes]), width * tensor.itemsize
+    size = np.array([site.bytes for site in records.sites], np.int64)[records.site[at]]
+    width = np.maximum(1, size // tensor.itemsize)
+    element = np.repeat(first, width)
+    element += np.arange(len(element)) - np.repeat(np.cumsum(width) - width, width)
+    return code, width, element, size
