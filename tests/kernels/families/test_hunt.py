@@ -1,4 +1,4 @@
-"""A hunt for problems on which a Hopper rung misses the error rule: random shapes, types, layouts and scores.
+"""A hunt for problems on which a Hopper rung or a backward misses the error rule: random shapes, layouts and scores.
 
 Peaked rows are the hard ones. If one weight dominates a row, torch's weight is exactly 1. A kernel that rounds that
 weight has one more rounding than torch.
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from gpus import judged
 
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, current
+from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.tolerance import worst
 from kernels.families.tensor_cores.fields import SCORES
@@ -18,6 +19,8 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 
 RUNGS = ("11_overlap", "12_optimistic")
+BACKWARD = current().of_family("backward")
+ON_CPU_BACKWARD = 12  # of each rung
 PARTS, PROBLEMS = 12, 3000  # on a GPU: parts, which pytest -n 12 runs at once; problems of all parts together
 ON_CPU = 120
 
@@ -54,13 +57,34 @@ def drawn(number: int, longest: int) -> SixteenBitProblem:
     )
 
 
+def drawn_backward(kind: type[SixteenBitProblem], number: int, longest: int) -> SixteenBitProblem:
+    """Gradient problem `number` of the hunt, of a class of the backward family."""
+    rng = np.random.default_rng([20261126, number])
+    allowed = {name: f.metadata["allowed"] for name, f in fields_of(kind).items()}
+    length, keys = (int(n) for n in rng.integers(1, longest, 2))
+    kv_heads, group = int(rng.choice([1, 2])), int(rng.choice([1, 2, 4]))
+    return kind(
+        length,
+        allowed["head_dim"][int(rng.integers(len(allowed["head_dim"])))],
+        num_heads=kv_heads * group,
+        causal=bool(rng.integers(2)),
+        dtype=allowed["dtype"][int(rng.integers(len(allowed["dtype"])))],
+        score_scale=math.exp(rng.uniform(math.log(0.3), math.log(8))),
+        seed=int(rng.integers(2**31)),
+        num_kv_heads=kv_heads,
+        seq_len_kv=keys if number % 3 == 0 else 0,
+        layout=str(rng.choice(["bhsd", "bshd"])),
+        scores=SCORES[number % len(SCORES)],
+    )
+
+
 def request(name: str, problem: SixteenBitProblem, backend: str) -> Request:
     kernel = KERNELS[name]
     return Request(kernel, problem, tuple(kernel.settings_for(problem).items()), backend=backend)
 
 
-def assert_within_the_rule(problem: SixteenBitProblem) -> None:
-    made = request("12_optimistic", problem, "cpu")
+def assert_within_the_rule(problem: SixteenBitProblem, name: str = "12_optimistic") -> None:
+    made = request(name, problem, "cpu")
     largest = execute.largest_errors(problem, execute.run_timed_build(made))
     error = worst(execute.judge(largest, execute.yardstick(made), problem))
     assert error.ok, (error, problem)
@@ -93,6 +117,26 @@ def test_no_problem_of_the_hunt_misses_the_rule_on_a_gpu(part):
     for number in range(part, PROBLEMS, PARTS):
         problem = drawn(number, 3000 if number % 8 == 0 else 778)
         for name in RUNGS:
+            error = worst(judged(request(name, problem, "gpu")))
+            if not error.ok:
+                missed.append((name, problem, error))
+    assert not missed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ON_CPU_BACKWARD))
+@pytest.mark.parametrize("name", BACKWARD)
+def test_no_problem_of_a_small_hunt_misses_the_rule_in_the_backward_on_the_cpu(name, number):
+    assert_within_the_rule(drawn_backward(BACKWARD[name].problem_type, number, 200), name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_problem_of_the_hunt_misses_the_rule_in_the_backward_on_a_gpu(part):
+    missed = []
+    for number in range(part, PROBLEMS // 3, PARTS):
+        for name, kernel in BACKWARD.items():
+            problem = drawn_backward(kernel.problem_type, number, 2000 if number % 8 == 0 else 600)
             error = worst(judged(request(name, problem, "gpu")))
             if not error.ok:
                 missed.append((name, problem, error))
