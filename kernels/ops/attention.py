@@ -85,6 +85,23 @@ class _Attention(torch.autograd.Function):
         return (*gradients, None, None, None, None)
 
 
+def attention_backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    do: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    kernel: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dq, dk and dv of attention, from its inputs, its outputs and the gradient of o."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")  # type: ignore[no-any-return]
+
+
 def explain(
     q: Tensor,
     k: Tensor,

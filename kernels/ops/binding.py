@@ -23,7 +23,7 @@ Run = Callable[[list[torch.Tensor]], None]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
-watchers: list[Callable[["Bound"], None]] = []  # called with each call's plan
+watchers: list[Callable[["Bound", dict[str, torch.Tensor]], None]] = []  # called with each call's plan and tensors
 
 
 def bound(key: Hashable) -> "Bound | None":
@@ -111,7 +111,7 @@ class Bound:
         step: the inputs of this call that follow from its numbers (Problem.of_step).
         """
         for watcher in watchers:
-            watcher(self)
+            watcher(self, tensors)
         found = self._start.copy()
         for name, tensor in (step or {}).items():
             found[self._numbers[name]] = tensor

@@ -1,0 +1,174 @@
+"""attn_implementation="warpglass" for models of Hugging Face transformers, with its mask function.
+
+A mask function is registered under the same name, as transformers otherwise drops the padding mask without a word.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from kernels.errors import ProblemError
+from kernels.ops.attention import attention
+
+Tensor = torch.Tensor
+NAME = "warpglass"
+Rows = list[Tensor]
+_rows_of: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # mask -> its rows. All layers get one mask.
+_first_of: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # mask -> the key of the first query
+
+
+def hugging_face() -> None:
+    """Registers attn_implementation="warpglass". Raises ProblemError without transformers."""
+    try:
+        from transformers import AttentionInterface
+        from transformers.masking_utils import AttentionMaskInterface
+    except ImportError as error:
+        raise ProblemError(f"transformers cannot be imported ({error}). pip install 'transformers>=5'.") from None
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, mask)
+
+
+def attend(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    is_causal: bool | None = None,
+    s_aux: Tensor | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attention for transformers: query [batch, heads, rows, dim], and key and value with their own KV heads.
+
+    attention_mask: None, or bool [batch, keys] from `mask`, or bool [batch, 1, rows, keys].
+    s_aux: the sinks' logits.
+
+    Returns [batch, rows, heads, dim]. A fully masked row has output 0. Raises ProblemError for what no kernel has.
+    """
+    absent = [name for name in ("softcap", "position_bias", "cache") if options.get(name) is not None]
+    absent += ["dropout"] * bool(dropout) + ["output_attentions"] * bool(options.get("output_attentions"))
+    if absent:
+        raise ProblemError(f"The kernels have no {', no '.join(absent)}. Choose another attn_implementation.")
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    keys, queries = key.shape[2], query.shape[2]
+    window = sliding_window if sliding_window and sliding_window < keys else 0
+    causal = causal and (queries > 1 or bool(window))
+
+    def one(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, causal=causal, scale=scaling, window=window, sink=s_aux)[0]
+
+    if attention_mask is None:
+        found = one(query, key, value)
+    else:
+        first = _first_of.get(attention_mask, keys - queries)
+        rows = _rows(attention_mask, queries, first, causal or queries == 1, window)
+        found = _by_sequence(one, query, key, value, rows, first, bool(window))
+    return found.transpose(1, 2).contiguous(), None
+
+
+def mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int = 0,
+    kv_offset: int = 0,
+    mask_function: Callable[..., Any] | None = None,
+    attention_mask: Tensor | None = None,
+    **options: Any,
+) -> Tensor | None:
+    """The mask of a call: None without padding, bool [batch, keys] for a causal mask with padding, else 4-D.
+
+    A cache of a fixed size has keys after the last token. They count as padding.
+    """
+    from transformers import masking_utils as known
+
+    plain = (None, known.causal_mask_function, known.bidirectional_mask_function)
+    if mask_function not in plain:  # a window, packed sequences, or a model's own
+        sizes = {"batch_size": batch_size, "q_length": q_length, "kv_length": kv_length}
+        places = {"q_offset": q_offset, "kv_offset": kv_offset}
+        options = {**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+        full: Tensor = known.sdpa_mask(
+            **sizes, **places, mask_function=mask_function, attention_mask=attention_mask, **options
+        )
+        _first_of[full] = int(q_offset) - kv_offset
+        return full
+    end = int(q_offset) + q_length - kv_offset
+    unused = kv_length - end if mask_function is known.causal_mask_function else 0
+    if attention_mask is None and unused <= 0:
+        return None
+    device = options.get("device") if attention_mask is None else attention_mask.device
+    seen = torch.zeros(batch_size, kv_length, dtype=torch.bool, device=device)
+    given = True if attention_mask is None else attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+    width = kv_length if attention_mask is None else given.shape[1]  # type: ignore[union-attr]
+    seen[:, :width] = given
+    if unused > 0:
+        seen[:, end:] = False
+    _first_of[seen] = end - q_length
+    return None if bool(seen.all()) else seen
+
+
+def _rows(mask: Tensor, queries: int, first: int, causal: bool, window: int) -> Rows:
+    """The visible keys of each sequence. Raises ProblemError for a mask that is more than padding, causal and window.
+
+    It waits for the GPU, once for a mask.
+    """
+    if mask not in _rows_of:
+        seen = mask if mask.dim() == 2 else mask[:, 0].any(1)
+        if mask.dim() == 4:
+            whole = torch.ones(queries, seen.shape[1], dtype=torch.bool, device=mask.device)
+            whole = whole.tril(first) if causal else whole
+            whole = whole & ~whole.tril(first - window) if window else whole
+            if not torch.equal(whole & seen[:, None], mask[:, 0].bool()):
+                raise ProblemError(
+                    "The mask is more than padding, causal and a window, as for packed sequences. No kernel takes it. "
+                    "Choose another attn_implementation."
+                )
+        _rows_of[mask] = [row.nonzero().flatten() for row in seen]
+    rows: Rows = _rows_of[mask]
+    return rows
+
+
+def _by_sequence(
+    one: Callable[[Tensor, Tensor, Tensor], Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rows: Rows,
+    first_query: int,
+    window: bool,
+) -> Tensor:
+    """Each sequence by a call of its own, over its visible keys. Rows of padding are 0."""
+    found = []
+    for number, seen in enumerate(rows):
+        q1, k1, v1 = (x[number : number + 1] for x in (q, k, v))
+        if not len(seen):
+            found.append(torch.zeros_like(q1))
+            continue
+        first, last = int(seen[0]), int(seen[-1]) + 1
+        if last - first != len(seen):
+            if window:
+                raise ProblemError(
+                    "The mask has holes, and a window counts tokens. Choose another attn_implementation."
+                )
+            k1, v1 = k1[:, :, seen], v1[:, :, seen]
+        else:
+            k1, v1 = k1[:, :, first:last], v1[:, :, first:last]
+        found.append(_its_rows(one, q1, k1, v1, seen - first_query))
+    return torch.cat(found)
+
+
+def _its_rows(one: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, k: Tensor, v: Tensor, rows: Tensor) -> Tensor:
+    """The output of the query rows that are tokens, and 0 for other rows. rows: the numbers of the keys' queries."""
+    if q.shape[2] == 1:
+        return one(q, k, v)
+    rows = rows[(rows >= 0) & (rows < q.shape[2])]
+    if len(rows) == q.shape[2]:
+        return one(q, k, v)
+    if not len(rows):
+        return torch.zeros_like(q)
+    return torch.zeros_like(q).index_copy(2, rows, one(q[:, :, rows], k, v).to(q.dtype))
