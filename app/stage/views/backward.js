@@ -10,7 +10,7 @@ const LEGEND = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written or added to global memory'],
   ['border:3px solid currentColor', 'read by the product'],
-  [`background:${COLOURS.P};opacity:0.6`, 'tile of P, recomputed'],
+  [`background:${COLOURS.P};opacity:0.6`, 'tile in work, tiles before'],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
@@ -70,7 +70,7 @@ export default function (host, { meta, columns }, context) {
         ? { tensor, strip: true, key: Math.floor((x - rect[0]) / laid.unit) }
         : { tensor, strip: true, query: Math.floor((y - rect[1]) / laid.unit) };
     }
-    if (inside(laid.map, x, y))
+    if (laid.map && inside(laid.map, x, y))
       return {
         tensor: 'P',
         map: true,

@@ -16,7 +16,7 @@ export const backwardTime = frame => (frame.made.length || frame.touched.length 
 // model: backwardModel's; laid: backwardLayout's. Returns the marks of the step.
 export function backwardMarks(model, laid, { step, paint }) {
   const made = new BackwardMarks(model, laid, { step, paint });
-  made.addMap();
+  if (laid.map) made.addMap();
   made.addStrips();
   made.addChip();
   made.addProducts();
@@ -80,7 +80,7 @@ class BackwardMarks {
         alpha: 0.75,
         ease: 'both',
       });
-    const said = w > 14 * em ? 'P is not stored, only recomputed' : 'no P here';
+    const said = w > 14 * em ? 'P: no bytes in memory' : 'no P here';
     if (w > 5.5 * em)
       marks.text('no P', [x + w / 2, y + h / 2 + 0.35 * em, w - 6], said, { align: 'center' });
   }
@@ -151,7 +151,7 @@ class BackwardMarks {
       image: model.pictures[part],
       source: this.sourceOf(part, rows),
       ease: 'both',
-      ...(fresh && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
+      ...(fresh && laid.map && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
     });
   }
   // Its rows at the edge of its box: the last tile may be smaller.
@@ -296,7 +296,7 @@ class BackwardMarks {
     const { marks, frame, laid, model } = this;
     for (const { part, kind, rows } of frame.touched) {
       const state = frame.state[part] ?? -1;
-      if (kind !== 'store' || !GROWING.includes(part) || state < 0) continue;
+      if (kind !== 'store' || !laid.map || !GROWING.includes(part) || state < 0) continue;
       marks.add(`flies ${part} ${rows}`, 'image', inStrip(laid, part, rows), {
         image: model.pictures[part][state],
         enter: { rect: this.onChip(part, rows), alpha: 1 },

@@ -68,7 +68,8 @@ function picturesOf(host, { n, keys, d, columns, states }) {
   };
   for (const part of ['LSE', 'delta'])
     made[part] = matrix(1, n, y => columns[part][y], columns[part]);
-  const share = value => faded(Math.sqrt(Math.max(0, value)));
+  const most = spanOf(columns.P),
+    share = value => faded(Math.sqrt(Math.max(0, value)));
   for (const part of [...SQUARES, ...GROWING])
     made[part] = states[part].map(([r0, r1, c0, c1, start]) => {
       const [rows, cols] = [r1 - r0 + 1, c1 - c0 + 1],
@@ -79,7 +80,7 @@ function picturesOf(host, { n, keys, d, columns, states }) {
         };
       const size = /** @type {[number, number]} */ (flip ? [rows, cols] : [cols, rows]);
       return part === 'P'
-        ? matrixImage(...size, at, 1, share, ink)
+        ? matrixImage(...size, at, 1, value => share(value / most), ink)
         : matrix(...size, at, columns[part]);
     });
   return made;

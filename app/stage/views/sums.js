@@ -144,27 +144,27 @@ const heldTable = (tiles, sums) =>
 // The number of both runs, bit by bit.
 function bitTable(once, again, second) {
   const [a, b] = [bitText(once), bitText(again)];
-  const row = (name, value, bits, other) =>
+  const rows = (name, value, bits, other) => [
+    element('tr', {}, element('th', { scope: 'row' }, name), cell(exact(value))),
     element(
       'tr',
       {},
-      element('th', { scope: 'row' }, name),
-      cell(exact(value)),
       element(
         'td',
-        { class: 'bits' },
+        { class: 'bits', colspan: 2 },
         ...[...bits].map((bit, i) =>
           element('span', { class: bit === other[i] ? null : 'other' }, bit),
         ),
       ),
-    );
+    ),
+  ];
   return element(
     'figure',
     {},
     element(
       'table',
       {},
-      element('tbody', {}, row('first run', once, a, b), row('second run', again, b, a)),
+      element('tbody', {}, ...rows('first run', once, a, b), ...rows('second run', again, b, a)),
     ),
     element(
       'figcaption',

@@ -57,7 +57,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "step": seen.before("P"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P is not stored, only recomputed"],
+        "hides": [*FORMULAS[:1], "P: no bytes in memory", "no P here"],
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = "The gradients need the weights P. The forward stored only LSE. How does the block get its tile of P?"

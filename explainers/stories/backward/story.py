@@ -95,8 +95,8 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         for f in frames
     ]
     return [
-        State("LSE of a head, stored", [4 * rows] * len(frames), "B"),
-        State("P, recomputed so far", again, "B", colour="P"),
+        State("LSE of a head", [4 * rows] * len(frames), "B"),
+        State("P of the tiles so far", again, "B", colour="P"),
         State("products", made),
         State("gradients on the SM", held, "B", colour="K"),
         State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q"),

@@ -4,6 +4,7 @@
 export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
   KEY_STRIPS = ['K', 'V'],
   KEY_RESULTS = ['dV', 'dK'];
+const NARROW = 36; // sizes of text: a pane below this has the SM only
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
@@ -13,74 +14,82 @@ export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
  *   held: the same on the SM with `heldUnit`, chip: around it, and the place of the products' names
  */
 export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
+  const shape = { d, rows, cols };
+  if (width < NARROW * em)
+    return {
+      em,
+      strips: {},
+      map: null,
+      unit: 0,
+      title: 0,
+      ...chipLayout([0, 0, width, height], em, shape),
+    };
   const beside = width > 1.15 * height,
     pad = Math.round(0.7 * em),
-    wide = beside ? Math.round(0.4 * width) : width,
+    wide = beside ? Math.round(0.38 * width) : width,
     high = beside ? height : Math.round(0.42 * height),
-    map = mapLayout([0, 0, wide, high], em, { n, keys });
+    map = mapLayout([wide, high], em, { n, keys });
   const left = beside ? wide + pad : pad,
     top = beside ? 0 : map.bottom + Math.round(0.6 * em),
     room = [left, top, width - left - pad, height - top - 2];
-  return { em, ...map, ...chipLayout(room, em, { d, rows, cols }) };
+  return { em, ...map, ...chipLayout(room, em, shape) };
 }
 
-function mapLayout([x, y, width, height], em, { n, keys }) {
-  const step = Math.round(2.1 * em),
-    thick = Math.round(0.95 * em),
-    title = Math.round(1.6 * em),
-    left = x + QUERY_STRIPS.length * step + Math.round(0.3 * em),
-    above = y + title + KEY_STRIPS.length * step * 0.75 + em,
-    across = width - (left - x) - step - em,
-    down = height - (above - y) - KEY_RESULTS.length * step * 0.75 - 0.6 * em;
-  const unit = Math.max(0.2, Math.min(across / keys, down / n)),
-    map = [left, above, keys * unit, n * unit],
+// Strips and map in the middle of so much room.
+function mapLayout([width, height], em, { n, keys }) {
+  const step = Math.round(2 * em),
+    thick = Math.round(0.9 * em),
+    row = Math.round(1.5 * em), // of a lying strip
+    left = QUERY_STRIPS.length * step + Math.round(0.2 * em),
+    above = 1.6 * em + KEY_STRIPS.length * row + em,
+    below = 0.6 * em + KEY_RESULTS.length * row,
+    unit = Math.max(0.2, Math.min((width - left - step - em) / keys, (height - above - below) / n)),
+    top = Math.max(0, Math.round((height - above - below - n * unit) / 2));
+  const map = [left, top + above, keys * unit, n * unit],
     strips = {};
-  QUERY_STRIPS.forEach((name, i) => (strips[name] = [x + 2 + i * step, above, thick, map[3]]));
-  strips.dQ = [left + map[2] + Math.round(0.9 * em), above, thick, map[3]];
+  QUERY_STRIPS.forEach((name, i) => (strips[name] = [2 + i * step, map[1], thick, map[3]]));
+  strips.dQ = [left + map[2] + Math.round(0.8 * em), map[1], thick, map[3]];
   const lying = (names, first) =>
-    names.forEach(
-      (name, i) => (strips[name] = [left, first + i * step * 0.75, map[2], thick * 0.8]),
-    );
-  lying(KEY_STRIPS, y + title);
-  lying(KEY_RESULTS, above + map[3] + 0.6 * em);
+    names.forEach((name, i) => (strips[name] = [left, first + i * row, map[2], thick * 0.85]));
+  lying(KEY_STRIPS, top + 1.6 * em);
+  lying(KEY_RESULTS, map[1] + map[3] + 0.6 * em);
   const low = strips.dK[1] + strips.dK[3];
-  return { strips, map, unit, title: y + 1.05 * em, bottom: low + 2 };
+  return { strips, map, unit, title: top + 1.05 * em, bottom: low + 2 };
 }
 
 /** @param {number[]} room @param {number} em @param {any} shape */
 function chipLayout([x, y, width, height], em, { d, rows, cols }) {
-  const gap = Math.round(1.6 * em),
+  const gap = Math.round(1.6 * em), // above a box for its name, and left of S and dP for a column
+    close = Math.round(0.8 * em),
     pad = Math.round(0.6 * em),
     title = Math.round(1.5 * em),
     foot = Math.round(1.9 * em),
     across = 3 * d + 2 * cols,
     down = rows + 2 * d,
+    gaps = 2 * gap + 2 * close,
     fitted = Math.max(
       0.2,
-      Math.min(
-        (width - 4 * gap - 2 * pad) / across,
-        (height - title - foot - 3 * gap - pad) / down,
-      ),
+      Math.min((width - gaps - 2 * pad) / across, (height - title - foot - 3 * gap - pad) / down),
     ),
     unit = fitted >= 2 ? Math.floor(fitted) : fitted;
-  const size = [across * unit + 4 * gap, down * unit + 3 * gap],
+  const size = [across * unit + gaps, down * unit + 3 * gap],
     x0 = Math.round(x + (width - size[0]) / 2),
     y0 = Math.round(y + title + Math.max(0, (height - title - foot - size[1] - pad) / 2));
-  const at = (widths, start) => {
-    let now = start;
-    return widths.map(w => (now += w * unit + gap) - w * unit - gap);
-  };
-  const [q, s, o, p, r] = at([d, cols, d, cols, d], x0),
-    [high, middle, low] = at([d, rows, d], y0 + gap),
-    [a, b, c] = [d * unit, cols * unit, rows * unit];
+  const [a, b, c] = [d * unit, cols * unit, rows * unit],
+    s = x0 + a + gap,
+    o = s + b + close,
+    p = o + a + gap,
+    high = y0 + gap,
+    middle = high + a + gap,
+    low = middle + c + gap;
   const held = {
     K: [s, high, b, a],
     V: [p, high, b, a],
-    Q: [q, middle, a, c],
+    Q: [x0, middle, a, c],
     S: [s, middle, b, c],
     dO: [o, middle, a, c],
     dP: [p, middle, b, c],
-    dQ: [r, middle, a, c],
+    dQ: [p + b + close, middle, a, c],
     dV: [s, low, b, a],
     dK: [p, low, b, a],
   };
