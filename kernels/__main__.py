@@ -25,6 +25,7 @@ from kernels.measure import (
     calibration,
     counters,
     duels,
+    gradient_duels,
     hierarchy,
     perfetto,
     pipeline_files,
@@ -48,6 +49,7 @@ TABLES = {
     "pipelines": pipeline_files.record,
     "bench": bench.record,
     "duels": duels.record,
+    "gradient_duels": gradient_duels.record,
 }
 
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from kernels import catalog
 from kernels.errors import WarpglassError
 from kernels.families.backward.problem import MANY_TOKENS, WIDTH, SixteenBitGradientProblem
+from kernels.measure.gradient_duels import entries
 from kernels.measure.meeting import COLUMNS, meet
-
-TRIED = ("DETERMINISTIC", "VARIANT")  # constants whose other values are timed too
 
 
 def asked() -> argparse.Namespace:
@@ -43,20 +41,10 @@ def problems(args: argparse.Namespace) -> list[SixteenBitGradientProblem]:
     ]
 
 
-def entries(names: list[str], problem: SixteenBitGradientProblem) -> list[tuple[str, dict[str, int]]]:
-    """(kernel, its constants): each kernel as tuned, and with every other value of each constant of TRIED."""
-    made = []
-    for name in names:
-        spec = catalog.find(name)
-        tuned = spec.settings_for(problem)
-        made.append((name, tuned))
-        tried = [c for c in spec.constants if c.name in TRIED]
-        made += [(name, tuned | {c.name: v}) for c in tried for v in c.values if v != tuned[c.name]]
-    return made
-
-
 def said(row: dict[str, object]) -> str:
-    tried = [text for text in str(row["settings"]).split() if text.split("=")[0] in TRIED]
+    tried = [
+        text for text in str(row["settings"]).split() if text.split("=")[0] in SixteenBitGradientProblem.duel_constants
+    ]
     name = " ".join([Path(str(row["name"])).stem, *(f"{text[:3]}{text[-2:]}" for text in tried)])
     shape = f"{row['dtype']} D{row['head_dim']} {'causal' if row['causal'] else 'full'} S{row['seq_len']}"
     keys = ("ratio", "tflops", "peer_tflops", "ratio_low", "ratio_high", "clock", "power")
@@ -74,7 +62,7 @@ def main() -> None:
     for problem in problems(args):
         started = time.perf_counter()
         try:
-            made = meet(problem, entries(args.kernels, problem), args.peers)
+            made = meet(problem, entries(problem, args.kernels), args.peers)
         except WarpglassError as error:
             print(f"{problem.size}: {error}", flush=True)
             continue

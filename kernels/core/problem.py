@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,23 +19,11 @@ from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
+from kernels.core.work import Work as Work
 from kernels.errors import PeerUnavailable, ProblemError
 
 Size = float | str | bool
 Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
-
-
-class Work(NamedTuple):
-    """The work of a run, independent of the kernel.
-
-    flops: 4 per score and dim, from the two matrix products of attention.
-    tokens: the tokens with an output, or the moved tokens.
-    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses.
-    """
-
-    flops: int
-    tokens: int
-    touched: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -75,6 +63,8 @@ class Problem:
     follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others if they are not given
     masked: ClassVar[bool] = False  # whether a query's keys have a mask of their own, apart from the causal one
     gradients: ClassVar[bool] = False  # whether the outputs are the gradients dq, dk and dv of attention
+    duels_from: ClassVar[int] = 0  # the first rung in duel_problems
+    duel_constants: ClassVar[tuple[str, ...]] = ()  # constants whose other values take part there too
     # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
     mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     operator: ClassVar[str] = ""  # the PyTorch operator (ops/) with calls of such problems, or none
@@ -278,6 +268,11 @@ class Problem:
     def bench_sweeps(cls) -> Sweeps:
         """The recorded (sweeps, fields held) pairs. One point at bench_default() by default."""
         return [([], {})]
+
+    @classmethod
+    def duel_problems(cls) -> "Iterable[Problem]":
+        """The problems on which the kernels of this class take turns with their peers, none by default."""
+        return ()
 
     @classmethod
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:

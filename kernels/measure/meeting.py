@@ -19,6 +19,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
+from kernels.measure.rivals import rival
 from kernels.run.backends import gpu
 
 PEER = "sdpa_cudnn"
@@ -94,7 +95,7 @@ def meet(
         _free()
         inputs = inputs_of(problem)
         ours = [_side(problem, name, partial(_kernel, problem, name, chosen, inputs)) for name, chosen in kernels]
-        rivals = {name: _side(problem, name, partial(peers.peer, name, problem, inputs)) for name in others}
+        rivals = {name: _side(problem, name, partial(rival, name, problem, inputs)) for name in others}
         running = [side for side in (*ours, *rivals.values()) if side.runs]
         for state in STATES if running else ():
             times, states = load.in_turns([side.runs for side in running], state.seconds, state.rounds, state.lead)

@@ -90,12 +90,9 @@ def not_installed(name: str) -> str:
 
 
 def peer(name: str, problem: Problem, inputs: dict[str, np.ndarray]) -> "Peer":
-    """One of NAMES on a problem, ready to run. PeerUnavailable if it is not installed or does not support the
-    problem."""
-    from kernels.measure.gradient_peers import GradientPeer
-
-    kind = GradientPeer if problem.gradients else PagedPeer if name in PAGED else Peer
-    return kind(name, problem, inputs)
+    """One of NAMES on a problem of a forward, ready to run. PeerUnavailable if it is not installed or does not support
+    the problem."""
+    return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
 
 
 class Peer:

@@ -37,6 +37,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.measure import clock, load, peers
 from kernels.measure.judging import judged, verdict
+from kernels.measure.rivals import rival
 from kernels.run.backends import gpu, gpu_arrays
 
 TURNS = 5  # of each point, if several take turns
@@ -215,7 +216,7 @@ def _ready(point: Point) -> Ready | Timing:
     request = _request(point)
     _check_size(point, request)
     inputs = inputs_of(point.problem)
-    prepared = Kernel(request, inputs) if request else peers.peer(point.name, point.problem, inputs)
+    prepared = Kernel(request, inputs) if request else rival(point.name, point.problem, inputs)
     error = worst(judged(point.problem, prepared.first_run()))
     code_hash = request.kernel.code_hash if request else ""
     peak_bytes, moved_bytes = prepared.peak_bytes, prepared.moved_bytes

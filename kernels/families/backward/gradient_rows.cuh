@@ -1,6 +1,6 @@
 // The rows before and after Hopper's backward: delta and the starting values of its sums, and the gradients in 16 bits.
 #pragma once
-#include "gradient_tiles.cuh"
+#include "gradient_loads.cuh"
 
 // The sizes of Q, O, dO and dQ. Heads are counted over the whole batch.
 struct Rows {

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -188,6 +189,8 @@ class SixteenBitGradientProblem(GradientProblem):
     dtype: str = problem_field("float16", "type of all tensors but lse, with float32 sums", allowed=DTYPES)
 
     title: ClassVar[str] = "Gradients of attention in 16 bits"
+    duels_from: ClassVar[int] = 4
+    duel_constants: ClassVar[tuple[str, ...]] = ("DETERMINISTIC",)
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"length": _batch_for_length}
 
     @property
@@ -211,3 +214,14 @@ class SixteenBitGradientProblem(GradientProblem):
             for d in (128, 64)
             for dtype in DTYPES
         ]
+
+    @classmethod
+    def duel_problems(cls) -> list["SixteenBitGradientProblem"]:
+        """MANY_TOKENS tokens in sequences of 4,096 to 16,384, heads of WIDTH numbers together, under both masks. Also
+        fp16 at 4,096 and 16,384 tokens, and Llama 3's 64 query and 8 KV heads."""
+        made = []
+        for dtype, head_dim, causal in product(("bfloat16", "float16"), (128, 64), (False, True)):
+            for length in (4096, 8192, 16384) if dtype == "bfloat16" else (4096, 16384):
+                batch, heads = MANY_TOKENS // length, WIDTH // head_dim
+                made.append(cls(length, head_dim, batch, heads, causal, dtype))
+        return [*made, *(cls(4096, 128, 1, 64, causal, "bfloat16", num_kv_heads=8) for causal in (False, True))]

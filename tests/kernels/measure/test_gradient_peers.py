@@ -10,6 +10,7 @@ from kernels.families.backward.problem import SixteenBitGradientProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import gradient_peers, peers
 from kernels.measure.gradient_peers import OPERATORS, GradientPeer, Saved
+from kernels.measure.rivals import rival
 
 SHAPE = (1, 2, 256, 64)
 
@@ -30,7 +31,7 @@ def test_a_problem_of_gradients_asks_for_the_peers_with_a_backward():
         problem = SixteenBitGradientProblem(seq_len=4, seq_len_kv=8, causal=True)
         problem.peer_inputs(problem.inputs())
     with pytest.raises(PeerUnavailable, match="sdpa_math has no backward here"):
-        peers.peer("sdpa_math", SixteenBitGradientProblem(), {})
+        rival("sdpa_math", SixteenBitGradientProblem(), {})
 
 
 class OnCpu(GradientPeer):
