@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,12 +66,13 @@ class Bound:
         self.origin: Bound | None = None
         backend = _backend(device)
         self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
+        self._lasting = backend.lasting
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
         self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
         self._outputs = [self._numbers[name] for name in operator.outputs]
         self._made = {
-            name: torch.from_numpy(array.copy()).to(device)
+            name: backend.lasting(partial(_copy, array, device))
             for name, array in chosen.problem.made().items()
             if not call.has(name)
         }
@@ -148,10 +150,10 @@ class Bound:
         stream = self._stream(self.device)
         key = (stream or 0, place.tensor.name)
         if stream is None or key not in self._zeros:
-            made = torch.zeros(place.size, dtype=place.kind, device=self.device)
+            make = partial(torch.zeros, place.size, dtype=place.kind, device=self.device)
             if stream is None:
-                return made
-            self._zeros[key] = made
+                return make()
+            self._zeros[key] = self._lasting(make)
         return self._zeros[key]
 
 
@@ -176,6 +178,10 @@ def resized(found: Bound, sizes: Sizes) -> Bound:
         kept = keep(key, Bound(found.operator, found.call, found.choice, (*found.sizes, *sizes), found.device))
         kept.origin = found  # an id is unique only while its object lives
     return kept
+
+
+def _copy(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(array.copy()).to(device)
 
 
 def keep(key: Hashable, made: Bound) -> Bound:
@@ -216,6 +222,11 @@ class Backend:
     @staticmethod
     def stream(device: torch.device) -> int | None:
         """A number for the current stream, or None during a graph capture."""
+        raise NotImplementedError
+
+    @staticmethod
+    def lasting(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """A new tensor that outlives the call, so its memory must not belong to a CUDA graph."""
         raise NotImplementedError
 
     @staticmethod

@@ -25,6 +25,11 @@ def stream(device: torch.device) -> int | None:
     return 0
 
 
+def lasting(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """The new tensor."""
+    return make()
+
+
 def launcher(chosen: Choice, plan: Plan, device: torch.device) -> Callable[[list[torch.Tensor]], None]:
     """Builds the kernel. Returns a function that launches the plan with its tensors."""
     defines = {**chosen.problem.defines, **dict(chosen.settings)}

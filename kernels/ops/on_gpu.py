@@ -6,6 +6,7 @@ The driver launches the kernel's cubin through cuda.bindings. CuPy is not used.
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -38,6 +39,18 @@ def device(device: torch.device) -> Device:
 def stream(device: torch.device) -> int | None:
     """The current stream, or None during a graph capture."""
     return None if torch.cuda.is_current_stream_capturing() else torch._C._cuda_getCurrentRawStream(_index(device))
+
+
+def lasting(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """The new tensor, made in another thread on its default stream. torch's graphs take the memory of this thread."""
+
+    def made() -> torch.Tensor:
+        tensor = make()
+        torch.cuda.current_stream(tensor.device).synchronize()
+        return tensor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(made).result()
 
 
 def launcher(chosen: Choice, plan: Plan, device: torch.device) -> Callable[[list[torch.Tensor]], None]:

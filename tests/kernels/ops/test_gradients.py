@@ -114,7 +114,7 @@ class Layer(torch.nn.Module):
 
 
 def losses(attend, device, dtype, steps, width, length):
-    """The losses of a two-layer transformer that learns to count in steps of 1 to 4."""
+    """The losses of a two-layer transformer. A token is most often the one before, times 5, plus 3."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Embedding(32, width), Layer(width, attend), Layer(width, attend), torch.nn.Linear(width, 32)
@@ -122,8 +122,12 @@ def losses(attend, device, dtype, steps, width, length):
     optimiser, found = torch.optim.AdamW(model.parameters(), 1e-3), []
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
-        first, step = (torch.randint(low, high, (4, 1), generator=generator) for low, high in ((0, 32), (1, 5)))
-        tokens = ((first + step * torch.arange(length + 1)) % 32).to(device)
+        chance = torch.randint(0, 32, (4, length + 1), generator=generator)
+        noisy = torch.rand(4, length + 1, generator=generator) < 0.2
+        columns = [chance[:, 0]]
+        for i in range(1, length + 1):
+            columns.append(torch.where(noisy[:, i], chance[:, i], (columns[-1] * 5 + 3) % 32))
+        tokens = torch.stack(columns, 1).to(device)
         with torch.autocast(device, dtype, enabled=dtype != torch.float32):
             scores = model(tokens[:, :-1])
         loss = torch.nn.functional.cross_entropy(scores.float().flatten(0, 1), tokens[:, 1:].flatten())
@@ -152,5 +156,4 @@ def test_a_model_trains_as_with_the_attention_of_torch(device, dtype, steps, wid
     ours = losses(lambda q, k, v: ops.attention(q, k, v, causal=True)[0], device, dtype, steps, width, length)
     theirs = losses(of_torch, device, dtype, steps, width, length)
     assert ours[-1] < 0.95 * ours[0]
-    ends = [sum(found[-max(1, steps // 10) :]) for found in (ours, theirs)]
-    assert ends[0] == pytest.approx(ends[1], rel=0.01), ends
+    assert ours == pytest.approx(theirs, rel=0.01)
