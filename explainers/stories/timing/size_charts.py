@@ -28,7 +28,7 @@ from explainers.stories.timing.wording import shown_name, title_of, why
 
 _MEASURES = {  # kind -> column, title, columns of the spread's low and high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
-    "speedup": ("speedup", "beside {}", "speedup_low", "speedup_high"),
+    "speedup": ("speedup", "speed next to {}", "speedup_low", "speedup_high"),
     "tflops": ("tflops", "TFLOP/s", "tflops_low", "tflops_high"),
     "bandwidth": ("gb_per_s", "GB/s, the least that must move", "gb_per_s_low", "gb_per_s_high"),
     "memory": ("peak_bytes", "bytes allocated for one run", None, None),
