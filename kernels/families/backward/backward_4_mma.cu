@@ -5,7 +5,7 @@ where the products for dV and dK want them. Only dS goes through shared memory, 
 changed_from = "backward_3_one_loop"
 changed = """16 bits, and all five products are mma.sync. The next tile of Q and dO comes during the products of this \
 one (cp.async). Four sums of dQ are one atomic add, in the order of the lanes."""
-costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
+costs = """all warps meet once a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
 registers of its SM."""
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles."""
@@ -14,8 +14,11 @@ problem = "gradients_16"
 rung = 4
 requires = "sm_80"
 tensor_products = 1
-conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a smaller \
-BLOCK_KV than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""}]
+conditions = [
+  {must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a smaller BLOCK_KV \
+than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
+  {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."},
+]
 
 [constants]  # meaning: backward_mma.cuh
 "BLOCK_Q, BLOCK_KV, STAGES" = {}
@@ -43,7 +46,7 @@ item = "query tile"
 entry = "gradients"
 grid = ["ceil_div(keys, BLOCK_KV)", "batch * kv_heads"]
 block = ["2 * BLOCK_KV"]
-shared_bytes = "4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 2 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q"
+shared_bytes = "4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q"
 args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale",
@@ -60,7 +63,6 @@ args = ["sums", "dq", {struct = [
 ]}]
 item = "query tile"
 */
-#include "add.cuh"
 #include "backward_mma.cuh"
 
 // lse and delta = rowsum(dO * O)   [seq_len] of each head, tile by tile
@@ -83,8 +85,8 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
   DYNAMIC_SMEM(T, smem);
   T *K_smem = smem, *V_smem = K_smem + KV_TILE;                      // [BLOCK_KV, HEAD_DIM]
   T *Q_smem = V_smem + KV_TILE, *dO_smem = Q_smem + STAGES * Q_TILE;  // [STAGES, BLOCK_Q, HEAD_DIM]
-  T* dS_smem = dO_smem + STAGES * Q_TILE;                            // [BLOCK_KV, BLOCK_Q]
-  float* STATS_smem = reinterpret_cast<float*>(dS_smem + BLOCK_KV * BLOCK_Q);  // [STAGES, 2, BLOCK_Q]
+  T* dS_smem = dO_smem + STAGES * Q_TILE;                            // [2, BLOCK_KV, BLOCK_Q]
+  float* STATS_smem = reinterpret_cast<float*>(dS_smem + 2 * DS_TILE);  // [STAGES, 2, BLOCK_Q]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_col = blockIdx.x * BLOCK_KV;
   const int warp_col = first_col + warp * 16, end_head = (blockIdx.y + 1) * z.group();
   const int first_tile = z.first_row(first_col) / BLOCK_Q, end_tile = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
@@ -101,16 +103,48 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
   const int kv_lane = smem_index(warp * 16 + lane % 16, lane / 16 * 8);             // A: keys
   const int row_lane = smem_index(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);      // B: queries, summed over dims
   const int sum_lane = smem_index(lane % 16, lane / 16 * 8);                        // B: dims, summed over rows
-  const int dq_row = warp % QUERY_WARPS * 32, dq_dim = warp / QUERY_WARPS * DIMS;  // this warp's part of dQ
+
+  // dQ part = dS @ K   [32, DIMS] of this warp, of the step before. ldmatrix transposes 16 keys x 16 queries of dS.
+  Walk before = at;
+  auto add_query_part = [&](int buffer) {
+    const int tile = before.tile, warp_row = tile * BLOCK_Q + warp % QUERY_WARPS * 32;
+    const int first_dim = warp / QUERY_WARPS * DIMS;
+    PROBE_MARK(query_sums, tile);
+    float dQ_rmem[2][DIMS / 2] = {};
+    _Pragma("unroll 4") for (int n = 0; n < BLOCK_KV; n += 16) {
+      unsigned A_rmem[2][4];
+      UNROLL for (int part = 0; part < 2; ++part) {
+        const int query = warp % QUERY_WARPS * 32 + part * 16 + lane / 8 % 2 * 8;
+        const int from = buffer * DS_TILE + ds_index(n + lane / 16 * 8 + lane % 8, query);
+        PROBE_LDMATRIX(dS_smem, from, 16);
+        ldmatrix_trans(A_rmem[part], &dS_smem[from]);
+      }
+      UNROLL for (int d = 0; d < DIMS; d += 16) {
+        const int from = n * HEAD_DIM + (sum_lane ^ (first_dim + d));
+        unsigned K_rmem[4];
+        PROBE_LDMATRIX(K_smem, from, 16);
+        ldmatrix_trans(K_rmem, &K_smem[from]);
+        UNROLL for (int part = 0; part < 2; ++part) {
+          mma<T>(four(dQ_rmem[part], d / 8), A_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T>(four(dQ_rmem[part], d / 8 + 1), A_rmem[part], K_rmem[2], K_rmem[3]);
+        }
+      }
+    }
+    log_query_part(dQ_rmem, warp_row, first_dim, blockIdx.x, z PROBE_PASS);
+    add_sums(SUMS_gmem, dQ_rmem, sums_index(before.query_head, tile, end_tile) PROBE_PASS);
+  };
+
   float dK_rmem[HEAD_DIM / 2] = {}, dV_rmem[HEAD_DIM / 2] = {};
-  NO_UNROLL for (int step = 0; at.query_head < end_head; ++step, at = at.after(1)) {
+  int step = 0;
+  NO_UNROLL for (; at.query_head < end_head; ++step, at = at.after(1)) {
     const int tile = at.tile, first_row = tile * BLOCK_Q, stage = step % STAGES * Q_TILE;
     const Fragment fragment(first_row, warp_col, tile, z);
     PROBE_MARK(tile_begin, tile);
     cp_async_wait_group<STAGES - 2>();  // until this thread's copies of the step have landed
-    __syncthreads();  // the copies of all threads have landed, and all threads are done with the last step
+    __syncthreads();  // all copies have landed, dS of the step before is complete, and its Q and dO are free
     fetch(Q_gmem, dO_gmem, STATS_gmem, Q_smem, dO_smem, STATS_smem, z, at.after(STAGES - 1), end_head,
-          (step + STAGES - 1) % STAGES PROBE_PASS);  // into the stage of the last step
+          (step + STAGES - 1) % STAGES PROBE_PASS);  // into the stage of the step before
+    if (step) add_query_part((step - 1) % 2);
 
     // S^T = K @ Q^T   [16, BLOCK_Q] of this warp. ldmatrix reads 16 keys x 16 dims and 16 queries x 16 dims.
     PROBE_MARK(scores, tile);
@@ -158,7 +192,7 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
     log_weights(S_rmem, dP_rmem, fragment PROBE_PASS);
     pack(P_rmem, S_rmem);
     pack(dS_rmem, dP_rmem);
-    store_ds(dS_smem, dS_rmem PROBE_PASS);
+    store_ds(dS_smem, step % 2 * DS_TILE, dS_rmem PROBE_PASS);
 
     // dV += P^T @ dO and dK += dS^T @ Q   [16, HEAD_DIM] of this warp. ldmatrix transposes 16 queries x 16 dims.
     PROBE_MARK(key_value_sums, tile);
@@ -177,40 +211,11 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
       }
     }
     log_sums(dK_rmem, dV_rmem, fragment PROBE_PASS);
-    __syncthreads();  // dS of all keys is in shared memory
-
-    // dQ part = dS @ K   [32, DIMS] of this warp. ldmatrix transposes 16 keys x 16 queries of dS.
-    PROBE_MARK(query_sums, tile);
-    float dQ_rmem[2][DIMS / 2] = {};
-    _Pragma("unroll 4") for (int n = 0; n < BLOCK_KV; n += 16) {
-      unsigned A_rmem[2][4];
-      UNROLL for (int part = 0; part < 2; ++part) {
-        const int from = ds_index(n + lane / 16 * 8 + lane % 8, dq_row + part * 16 + lane / 8 % 2 * 8);
-        PROBE_LDMATRIX(dS_smem, from, 16);
-        ldmatrix_trans(A_rmem[part], &dS_smem[from]);
-      }
-      UNROLL for (int d = 0; d < DIMS; d += 16) {
-        const int from = n * HEAD_DIM + (sum_lane ^ (dq_dim + d));
-        unsigned K_rmem[4];
-        PROBE_LDMATRIX(K_smem, from, 16);
-        ldmatrix_trans(K_rmem, &K_smem[from]);
-        UNROLL for (int part = 0; part < 2; ++part) {
-          mma<T>(four(dQ_rmem[part], d / 8), A_rmem[part], K_rmem[0], K_rmem[1]);
-          mma<T>(four(dQ_rmem[part], d / 8 + 1), A_rmem[part], K_rmem[2], K_rmem[3]);
-        }
-      }
-    }
-    const long long sums = sums_index(at.query_head, tile, end_tile);
-    UNROLL for (int part = 0; part < 2; ++part) {
-      log_query_part(dQ_rmem[part], first_row + dq_row + part * 16, dq_dim, blockIdx.x, z PROBE_PASS);
-      UNROLL for (int i = 0; i < DIMS / 8; ++i) {
-        const float* v = four(dQ_rmem[part], i);
-        PROBE_STORE(SUMS_gmem, sums + (part * (DIMS / 8) + i) * 128, 16);
-        global_add(&SUMS_gmem[sums + (part * (DIMS / 8) + i) * 128], make_float4(v[0], v[1], v[2], v[3]));
-      }
-    }
+    before = at;
     PROBE_MARK(tile_end, tile);
   }
+  __syncthreads();
+  add_query_part((step - 1) % 2);
 
   PROBE_MARK(write_dk_dv, first_col);
   write_key_gradients(dK_gmem, dV_gmem, dK_rmem, dV_rmem, z, Head(z, blockIdx.y * z.group()), warp_col PROBE_PASS);

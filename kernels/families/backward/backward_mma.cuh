@@ -16,6 +16,7 @@ meaning = "tiles of Q and dO in shared memory or on their way"
 // dS leave the first products in the registers where dV and dK want them. A lane holds parts of two keys, lane / 4 and
 // lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the two, column 8 i + 2 (lane % 4) + e.
 #pragma once
+#include "add.cuh"
 #include "backward.cuh"
 #include "mma.cuh"
 #define NO_UNROLL _Pragma("unroll 1")
@@ -24,6 +25,7 @@ meaning = "tiles of Q and dO in shared memory or on their way"
 #define THREADS (32 * WARPS)
 #define Q_TILE (BLOCK_Q * HEAD_DIM)    // elements of a tile of Q or dO
 #define KV_TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
+#define DS_TILE (BLOCK_KV * BLOCK_Q)   // elements of a tile of dS
 #define STATS (2 * BLOCK_Q)            // floats of a tile of statistics: lse in units of log2, then delta
 // A warp's part of a tile of dQ: 32 queries of QUERY_WARPS groups, and DIMS of the dims
 #define QUERY_WARPS (BLOCK_Q / 32)
@@ -200,12 +202,22 @@ __device__ __forceinline__ void score_gradients(float (&S_rmem)[BLOCK_Q / 2], fl
 }
 
 // This warp's dS, for the product that gives dQ. Word i: key lane / 4 + i % 2 * 8, two queries from i / 2 * 8 on.
-__device__ __forceinline__ void store_ds(T* dS_smem, const unsigned (&dS_rmem)[BLOCK_Q / 4] PROBE_REF) {
+__device__ __forceinline__ void store_ds(T* dS_smem, int tile, const unsigned (&dS_rmem)[BLOCK_Q / 4] PROBE_REF) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   UNROLL for (int i = 0; i < BLOCK_Q / 4; ++i) {
-    const int to = ds_index(warp * 16 + lane / 4 + i % 2 * 8, i / 2 * 8 + 2 * (lane % 4));
+    const int to = tile + ds_index(warp * 16 + lane / 4 + i % 2 * 8, i / 2 * 8 + 2 * (lane % 4));
     PROBE_STORE(dS_smem, to, 4);
     sts<int>(&dS_smem[to], dS_rmem[i]);
+  }
+}
+
+// Adds this warp's part of a tile of dQ, from this index on: the four sums of a lane at a time
+__device__ __forceinline__ void add_sums(float* SUMS_gmem, const float (&dQ_rmem)[2][DIMS / 2],
+                                         long long to PROBE_REF) {
+  UNROLL for (int i = 0; i < DIMS / 4; ++i) {
+    const float* v = &dQ_rmem[i / (DIMS / 8)][i % (DIMS / 8) * 4];
+    PROBE_STORE(SUMS_gmem, to + i * 128, 16);
+    global_add(&SUMS_gmem[to + i * 128], make_float4(v[0], v[1], v[2], v[3]));
   }
 }
 
@@ -289,15 +301,14 @@ __device__ __forceinline__ void log_sums(const float (&dK_rmem)[N], const float 
   }
 #endif
 }
-template <int N>
-__device__ __forceinline__ void log_query_part(const float (&dQ_rmem)[N], int warp_row, int first_dim, int key_tile,
-                                               const Sizes& z PROBE_REF) {
+__device__ __forceinline__ void log_query_part(const float (&dQ_rmem)[2][DIMS / 2], int warp_row, int first_dim,
+                                               int key_tile, const Sizes& z PROBE_REF) {
 #ifdef PROBED
-  float sums[N];
-  UNROLL for (int i = 0; i < N; ++i) sums[i] = dQ_rmem[i];
-  NO_UNROLL for (int i = 0; i < N; ++i) {
-    const int row = warp_row + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
-    const int dim = first_dim + 2 * (threadIdx.x % 4) + i / 4 * 8 + i % 2;
+  float sums[DIMS];
+  UNROLL for (int i = 0; i < DIMS; ++i) sums[i] = dQ_rmem[i / (DIMS / 2)][i % (DIMS / 2)];
+  NO_UNROLL for (int i = 0; i < DIMS; ++i) {
+    const int row = warp_row + i / (DIMS / 2) * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
+    const int dim = first_dim + 2 * (threadIdx.x % 4) + i % (DIMS / 2) / 4 * 8 + i % 2;
     const float part = z.scale * sums[i];
     if (row < z.seq_len) PROBE_VALUE(dq_part, row, key_tile, dim, part);
   }
