@@ -1,7 +1,7 @@
 """Duels of the backward: our rungs and torch's backwards take turns, rested and sustained, each judged first.
 
     PYTHONPATH=. python tests/gradient_duels.py OUT.csv [--lengths 4096,16384] [--dims 128,64] [--dtypes bfloat16]
-        [--masks full,causal] [--kernels backward_6_overlap,...] [--peers sdpa_cudnn,sdpa_flash]
+        [--masks full,causal] [--kernels backward_6_overlap,...] [--peers sdpa_cudnn,sdpa_flash] [--also CONSTANT,...]
 
 A line for each entry against each peer. The CSV has every column of kernels/measure/meeting.py, with the raw pairs.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from kernels import catalog
 from kernels.errors import WarpglassError
 from kernels.families.backward.problem import MANY_TOKENS, WIDTH, SixteenBitGradientProblem
 from kernels.measure.gradient_duels import entries
@@ -25,7 +26,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     for name, default in (
         *(("lengths", "4096,8192,16384"), ("dims", "128,64"), ("dtypes", "bfloat16,float16"), ("masks", "full,causal")),
-        *(("kernels", "backward_6_overlap"), ("peers", "sdpa_cudnn,sdpa_flash")),
+        *(("kernels", "backward_6_overlap"), ("peers", "sdpa_cudnn,sdpa_flash"), ("also", "")),
     ):
         parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=default.split(","))
     return parser.parse_args()
@@ -39,6 +40,18 @@ def problems(args: argparse.Namespace) -> list[SixteenBitGradientProblem]:
         )
         for dtype, dim, mask, length in product(args.dtypes, args.dims, args.masks, args.lengths)
     ]
+
+
+def all_entries(problem: SixteenBitGradientProblem, args: argparse.Namespace) -> list[tuple[str, dict[str, int]]]:
+    """Those of the recorded duels, and each kernel as tuned with every other value of each constant of --also."""
+    made = entries(problem, args.kernels)
+    for spec in map(catalog.find, args.kernels):
+        tuned = spec.settings_for(problem)
+        tried = [(c.name, v) for c in spec.constants if c.name in args.also for v in c.values if v != tuned[c.name]]
+        made += [
+            (str(spec.path) if spec.name not in catalog.KERNELS else spec.name, tuned | dict([one])) for one in tried
+        ]
+    return made
 
 
 def said(row: dict[str, object]) -> str:
@@ -62,7 +75,7 @@ def main() -> None:
     for problem in problems(args):
         started = time.perf_counter()
         try:
-            made = meet(problem, entries(problem, args.kernels), args.peers)
+            made = meet(problem, all_entries(problem, args), args.peers)
         except WarpglassError as error:
             print(f"{problem.size}: {error}", flush=True)
             continue

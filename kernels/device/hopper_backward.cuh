@@ -1,4 +1,4 @@
-// Hopper's instructions for a backward pass, next to hopper.cuh and bulk.cuh: transposed operands, and sums over
+// Hopper's instructions for a backward pass, next to hopper.cuh: transposed operands, and sums over
 // blocks. On the GPU each name is PTX. In the CPU shim (simt/hopper_backward.h) it is plain C++.
 //
 //   product_turned<T>(C, a, b, add)   C [64, 64] = (add ? C : 0) + A [64, 16] @ B [16, 64], both in shared memory.
@@ -18,7 +18,7 @@
 //   pass_turn(gmem)              the int grows by one after earlier adds of this thread, and of threads it met at a
 //                                barrier
 #pragma once
-#include "bulk.cuh"
+#include "hopper.cuh"
 
 #ifdef __CUDACC__
 template <class T>

@@ -1,10 +1,10 @@
 /*
 title = "Backward on Hopper"
-idea = """one thread requests tiles by TMA, and two warpgroups multiply by wgmma. Score tiles are transposed, so P and \
-dS leave one product as an operand of the next. Bulk copies add whole tiles of dQ in the L2 cache."""
-changed_from = "backward_1_recompute"
-changed = """a producer and consumers. The sums of S start at -lse / scale and those of dP at -delta, so nothing is \
-subtracted. Three launches: starting values, gradients, dQ."""
+idea = """one thread requests tiles by TMA, and two warpgroups multiply by wgmma, with P and dS from their registers. \
+Bulk copies add whole tiles of dQ in the L2 cache."""
+changed_from = "backward_4_mma"
+changed = """a producer and consumers in place of equal warps, wgmma in place of mma.sync. The sums of S start at \
+-lse / scale and those of dP at -delta, so nothing is subtracted."""
 costs = "every product waits for the one before. A tile of dQ passes through shared memory before it is added."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ differs from run to run."
 source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. PTX ISA 8.1: wgmma, stmatrix, cp.reduce.async.bulk."
@@ -16,8 +16,8 @@ tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: gradient_tiles.cuh
-scratch.starts = {axes = ["batch", "head", "query_tile", "sum", "start"], shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
+scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
+  "batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
 scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
   "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
 launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
@@ -30,7 +30,7 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  "starts", "dq_sums", "dk", "dv", {struct = [
+  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "dk", "dv", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
@@ -48,11 +48,12 @@ prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_
 // dK and dV of BLOCK_KV keys of a KV head, and their part of dQ.
 //   Q_map, dO_map  [batch, num_heads, seq_len, HEAD_DIM]
 //   K_map, V_map, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
-//   starts_gmem    [batch, num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
+//   starts_map     [batch * num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
-          const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map, const float* starts_gmem,
-          float* dQ_sums_gmem, T* dK_gmem, T* dV_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
+          const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map,
+          const __grid_constant__ TensorMap starts_map, float* dQ_sums_gmem, T* dK_gmem, T* dV_gmem,
+          const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   const Tiles tiles(smem, 1, Q_TILE);
   const int warpgroup = warp_uniform(threadIdx.x / 128);
@@ -64,7 +65,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     give_registers<24>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_gmem, work, z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
     return;
   }
 

@@ -17,8 +17,8 @@ conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q=
 constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC" = {}  # meaning: gradient_tiles.cuh, gradient_order.cuh
 scratch.turns = {axes = ["tile"], dtype = "int32", initial = "zero", shape = [
   "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]}
-scratch.starts = {axes = ["batch", "head", "query_tile", "sum", "start"], shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
+scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
+  "batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
 scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
   "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
 launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
@@ -31,7 +31,7 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  "starts", "dq_sums", "turns", "dk", "dv",
+  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
   "int32 min(batch * kv_heads, 1 + 4194304 // (seq_len * head_dim * num_heads // kv_heads))", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
@@ -51,13 +51,13 @@ prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_
 // dK and dV of BLOCK_KV keys of a KV head, and their part of dQ.
 //   Q_map, dO_map  [batch, num_heads, seq_len, HEAD_DIM]
 //   K_map, V_map, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
-//   starts_gmem    [batch, num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
+//   starts_map     [batch * num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
 //   turns_gmem     [1 + batch * num_heads * query_tiles] started blocks, and key tiles that have added to a tile of dQ
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
-          const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map, const float* starts_gmem,
-          float* dQ_sums_gmem, int* turns_gmem, T* dK_gmem, T* dV_gmem, int near,
-          const __grid_constant__ Sizes z PROBE_PARAM) {
+          const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map,
+          const __grid_constant__ TensorMap starts_map, float* dQ_sums_gmem, int* turns_gmem, T* dK_gmem,
+          T* dV_gmem, int near, const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   const Tiles tiles(smem, 2, 0);
   const int warpgroup = warp_uniform(threadIdx.x / 128);
@@ -72,7 +72,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     if (DETERMINISTIC && threadIdx.x == 64) pass_turns(tiles, turns_gmem + 1, work, z);
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_gmem, work, z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
     return;
   }
 
