@@ -17,6 +17,16 @@ NAME = "warpglass"
 FOLDERS = ("kernels", "explainers", "app")
 ONLY_HERE = "# not in the wheel"  # marks a line for runs without an install
 SKIPPED = ("__pycache__", "node_modules")
+LATE = f'''
+
+def __getattr__(name: str) -> object:
+    """watch, which needs torch."""
+    if name != "watch":
+        raise AttributeError(f"module {NAME!r} has no attribute {{name!r}}")
+    from {NAME} import ops
+
+    return ops.watch
+'''
 OPERATORS = f'''"""The kernels as PyTorch operators ({NAME}.kernels.ops)."""
 
 import sys
@@ -82,7 +92,7 @@ def _content(path: Path) -> bytes:
 
 
 def _init(project: dict[str, str]) -> str:
-    return f'"""{project["description"]}"""\n\n__version__ = "{project["version"]}"\n'
+    return f'"""{project["description"]}"""\n\n__version__ = "{project["version"]}"\n{LATE}'
 
 
 def _metadata(project: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from kernels.ops.hugging_face import hugging_face
 from kernels.ops.loading import load
 from kernels.ops.paged import paged_decode, reshape_and_cache
 from kernels.ops.torch_registry import activate
+from kernels.ops.watching import watch
 
 __all__ = [
     "activate",
@@ -19,4 +20,5 @@ __all__ = [
     "load",
     "paged_decode",
     "reshape_and_cache",
+    "watch",
 ]

@@ -85,8 +85,8 @@ class Bound:
 
     def __str__(self) -> str:
         copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
-        us = self.choice.estimated_us
-        time = f", about {us:,.3g} us by recorded times" if us and self.device.type == "cuda" else ""
+        known = self.choice.recorded if self.device.type == "cuda" else None
+        time = f", about {known.us:,.3g} us by recorded times" if known and known.is_near else ""
         refused = [f"- not {name}: {reason}" for name, reason in self.refused.items()]
         return "\n".join([f"{self.kernel}{time}.{copies}", *refused])
 

@@ -8,8 +8,10 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kernels import catalog
+from kernels.build import DEFAULT_ARCH
 from kernels.core.call import Call
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -19,7 +21,23 @@ from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import Device
 
+SHARED_MAX = 227 * 1024  # bytes of a block on Hopper
+NEAR = 4.0
 MISMATCH = {"dtype": 16.0, "head_dim": 4.0, "causal": 1.0}  # how far apart two problems are, in doublings of the work
+
+
+class Recorded(NamedTuple):
+    """A time by recordings.
+
+    us: the nearest recorded time, scaled by the ratio of the work.
+    roof, roof_percent: the lower roof at the recorded problem, and the reached share.
+    is_near: whether the work is at most NEAR times more or less, so that the time means something.
+    """
+
+    us: float
+    roof: str
+    roof_percent: float
+    is_near: bool
 
 
 @dataclass(frozen=True)
@@ -28,14 +46,14 @@ class Choice:
 
     kernel, problem, settings: the kernel, the problem of the call, and the kernel's constants.
     refused: kernel -> the reason against it, for kernels of the same operator.
-    estimated_us: the time by the nearest recorded time of the kernel, or None without one.
+    recorded: by the kernel's nearest recorded problem, or None.
     """
 
     kernel: KernelSpec
     problem: Problem
     settings: tuple[tuple[str, int], ...]
     refused: tuple[tuple[str, str], ...]
-    estimated_us: float | None
+    recorded: Recorded | None
 
 
 def choose(call: Call, device: Device, kernel: str = "") -> Choice:
@@ -59,8 +77,7 @@ def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
     """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device."""
     settings = tuple(spec.settings_for(problem).items())
     execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
-    estimate = estimated_us(spec, problem, device)
-    return Choice(spec, problem, settings, (), None if math.isinf(estimate) else estimate)
+    return Choice(spec, problem, settings, (), nearest(spec, problem, device))
 
 
 def _problems(specs: list[KernelSpec], call: Call) -> tuple[dict[KernelSpec, Problem], dict[str, str]]:
@@ -111,30 +128,40 @@ def _rank(spec: KernelSpec, problem: Problem, device: Device) -> tuple[float, fl
         except WarpglassError:
             return math.inf, 0.0  # choose() reports the reason
         return float(sum(launch.blocks * launch.threads for launch in plan.launches)), 0.0
-    return estimated_us(spec, problem, device), -spec.rung
+    found = nearest(spec, problem, device)
+    return found.us if found else math.inf, -spec.rung
 
 
-def estimated_us(spec: KernelSpec, problem: Problem, device: Device) -> float:
-    """The recorded time of the kernel's nearest problem, times the ratio of the work. Infinite without a record."""
-    best, at = math.inf, math.inf
-    for fields, flops, median_us in _times(spec, device.name):
+def nearest(spec: KernelSpec, problem: Problem, device: Device) -> Recorded | None:
+    """The recorded time of the kernel's nearest problem, scaled by the ratio of the work. None without a record."""
+    best, found = math.inf, None
+    for fields, flops, median_us, roof, percent in _times(spec, device.name):
         work = problem.work
         ratio = work.flops / flops if work and work.flops and flops else 1.0
         own = problem.values()
         apart = sum(cost for name, cost in MISMATCH.items() if fields.get(name) != own.get(name))
         apart += abs(math.log2(ratio))
         if apart < best:
-            best, at = apart, median_us * ratio
-    return at
+            best, found = apart, Recorded(median_us * ratio, roof, percent, 1 / NEAR <= ratio <= NEAR)
+    return found
 
 
-def _times(spec: KernelSpec, device: str) -> Iterator[tuple[dict[str, object], float, float]]:
-    """(fields of the problem, flops, us) of each recorded time of the kernel on the device, else on any GPU."""
+def recorded_device() -> Device:
+    """The GPU of the newest recorded times, for a choice on a machine without a GPU."""
+    name = next(iter(tables.recorded("bench")), "a GPU")
+    return Device("gpu", name, DEFAULT_ARCH, SHARED_MAX)
+
+
+def _times(spec: KernelSpec, device: str) -> Iterator[tuple[dict[str, object], float, float, str, float]]:
+    """(fields of the problem, flops, us, roof, per cent of it) of each time of the kernel on the device, else on any
+    GPU."""
     recorded = tables.recorded("bench")
     found = recorded.get(device) or next(iter(recorded.values()), None)
     if found is None:
         return
     rows = found[0]
     own = rows[(rows["name"] == spec.name) & (rows["code_hash"] == spec.code_hash) & (rows["status"] == "ok")]
-    for problem, tflops, us in zip(own["problem"], own["tflops"], own["median_us"]):
-        yield json.loads(problem), float(tflops) * float(us) * 1e6 if tflops == tflops else 0.0, float(us)
+    columns = ("problem", "tflops", "median_us", "roof", "roof_percent")
+    for problem, tflops, us, roof, percent in zip(*(own[name] for name in columns)):
+        flops = float(tflops) * float(us) * 1e6 if tflops == tflops else 0.0
+        yield json.loads(problem), flops, float(us), str(roof), float(percent)

@@ -1,0 +1,66 @@
+"""watch records the calls of a model."""
+
+import torch
+from attention_truth import tensors
+
+from kernels import ops
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+def test_the_calls_of_our_operators_are_counted_with_their_shapes():
+    q, k, v = tensors(20)
+    with ops.watch() as seen:
+        for _ in range(3):
+            ops.attention(q, k, v, causal=True)
+        ops.attention(*tensors(20, rows=True))
+    first, second = seen.calls
+    assert (first.count, second.count) == (3, 1)
+    assert first.shapes == "q 1x4x20x64, k 1x2x20x64, v 1x2x20x64 float16 causal"
+    assert second.shapes.endswith("float16 rows first")
+    assert first.bytes == sum(x.nbytes for x in (q, k, v, q)) + 4 * 20 * 4  # o and lse too
+    assert "3 x attention" in str(seen)
+    ops.attention(q, k, v)
+    assert len(seen.calls) == 2  # nothing is recorded after the block
+
+
+def test_the_attention_of_torch_is_seen_with_our_fastest_kernel():
+    q = torch.empty(4, 16, 4096, 128, device="meta", dtype=torch.float16)
+    with ops.watch() as seen:
+        sdpa(q, q, q, is_causal=True)
+        sdpa(q[:, :, :8, :48].float(), q[:, :, :8, :48].float(), q[:, :, :8, :48].float())
+    first, second = seen.calls
+    assert first.by == "torch" and first.us > 100 and 30 < first.roof_percent < 100
+    assert f"about {first.us:,.3g} us, {first.roof_percent:.0f} % of the" in str(seen)
+    assert not second.kernel and "head_dim is 48" in second.reason
+
+
+def test_a_backward_is_seen_too():
+    q, k, v = (x.requires_grad_() for x in tensors(20, dtype=torch.float32))
+    with ops.watch() as seen:
+        ops.attention(q, k, v)[0].sum().backward()
+    assert [one.by for one in seen.calls] == ["attention", "attention_backward"]
+
+
+def test_a_link_opens_the_call_as_a_problem():
+    from urllib.parse import parse_qsl, urlsplit
+
+    from kernels import catalog
+    from kernels.core.fields import fields_of
+
+    q, k, v = tensors(20, 30)
+    with ops.watch("http://here") as seen:
+        ops.attention(q, k, v, causal=True)
+    link = urlsplit(seen.calls[0].link)
+    given = dict(parse_qsl(link.query))
+    spec = catalog.find(given.pop("kernel"))
+    problem = spec.problem_type(**given)
+    assert (link.netloc, link.path) == ("here", "/any_kernel")
+    assert set(given) <= set(fields_of(spec.problem_type))
+    assert (problem.seq_len, problem.keys, problem.num_heads, problem.kv_heads, problem.causal) == (20, 30, 4, 2, True)
+
+
+def test_a_model_without_attention_says_so():
+    with ops.watch() as seen:
+        torch.nn.Linear(2, 2)(torch.zeros(1, 2))
+    assert "No call of attention was seen" in str(seen)
