@@ -11,14 +11,15 @@ from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
-TILES, LEAST, TILE = 3, 16, 32  # key tiles of a head; keys of the smallest tile, and of a tile without a constant
+LEAST, TILE = 16, 32  # keys of the smallest tile, and of a tile without a constant
+MOST = 192  # tokens of three tiles. Of larger tiles, two fill a stage
 
 
 def small(kernel: KernelSpec) -> Mapping[str, object]:
     """One head of a few tiles."""
     constant = kernel.constant_of("key_rows")
-    keys = min((v for v in constant.values if v >= LEAST), default=TILE) if constant else TILE
-    return {"seq_len": TILES * max(keys, TILE), "num_heads": 1}
+    keys = max(TILE, min((v for v in constant.values if v >= LEAST), default=TILE) if constant else TILE)
+    return {"seq_len": (3 if 3 * keys <= MOST else 2) * keys, "num_heads": 1}
 
 
 @lru_cache(maxsize=2)

@@ -308,3 +308,17 @@ def test_the_block_table_replaces_nonsense_and_tells_it(parameter, value, words)
 def test_the_constants_of_every_kernel_of_the_block_table_are_choices():
     constants = {c.name for spec in page_of("block_table").kernels.values() for c in spec.constants}
     assert constants <= set(read(page_of("block_table"))[0])
+
+
+def test_a_link_without_constants_takes_the_tuned_ones_where_the_defaults_are_refused():
+    found = 0
+    for page in (page_of(path) for path in ("any_kernel", "source")):
+        for name, spec in page.kernels.items():
+            state, told = read_link(page, {"kernel": name})
+            problem = page.problem_of(state)
+            spec.check_conditions(problem, page.settings_of(state))  # raises ProblemError
+            chosen = {c.name: state.get(c.name) for c in spec.constants if not c.what_if}
+            if chosen != {c.name: page.choice_of(c).default for c in spec.constants if not c.what_if}:
+                found += 1
+                assert not told and chosen.items() <= spec.settings_for(problem).items()
+    assert found

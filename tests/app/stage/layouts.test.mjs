@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
+import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
@@ -253,4 +254,27 @@ test('largest: text grows in a large pane, and keeps its size in a small one', (
   const layout = ({ em }) => ({ height: 30 * em }),
     sizeIn = height => largest({ width: 900, height, em: 10 }, layout, ({ em }) => em < 17).em;
   assert.deepEqual([sizeIn(200), sizeIn(400), sizeIn(900)], [10, 12, 16]);
+});
+
+test('backward: strips, map and tiles are in the pane and apart, and a product has one scale', () => {
+  const shape = { n: 96, keys: 96, d: 64, rows: 32, cols: 32 };
+  for (const pane of PANES) {
+    const { strips, map, held, heldUnit, chip, height } = backwardLayout(pane, shape),
+      tiles = Object.values(held).map(asBox);
+    tiles.forEach((box, n) => {
+      inside(box, pane.width, height, Object.keys(held)[n]);
+      for (const other of tiles.slice(n + 1)) assert.ok(apart(box, other));
+    });
+    assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
+    assert.deepEqual([held.K[0], held.dV[0]], [held.S[0], held.S[0]]); // of the same keys
+    assert.deepEqual([held.Q[1], held.dQ[1]], [held.S[1], held.S[1]]); // of the same queries
+    if (!map) {
+      assert.ok(pane.width < 36 * pane.em && !Object.keys(strips).length);
+      continue;
+    }
+    for (const box of [map, ...Object.values(strips)].map(asBox)) {
+      inside(box, pane.width, height, 'a strip');
+      assert.ok(apart(box, asBox(chip)));
+    }
+  }
 });

@@ -1,9 +1,11 @@
 """The backward, tile by tile: its parts against float64 of the same inputs, its keys against the trace and two runs."""
 
 import dataclasses
+import json
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from app.parts import running
@@ -12,6 +14,7 @@ from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
 from kernels.catalog import current
 from kernels.core.request import Request
+from kernels.recordings.tables import Provenance
 from kernels.run import races
 
 ACCEPTED = probed.accepting(STORY, current().kernels)
@@ -172,6 +175,25 @@ def test_without_a_recording_the_page_says_so():
     request = made(next(iter(ACCEPTED)))[0].request
     said = times.blocks(request, current().kernels, {})[-1]
     assert said["kind"] == "note" and "No recording" in said["text"]
+
+
+def test_a_recorded_time_is_next_to_the_fastest_forward_of_its_sizes():
+    request = made(next(iter(ACCEPTED)))[0].request
+    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)][:2]
+    sizes = {"seq_len": 4096, "head_dim": 64, "batch": 1, "num_heads": 8, "causal": False, "dtype": "float32"}
+    own = {**sizes, "seq_len_kv": 4096, "num_kv_heads": 8}
+    rows = [
+        {"name": request.kernel.name, "problem": json.dumps(own), "median_us": 900.0, "sustained_us": 1000.0},
+        {"name": forward[0].name, "problem": json.dumps(sizes), "median_us": 400.0, "sustained_us": float("nan")},
+        {"name": forward[1].name, "problem": json.dumps({**sizes, "seq_len": 512}), "median_us": 1.0},
+    ]
+    table = pd.DataFrame([{"status": "ok", "peak_bytes": 3e6, **row} for row in rows])
+    codes = {spec.name: spec.code_hash for spec in (request.kernel, *forward)}
+    recorded = {"H200": (table, Provenance("NVIDIA H200", "580", "2026-11-26", codes=codes))}
+    found = times.blocks(request, current().kernels, recorded)[-1]
+    assert found["rows"] == [[4096, 64, "no", "float32", "1 ms", "400 us", 2.5, "3 MB"]]
+    old = {"H200": (table, Provenance("NVIDIA H200", "580", "2026-11-26", codes={}))}
+    assert times.blocks(request, current().kernels, old)[-1]["kind"] == "note"  # of another code
 
 
 def test_a_kernel_of_the_forward_is_refused_with_its_missing_tensors():
