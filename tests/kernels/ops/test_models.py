@@ -40,6 +40,8 @@ def test_the_import_activates_nothing():
 @devices
 @pytest.mark.parametrize(("keys", "causal"), [(24, True), (24, False), (40, True)])
 def test_the_attention_of_torch_becomes_ours_and_is_given_back(device, keys, causal):
+    if device == "cuda" and keys != 24:
+        pytest.skip("torch's FlashAttention takes no causal call with other numbers of keys than queries on a GPU")
     dtype = torch.float32 if device == "cpu" else torch.float16
     q, k, v = tensors(24, keys, kv_heads=4, dtype=dtype, device=device)
     theirs, seen = step(q, k, v, causal), []
