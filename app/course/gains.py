@@ -79,6 +79,10 @@ class Compared:
         return f"{self.sizes['seq_len']:,.0f}"
 
     @property
+    def heads(self) -> str:
+        return f"{self.sizes['num_heads']:,.0f}"
+
+    @property
     def batch(self) -> str:
         return f"{self.sizes['batch']:,.0f}"
 
@@ -142,7 +146,7 @@ COLUMNS = {
     "cycles": Column("cycles", "", "cycles", "cycles"),
     "error": Column("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
 }
-SIZES = ("seq_len", "batch", "window")
+SIZES = ("seq_len", "batch", "window", "num_heads")
 Row = dict[str, object]
 
 

@@ -132,11 +132,12 @@ export function drawUsage(g, paint, em, y, width, widest, usage) {
       x += wide;
     }
   };
-  bar(y, 'Pages', [
+  if (!usage.held) return;
+  bar(y, 'With pages', [
     [usage.used, COLOURS.V, 'used'],
     [usage.slack, '', 'empty'],
   ]);
-  bar(y + 1.9 * em, 'Contiguous', [
+  bar(y + 1.9 * em, 'Reserved', [
     [usage.reserved - usage.copies - usage.empty, COLOURS.V, 'used'],
     [Math.max(usage.copies, 0), COLOURS.S, 'copies'],
     [usage.empty, '', 'empty'],

@@ -23,6 +23,12 @@ const PARTIAL = 1,
   WORD = 16,
   NAMES = ['skipped', 'partial', 'full'];
 
+// 1st, 2nd, 3rd, 4th: a block's turn is not mistaken for its name.
+const ordinal = n => {
+  const teen = Math.floor((n % 100) / 10) === 1;
+  return n + (teen ? 'th' : (['th', 'st', 'nd', 'rd'][n % 10] ?? 'th'));
+};
+
 export default function (host, { meta, columns }, context) {
   const { clock, change } = context;
   const {
@@ -199,7 +205,13 @@ export default function (host, { meta, columns }, context) {
     }
     if (cw > 2 * em && ch > 1.5 * em)
       entries.forEach(([column], n) =>
-        badge(g, paint, String(n + 1), map.x + (column + 0.5) * cw, map.y + (tile + 0.5) * ch),
+        badge(
+          g,
+          paint,
+          cw > 3 * em ? ordinal(n + 1) : String(n + 1),
+          map.x + (column + 0.5) * cw,
+          map.y + (tile + 0.5) * ch,
+        ),
       );
     if (frame.column >= 0) {
       g.lineWidth = 3.5;

@@ -130,7 +130,7 @@ export default function (host, { meta, columns }, context) {
     locate,
     describe,
     label,
-    legend: LEGEND,
+    legend: [[`background:${meta.colour}`, `pages of ${name}`], ...LEGEND],
   });
 }
 

@@ -139,7 +139,7 @@ def _hidden(sides: list[BankSide]) -> list[str]:
     accesses = [side["accesses"][0] for side in sides]
     taken = [access["wavefronts"] for access in accesses]
     both = [" and ".join(map(str, values)) for values in (taken, [access["conflicts"] for access in accesses])]
-    said = [text for access in accesses for text in _reasons(access)]
+    said = ["gets its word", "get their words", "Done after", *(text for one in accesses for text in _reasons(one))]
     return [*(text for n in taken for text in (f"of {n}", count(n, "wavefront"))), *both, *said]
 
 

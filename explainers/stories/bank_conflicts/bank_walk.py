@@ -148,14 +148,16 @@ def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFr
     first, most = accesses[0], max(access["wavefronts"] for access in accesses)
     head = _head(first)
     for wavefront in range(max(1, most)):
-        said = [served_said(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
+        first_of_pass = any(wavefront == start for access in accesses for start, _ in access["parts"])
+        tell = served_said if first_of_pass else now_said
+        said = [tell(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
         yield {
             "tile": number,
             "access": number,
             "wavefront": wavefront,
             "phase": str(wavefront),
             "title": f"Access {first['number'] + 1} · {f'{wavefront + 1} of {most}' if most else 'no wavefront'}",
-            "sentence": " ".join([head, *said]),
+            "sentence": " ".join([head, *said] if wavefront == 0 else said),
             "lines": {sites.find(first["file"], first["line"]).place: 1},
             "marks": [marks.CONFLICT] if any(_conflict_begins(access, wavefront) for access in accesses) else [],
         }
@@ -186,10 +188,25 @@ def served_said(name: str, access: BankAccess, wavefront: int) -> str:
     text = reason_said(name, access, wavefront)
     if not access["wavefronts"]:
         return text
+    served = _served(access, wavefront)
+    return f"{text} {served[0].upper()}{served[1:]}" if served.startswith("done") else f"{text} Now {served}"
+
+
+def now_said(name: str, access: BankAccess, wavefront: int) -> str:
+    """Returns the lanes of this wavefront on one side, without the reason."""
+    if not access["wavefronts"]:
+        return reason_said(name, access, wavefront)
+    said = f"{name}: {_served(access, wavefront)}" if name else _served(access, wavefront)
+    return said[0].upper() + said[1:]
+
+
+def _served(access: BankAccess, wavefront: int) -> str:
     now = sorted({cell[0] for cell in access["cells"] if cell[2] == wavefront})
     if not now:
-        return f"{text} Done after {count(access['wavefronts'], 'wavefront')}."
-    return f"{text} Now {_lanes(now)} {'gets its word' if len(now) == 1 else 'get their words'}."
+        return f"done after {count(access['wavefronts'], 'wavefront')}."
+    left = len({cell[0] for cell in access["cells"] if cell[2] > wavefront})
+    waits = f", and {count(left, 'lane')} {'waits' if left == 1 else 'wait'}" if left else ""
+    return f"{_lanes(now)} {'gets its word' if len(now) == 1 else 'get their words'}{waits}."
 
 
 def reason_said(name: str, access: BankAccess, wavefront: int) -> str:

@@ -136,6 +136,6 @@ def _waiting(made: Stage) -> list[Question]:
             "after pages came back.",
             step=step,
             view=made.views[0].id,
-            hides=["the others may still take", "as soon as free pages up to its last token are certain"],
+            hides=["the others may take", "as soon as free pages up to its last token are certain"],
         )
     ]

@@ -29,7 +29,7 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
         idea(
             "check_split",
             "How does V2 split a long context, and how does it merge the parts?",
-            "Each block keeps its own max, sum and output. A second kernel rescales and adds them",
+            "Each block keeps its own max, sum and output. A second kernel rescales, adds and divides",
             {
                 "Each block writes its part of the output. A second kernel adds the parts": (
                     f"Each block counts against its own max. In partition {low['partition']} it is {low['m']:.3g}, "
@@ -69,5 +69,6 @@ def _helps(made: Stage, meta: PartitionsMeta) -> Question:
         },
         f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}. "
         "With many sequences the SMs are full without partitions.",
+        step=min(1, len(meta["frames"]) - 1),
         view=made.views[0].id,
     )

@@ -44,7 +44,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
     traffic = idea(
         "same_reads",
         "How does sharing change the bytes of K and V that the query heads ask for?",
-        "As many as before",
+        "As many as before, as each query head has its own block",
         {
             f"{times} times fewer, like the cache": (
                 f"Each query head still asks for {by_head[0]:,} bytes. It reads a key that others read, too."

@@ -116,12 +116,13 @@ def _waits(step: Step, free: int) -> list[str]:
     rest = step.waiting[1:]
     behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
     if step.sure < free:
-        pages = f"the others may still take {free - step.sure} of {count(free, 'free page')}"
+        of = "it" if free == 1 else "them"
+        pages = f". The pool has {count(free, 'free page')}, and the others may take {free - step.sure} of {of}"
     elif free:
-        pages = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free"
+        pages = f", and {count(free, 'page')} {'is' if free == 1 else 'are'} free"
     else:
-        pages = "no page is free"
-    return [f"{step.waiting[0]} waits. It may need {count(step.needed, 'page')}, and {pages}.{behind}"]
+        pages = ", and no page is free"
+    return [f"{step.waiting[0]} waits. It may need {count(step.needed, 'page')}{pages}.{behind}"]
 
 
 def _upper(said: str) -> str:

@@ -145,7 +145,7 @@ class WalkFrames:
             step,
             part,
             f"{self._in_partition(step)}the block of query head {self.head} loads its query, {query}. "
-            f"The {count(self.length, 'token')} of {self.name} are in {count(self.pages, 'page')}.",
+            f"We follow sequence {self.name}: its {count(self.length, 'token')} are in {count(self.pages, 'page')}.",
         )
 
     def _page(self, step: pd.Series, part: pd.DataFrame, warp: int) -> None:

@@ -36,7 +36,8 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
     return [
         idea(
             "check_block_table",
-            f"How does the block table change memory access? Where is the key of token {token}?",
+            "How does the block table change memory access? "
+            f"A page has {size} slots: where is the key of token {token}?",
             f"In page {page}, because entry {entry} of the block table names it",
             {
                 f"In page {entry}, because {token} / {size} is {entry}": (
@@ -93,7 +94,8 @@ def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int) -> l
                 ),
             },
             f"A value counts with its weight, and V1 has the weights only after the softmax over all "
-            f"{count(length, 'score')}. So the values wait until step {first_v + 1}.",
+            f"{count(length, 'score')}. So the values wait until step {first_v + 1}. "
+            "An online softmax could take both page by page.",
             step=first_v,
             view="walk",
         )

@@ -36,9 +36,9 @@ class Way(NamedTuple):
 
 WAYS = (
     Way("Neighbours", "The lanes read neighbouring elements.", {LAYOUT: "row_major"}),
-    Way("Every second", "Each lane skips one element.", {LAYOUT: "strided", STRIDE: 2}),
+    Way("Every second", "The lanes read every second element.", {LAYOUT: "strided", STRIDE: 2}),
     Way("One late", "The neighbours start one element late.", {LAYOUT: "misaligned"}),
-    Way("Every eighth", "Each lane skips seven elements.", {LAYOUT: "strided", STRIDE: 8}),
+    Way("Every eighth", "The lanes read every eighth element.", {LAYOUT: "strided", STRIDE: 8}),
 )
 
 
@@ -115,7 +115,7 @@ def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Questi
         f"The {strided['used']} wanted bytes are now spread over {sectors} sectors. "
         f"So {moved} bytes move, and {share_said(strided['used'], moved)}."
     )
-    text = "Neighbouring lanes read neighbours. Now each lane skips one element. How much does memory send?"
+    text = "Neighbouring lanes read neighbours. Now they read every second element. How much does memory send?"
     hides = [count(sectors, "sector"), share_said(strided["used"], moved), f"{strided['used']:,} of {moved:,} moved"]
     covers = [{"side": 0, "byte": [model.LINE, LARGEST]}]
     return idea("stride", text, right, wrong, why, step=step, view="sectors", hides=hides, covers=covers)
@@ -130,7 +130,7 @@ def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Quest
     }
     why = (
         f"The last element is in one more sector: {late['sectors']} in place of {best['sectors']}. "
-        "A row that starts with a sector needs no more."
+        "A row that starts at the edge of a sector needs no more."
     )
     text = "The lanes read neighbours again, but the row starts one element later. How does the cost change?"
     right = "One more sector" if more == 1 else f"{count(more, 'more sector')}"

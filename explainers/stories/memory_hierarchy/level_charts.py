@@ -1,6 +1,5 @@
 """The charts of latency and bandwidth against the working set."""
 
-import math
 from dataclasses import dataclass
 
 import altair as alt
@@ -18,7 +17,7 @@ ROW = 20  # pixels between the names of two caches
 HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
-OWNER = {"L1 cache": "cache of one SM", "L2 cache": "cache of all SMs"}
+OWNER = {"L1 cache": "one SM", "L2 cache": "all SMs"}
 NOTES = {
     "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. Beyond L2, "
     "the data is in device memory (HBM), outside the chip.",
@@ -164,11 +163,11 @@ def _marks(
         {
             "working_set": edge.fits,
             "to": edge.leaves or ends_of_axis[1],
-            "said": f"{edge.level.split()[0]}, {OWNER[edge.level]}: {bytes_said(edge.fits)}",
+            "said": f"{edge.level.split()[0]} of {OWNER[edge.level]}: up to {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]
-    layers, middle = [], math.sqrt(ends_of_axis[0] * ends_of_axis[1])
+    layers, middle = [], ends_of_axis[0] ** 0.7 * ends_of_axis[1] ** 0.3
     if ends:
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
@@ -187,7 +186,7 @@ def _beside(base: alt.Chart, x: alt.X, end: float, row: int, middle: float) -> a
     """Returns the name of a band or rule, on the side with more room.
 
     end: its right end, in bytes.
-    middle: of the axis.
+    middle: left of it, the name is on the right side.
     """
     right = end < middle
     text = base.mark_text(align="left" if right else "right", baseline="top", dx=5 if right else -5, dy=4 + ROW * row)

@@ -46,7 +46,7 @@ def _distance(table: pd.DataFrame, cycles: pd.Series) -> Question:
         view="latency",
         veils=("tabs",),
         hides=_shown(table, sizes(table)[step]),
-        covers=_beyond(2 * edges(table)[0].fits),
+        covers=_beyond(edges(table)[0].fits + 1),
     )
 
 

@@ -60,12 +60,11 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     if twice > MOST_REGISTERS:
         return []
     block = needs(o.threads, twice, o.shared_bytes, on)
-    by_registers = block.warps_by_registers // block.warps
+    by_registers, each = block.warps_by_registers // block.warps, block.registers_per_warp * block.warps
     now = min(by_registers, *(blocks for name, blocks in o.limits.items() if name != "registers"))
     texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, max(0, o.blocks - 2))}
-    reason = f"Twice the registers leave room for {count(by_registers, 'block')} in the SM's registers."
+    reason = f"{REGISTERS:,} / {each:,} is {REGISTERS / each:.2g}, so {count(by_registers, 'block')} fit."
     limit = " Another resource is still the limit." if now < by_registers else ""
-    each = block.registers_per_warp * block.warps
     wrong = {
         text: f"{text[0].upper()}{text[1:]} would need {n * each:,} registers." if n > by_registers else reason
         for n, text in texts.items()
@@ -74,7 +73,7 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     text = (
         f"An SM of {gpu} holds {count(o.blocks, 'block')} now. How many fit if each thread needs twice the registers?"
     )
-    taken = f"A block would take {each:,} of {REGISTERS:,} registers."
+    taken = f"A block would take {each:,} registers."
     why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
     step = 1 + list(o.limits).index("registers")
     return [idea("registers", text, texts[now], wrong, why, step=step, view=view)]

@@ -25,7 +25,7 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         return []
     wrong = {
         "They write them to shared memory": f"The trace has no store of a score. {COST}",
-        "One lane addresses the registers of the others": "A register has no address. A shuffle needs all lanes.",
+        "One lane addresses the registers of the others": "A register has no address, so a lane reads only its own.",
         "They write them to global memory": "The trace has no store of S. Global memory is the slowest of all.",
     }
     why = (

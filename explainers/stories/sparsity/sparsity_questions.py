@@ -51,6 +51,7 @@ def _skipped(walk: Walk) -> list[Question]:
             step=len(walk.frames) - 1,
             view="mask",
             hides=[*SKIPS, f"needs {listed} of {columns} key blocks"],
+            covers=[{"part": "entry"}],
             shows={"part": "block", "row": tile, "col": block},
         )
     ]

@@ -44,6 +44,8 @@ def sentence(number: float, rows: int, written: int, size: int) -> str:
     size: the bytes of the tile's scores.
     """
     shared = number < 1.5 and rows > 1
-    reads = f"Each byte of K is read {said(number)}" + (f", and {rows} times without tiles." if shared else ".")
+    reads = f"The threads ask for each byte of K {said(number)}" + (
+        f", and {rows} times without tiles." if shared else "."
+    )
     kept = f"S and P {'still ' if shared else ''}take {written:,} bytes of global memory."
     return f"{reads} {kept if written else f'S and P never take the {2 * size:,} bytes of global memory.'}"

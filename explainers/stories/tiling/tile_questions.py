@@ -185,7 +185,7 @@ def _q_shared(tile: Tile) -> list[Question]:
     if step is None or keys < 2 or not read:
         return []
     text = "The block copies its queries into shared memory before it computes. Why does that pay?"
-    right = "Each number is used for many keys, so one read serves them all"
+    right = "Each number is used for many keys, so one copy serves them all"
     wrong = {
         "Other blocks can then read them too": "Shared memory belongs to one block. "
         f"The head has {count(tiles, 'query tile')}, and each block copies its own.",
@@ -194,11 +194,8 @@ def _q_shared(tile: Tile) -> list[Question]:
     }
     row = tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
     anew, copies = int(tile.met.sum()) * row, read / (len(tile.met) * row)
-    times = "once" if copies < 1.5 else f"{copies:.0f} times, for each key tile anew"
-    why = (
-        f"The block copies its queries {times}: {read:,} bytes in all. "
-        f"Read anew for each key, they would be {anew:,} bytes."
-    )
+    served = f"all {keys} keys" if copies < 1.5 else f"the {keys / copies:.0f} keys of a tile"
+    why = f"One copy serves {served}: the block reads {read:,} bytes of Q. Read for each key, it would be {anew:,}."
     shows = {"tensor": "Q", "query": tile.meta["row0"], "dim": 0}
     where: Where = {"step": step, "view": tile.view, "veils": ("headline",), "shows": shows}
     return [idea("check_q_shared", text, right, wrong, why, **where)]

@@ -123,7 +123,7 @@ def test_the_plain_tile_stands_beside_the_padded_or_swizzled_one(cpu_run, settin
     assert [side["accesses"][0]["wavefronts"] for side in story.sides] == wavefronts
     assert sum(frame["access"] == 0 for frame in story.frames) == 32  # the clock waits for the slower side
     late = next(frame for frame in story.frames if frame["wavefront"] == wavefronts[1])["sentence"]
-    assert f"{names[0][1:]}: " in late and f"Done after {wavefronts[1]} wavefront" in late
+    assert f"{names[0][1:]}: " in late and f"done after {wavefronts[1]} wavefront" in late
 
 
 def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu_run):

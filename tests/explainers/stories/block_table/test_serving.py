@@ -58,7 +58,7 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     )
     assert said[10] == (
         "A, B, C, D and C2 decode a token each. B takes page 12. C takes page 13 and copies page 8, shared with C2, "
-        "into it. E waits. It may need 3 pages, and the others may still take 3 of 3 free pages."
+        "into it. E waits. It may need 3 pages. The pool has 3 free pages, and the others may take 3 of them."
     )
     assert said[12] == (
         "B has ended. Pages 5, 6, 12 are free. Pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "

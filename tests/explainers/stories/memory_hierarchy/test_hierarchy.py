@@ -99,8 +99,8 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     data = made["views"][0]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
     assert [row["said"] for row in data["caches"]] == [
-        "L1, cache of one SM: 128 KiB",
-        "L2, cache of all SMs: 32 MiB",
+        "L1 of one SM: up to 128 KiB",
+        "L2 of all SMs: up to 32 MiB",
     ]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
@@ -137,7 +137,7 @@ def test_the_names_above_the_lines_keep_away_from_the_axis_and_from_the_lines():
     made = level_charts.latency_chart(shown, machine=occupancy.MACHINES["sm_90"]).to_dict()
     texts = [layer for layer in made["layer"] if layer["mark"].get("baseline") == "top"]
     sides = [layer["mark"]["align"] for layer in texts]
-    assert sides == ["right", "left", "left"]  # L2, L1 and shared memory: toward the middle of the axis
+    assert sides == ["right", "right", "right"]  # L2, L1 and shared memory: left of their ends
     assert len({layer["mark"]["dy"] for layer in texts}) == 3
     top = next(layer for layer in made["layer"] if layer["mark"]["type"] == "line")["encoding"]["y"]["scale"]["domain"][
         1
