@@ -16,10 +16,8 @@ export function makeLead(stage, base) {
       current = () => mine === turn;
     end?.();
     end = null;
-    node.hidden = !part;
-    node.replaceChildren(
-      ...(part ? [element('p', { role: 'status' }, 'Why: being made ...')] : []),
-    );
+    node.hidden = true;
+    node.replaceChildren();
     if (!part) return;
     let blocks;
     try {
@@ -29,7 +27,9 @@ export function makeLead(stage, base) {
     } catch (error) {
       blocks = [{ kind: 'text', text: error.message }];
     }
-    if (current()) end = showBlocks(node, blocks, stage.context());
+    if (!current()) return;
+    node.hidden = false;
+    end = showBlocks(node, blocks, stage.context());
   }
   return { node, show };
 }

@@ -469,14 +469,14 @@ export default function (host, { meta, columns }, context) {
     const size = numberSize({ w: wide, h: high }, small);
     if (!size) return; // no room for sixteen lines: only their sum
     g.font = `${size}px ${paint.font}`;
-    const at = [0, 0.26, 0.52, 0.95].map(share => x + share * (wide - 1.6 * em));
+    const at = [0, 0.22, 0.42, 0.97].map(share => x + share * (wide - 1.6 * em));
     const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
     all.forEach(([p, q], k) => {
       const y = box.B.y + (k + 0.5) * high + 0.36 * size,
-        bar = (0.2 * wide * Math.abs(p * q)) / most,
+        bar = (0.18 * wide * Math.abs(p * q)) / most,
         deep = Math.min(size, high - 1);
       g.fillStyle = blend(rgb(COLOURS[f.c]), rgb(paint.background), 0.3);
-      g.fillRect(at[3] - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
+      g.fillRect(at[3] - 0.17 * wide - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
       g.fillStyle = paint.text;
       g.fillText(`${along} ${f.k[0] + k}`, at[0], y);
       g.textAlign = 'right';

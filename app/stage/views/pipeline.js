@@ -119,7 +119,9 @@ export default function (host, { meta, columns }, context) {
   const drawArrow = (g, paint, [writer, began, leader, scores]) => {
     if (writer === undefined) return;
     const middle = who => box.y + (row_of[who] + 0.5) * box.high,
-      [x0, x1, y0, y1] = [xOf(began), xOf(scores), middle(writer), middle(leader)];
+      above = writer === leader ? 0.44 * box.high : 0, // not over the words of its own bars
+      [x0, x1] = [xOf(began), xOf(scores)],
+      [y0, y1] = [middle(writer) - above, middle(leader) - above];
     if (x1 < box.x || x0 > box.x + box.w) return;
     const turn = Math.atan2(y1 - y0, x1 - x0),
       tip = 0.6 * em;

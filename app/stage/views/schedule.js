@@ -46,7 +46,8 @@ export default function (host, { meta, columns }, context) {
     panels.forEach((one, p) => {
       g.font = `600 ${small}px ${paint.font}`;
       g.fillStyle = paint.text;
-      const said = `${one.title}${one.own && one.begin >= 0 ? ', as this kernel' : ''}`;
+      const head = clock.covers.length ? one.title.split(':')[0] : one.title, // a time can answer a question
+        said = `${head}${one.own && one.begin >= 0 ? ', as this kernel' : ''}`;
       g.fillText(said, 0, box.panels[p].y + 1.25 * em);
       const after = g.measureText(said).width + 0.6 * em;
       g.font = `${small}px ${paint.font}`;

@@ -7,9 +7,9 @@ from app.choices import estimates
 from app.choices.page import Page, State
 from app.parts import running
 from app.parts.story import Story
-from app.stories.compare import choices, tabs_of_pair, verdict
+from app.stories.compare import choices, tabs_of_pair, timed, verdict
 from app.stories.compare.reasons import Pair
-from explainers.stories.compare import output_gap, pair_questions, two_kernels
+from explainers.stories.compare import output_gap, pair_questions, pair_times, two_kernels
 from explainers.stories.compare.time_verdict import Verdict
 from explainers.story.stage import Stage, Tab
 
@@ -30,7 +30,8 @@ def make(pair: Pair) -> Stage:
     where = two_kernels.provenance([running.provenance(run) for run in runs])
     result = two_kernels.stage_of(runs, where, answer.said, answer.tone, [*TABS, *now, *MORE])
     lead = "lead" if answer.row is not None else ""
-    return replace(result, questions=pair_questions.two_kernels(runs, result, answer.row), lead=lead)
+    row = pair_times.longest(timed.times(*pair)) if answer.row is not None else None
+    return replace(result, questions=pair_questions.two_kernels(runs, result, row), lead=lead)
 
 
 STORY = Story(

@@ -23,6 +23,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
     The sides can trace different amounts of work, so each count is divided by its work.
     """
     found: list[Question] = []
+    each: list[float] = []
     names = [run.request.kernel.name for run in runs]
     sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
     where: Where = {"step": len(made.frames) - 1, "veils": ("strip", "headline", "tabs")}
@@ -31,9 +32,10 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
         found.append(_more_bytes([_moved(run) for run in runs], (a, b), per, sides, where))
         costs = [int(traced.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
         if all(costs):
-            found.append(_more_wavefronts([cost / work for cost, work in zip(costs, (a, b))], per, sides, where))
+            each = [cost / work for cost, work in zip(costs, (a, b))]
+            found.append(_more_wavefronts(each, per, sides, where))
     if row is not None:
-        found.append(_faster(row, sides, where))
+        found.append(_faster(row, each, per, sides, where))
     return found
 
 
@@ -47,13 +49,16 @@ def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], whe
     return idea("wavefronts", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 
-def _faster(row: PairRow, sides: dict[str, str], where: Where) -> Question:
-    """Which side is faster, by the recorded times."""
+def _faster(row: PairRow, each: Sequence[float], per: str, sides: dict[str, str], where: Where) -> Question:
+    """Which side is faster, by the recorded times. each: the wavefronts of both sides, or nothing."""
     side = "even" if pair_times.is_even(row) else "AB"[row.ratio > 1]
-    why = time_verdict.brief_sentence(row)
-    wrong = {said: why for key, said in sides.items() if key != side}
+    said = time_verdict.brief_sentence(row)
+    wrong = {text: said for key, text in sides.items() if key != side}
+    less = "AB"[each[1] < each[0]] if each else ""
+    why = f"{said} It needs fewer turns of the shared memory for each {per}." if side == less else said
     where = {**where, "veils": ("headline", "tabs")}
-    return idea("faster", "Which side is faster?", sides[side], wrong, why, ordered=list(sides.values()), **where)
+    text = f"Which side is faster at {pair_times.problem_said(row)}?"
+    return idea("faster", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 
 def _traced(request: Request) -> tuple[int, str]:

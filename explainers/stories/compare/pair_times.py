@@ -99,6 +99,11 @@ def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
     return min(both.itertuples(), key=lambda row: distance_of(row, problem))
 
 
+def longest(both: pd.DataFrame) -> PairRow | None:
+    """Returns the row of `times` with the longest run: its problem fills a GPU. None of an empty table."""
+    return None if both.empty else max(both.itertuples(), key=lambda row: float(row.median_us))
+
+
 def distance_of(row: PairRow, problem: Problem) -> float:
     """Returns the distance of a row's problem from a problem."""
     sizes, work = problem.bench_columns, problem.work

@@ -32,7 +32,7 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     before = own[(own.tile == ASKED - 1) & own.event.map(overlaps.activity).ne(overlaps.OTHER)]
     if not begun <= start < before.end_ns.max() <= needed:
         return []
-    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= start < frame["span"][1])
+    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= needed < frame["span"][1])
     ahead, left = figure(needed - start, 3), figure(float(before.end_ns.max()) - start, 3)
     work, copied = figure(float((before.end_ns - before.start_ns).sum()), 3), figure(end - start, 3)
     where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs",)}
@@ -67,7 +67,7 @@ def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, wher
             "It copies number by number": f"It only starts the copy, in at most {copied} ns.",
             f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
         },
-        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. The copy needs no thread.",
+        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. Only the start of the copy takes its time.",
         **at_tile,
     )
 
@@ -119,12 +119,12 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             "The producer starts its first copies at once, and later only one copy per key tile. Why not more?",
             "It waits for free shared memory",
             {
-                "Global memory is too slow": f"It only starts a copy, which took {figure(first, 3)} ns at first.",
+                "Global memory is too slow": f"The first turns took only {figure(first, 3)} ns: memory was free.",
                 "It copies number by number": "One thread asks the copy engine (TMA) for a box of many numbers.",
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },
-            f"Later, a turn of the producer takes {figure(later, 3)} ns, and a key tile {figure(period, 3)} ns. "
-            "The producer waits until the consumers have read a tile.",
+            f"Later, it copies a key tile every {figure(later, 3)} ns: when the consumers have read one and freed its "
+            f"place. They need {figure(period, 3)} ns for a key tile.",
             step=min(FEW, len(story.frames) - 1),
             view="pipeline",
             covers=[{"writer": who, "event": producer_waits.WAIT}],

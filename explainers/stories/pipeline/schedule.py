@@ -166,7 +166,7 @@ def views(story: BlockStory) -> list[View]:
     window = SHOWN * max(_key_tile(story), period(modelled[0][1]))
     rule = (
         f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
-        f"{figure(model.softmax, 3)} ns. Nothing else takes time."
+        f"{figure(model.softmax, 3)} ns, also if all compute one. Nothing else takes time."
     )
     meta: ScheduleMeta = {
         "panels": panels,

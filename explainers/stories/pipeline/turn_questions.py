@@ -83,8 +83,8 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
                 f"ns in place of {figure(turns, 3)} ns (modelled).",
                 "Shared memory would be full": "A softmax works in registers only.",
             },
-            f"The tensor cores would rest for {idle} ns of each key tile. In the model, turns and outputs under a "
-            f"softmax cut a key tile from {figure(apart, 3)} to {figure(turns, 3)} ns. The run below takes longer.",
+            f"The tensor cores would rest for {idle} ns of each key tile. In the model, both overlaps cut a key tile "
+            f"from {figure(apart, 3)} to {figure(turns, 3)} ns. The run below takes longer.",
             step=min(NEAR, len(story.frames) - 1),
             view="schedule",
             covers=[{"panel": 0, "row": model.groups}],

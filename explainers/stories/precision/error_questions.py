@@ -56,7 +56,7 @@ def _most(made: Replay, where: Where) -> Question | None:
     second = sizes[most] / sorted(sizes)[-2]
     return made_of.idea(
         "most",
-        f"This kernel multiplies {made.label} numbers. Its inputs are rounded too. Which step costs the most accuracy?",
+        f"This kernel multiplies {made.label} numbers. Which step costs the most accuracy?",
         titles[most],
         wrong,
         f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next.",

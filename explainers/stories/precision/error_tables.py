@@ -131,5 +131,5 @@ def lead_sentence(made: Replay) -> tuple[str, int]:
     said = f"The worst row of this tile is {row}{of}: O is off by up to {short(error)} in it."
     if made.sizes[inputs]:
         rest = _most(made.o[-1, at] - made.o[inputs, at], made.o[0, at])
-        said += f" Online softmax, which takes the rounded inputs as given, says {short(rest)}."
+        said += f" With the rounded inputs as the truth, this is {short(rest)}."
     return said, row

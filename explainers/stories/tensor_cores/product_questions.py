@@ -59,7 +59,7 @@ def _spread(story: ProductStory) -> list[Question]:
             f"Lanes {owners[0]} to {owners[-1]} hold row {row}. Other lanes hold the other rows, so all 32 work.",
             view="fragments",
             covers=[{"part": "C"}],
-            shows={"part": "C", "i": int(full[0])},
+            shows={"part": "C", "i": int(full[0]), "j": 0},
             hides=[f"lane {mine[0]}"],
             veils=("tabs",),
         )
@@ -114,8 +114,8 @@ def _fetch(story: ProductStory) -> list[Question]:
     served, waits = "All eight at once", "One after the other"
     number = f"ldmatrix took {count(fetch.wavefronts, 'wavefront')}, and {fetch.ideal} is the least."
     reason = {
-        served: f"Each matrix took {_spoken(each)} turns: its rows start in the same bank. {number}",
-        waits: f"Each matrix took one turn: its rows lie in different banks. {number}",
+        served: f"They all start in one bank. So each matrix took {_spoken(each)} turns.",
+        waits: "Its rows are in different banks. So each matrix took one turn.",
         "Each row goes to one lane": f"ldmatrix hands each row of {fetch.tensor} to four lanes.",
     }
     right = waits if clash else served
@@ -156,7 +156,8 @@ def _swizzle(story: ProductStory) -> list[Question]:
                 "A pause of each lane before its read": f"The lanes wait already: each matrix takes {turns} turns.",
                 "Rows that all start in bank 0": "They would still start in one bank.",
             },
-            "Row r puts its first piece into place r. So the pieces of eight rows fill all 32 banks: a swizzle.",
+            "A piece has 16 bytes. Row r puts its first piece into place r. The eight first pieces then fill all "
+            "banks: a swizzle.",
             view="fragments",
             veils=("tabs",),
         )

@@ -16,7 +16,7 @@ SPEEDS: Mapping[float, str] = {
     0.5: "It takes about twice as long",
     1: "It takes about as long",
     2: "It takes about half as long",
-    8: "It takes less than a fifth as long",
+    8: "It takes about an eighth as long",
 }
 """Speed of our fastest kernel over the baseline's -> its words."""
 Cover = Mapping[str, object]  # column -> value of the covered points
@@ -96,7 +96,7 @@ def _named(at_end: pd.DataFrame, baseline: str) -> str:
     """Returns the baseline, with a remark if it is the fastest rival."""
     peers = at_end[at_end.kind != "kernel"].sort_values("median_us")
     first = wording.shown_name(peers.label.iloc[0], peers.title.iloc[0]) if len(peers) else ""
-    return f"the fastest rival, {baseline}" if first == baseline else baseline
+    return f"the fastest rival in the chart, {baseline}" if first == baseline else baseline
 
 
 def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -> Question | None:

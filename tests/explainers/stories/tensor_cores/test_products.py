@@ -310,7 +310,11 @@ def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
     each = len(lanes) // len(set(lanes))
     due = f"{words[len(set(lanes))]} lanes, {words[each] if each < len(words) else each} scores each"
     assert spread.options[spread.answer] == due and f"Lanes {min(lanes)} to {max(lanes)} hold row {row}." in spread.why
-    assert spread.covers == [{"part": "C"}] and spread.shows == {"part": "C", "i": row - story.products[0].rows[0]}
+    assert spread.covers == [{"part": "C"}] and spread.shows == {
+        "part": "C",
+        "i": row - story.products[0].rows[0],
+        "j": 0,
+    }
 
 
 def test_show_me_points_at_the_score_of_the_question(story):
