@@ -45,7 +45,7 @@ def test_every_wavefront_serves_each_bank_at_most_once_and_every_lane_is_served(
         cells = side["accesses"][frame["access"]]["cells"]
         now = sorted({cell[0] for cell in cells if cell[2] == frame["wavefront"]})
         assert (
-            f" Now lane{'' if len(now) == 1 else 's'} {now[0]}" in frame["sentence"]
+            f"lane{'' if len(now) == 1 else 's'} {now[0]}" in frame["sentence"].lower()
             or f"{len(now)} lanes" in frame["sentence"]
         )
 
