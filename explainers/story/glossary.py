@@ -21,7 +21,6 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "read_list": "Read the work list",
     "combine_warps": "Combine warps",
     "wait_q": "Wait for Q",
-    "wait_free": "Wait for free memory",
     "nothing_left": "No tile left",
     "tile_begin": "Start of tile",
     "tile_end": "End of tile",
@@ -44,10 +43,12 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "divide": "Divide",
 }
 
+DERIVED_PHASES = {"wait_free": "Wait for free memory"}  # the pages derive them from the marks
+
 
 def phase_title(phase: str) -> str:
-    """The pages' name of a phase: the entry of PHASES, or the mark's name with spaces for underscores."""
-    return PHASES.get(phase) or phase.replace("_", " ")
+    """The pages' name of a phase: its entry above, or the mark's name with spaces for underscores."""
+    return (PHASES | DERIVED_PHASES).get(phase) or phase.replace("_", " ")
 
 
 UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps

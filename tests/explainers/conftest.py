@@ -68,7 +68,7 @@ def bench_table():
     The times are a formula: so many picoseconds for each FLOP, and 5 us. sdpa_flash has none in fp32.
     """
     kinds = (
-        (list(current().of_family("dense")), _DENSE),
+        (list(current().of_problem(KERNELS["01_naive"].problem_type)), _DENSE),
         (list(current().of_problem(KERNELS["paged_v1"].problem_type)), _PAGED),
     )
     asked = [

@@ -19,49 +19,24 @@ conditions = [
 than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
   {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."},
 ]
-
-[constants]  # meaning: backward_mma.cuh
-"BLOCK_Q, BLOCK_KV, STAGES" = {}
-
-[scratch.stats]
-shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "2", "BLOCK_Q"]
-axes = ["batch", "head", "query_tile", "statistic", "query"]
-
-[scratch.sums]
-shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]
-axes = ["batch", "head", "query_tile", "number"]
-initial = "zero"
-
-[[launches]]
-entry = "statistics"
-grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
-block = ["2 * BLOCK_KV"]
-args = ["o", "do", "lse", "stats", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-  "int32 kv_row", "int32 kv_head", "float32 scale",
-]}]
-item = "query tile"
-
-[[launches]]
-entry = "gradients"
-grid = ["ceil_div(keys, BLOCK_KV)", "batch * kv_heads"]
-block = ["2 * BLOCK_KV"]
-shared_bytes = "4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q"
-args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-  "int32 kv_row", "int32 kv_head", "float32 scale",
-]}]
-item = "key tile"
-
-[[launches]]
-entry = "query_gradients"
-grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
-block = ["2 * BLOCK_KV"]
-args = ["sums", "dq", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-  "int32 kv_row", "int32 kv_head", "float32 scale",
-]}]
-item = "query tile"
+constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: backward_mma.cuh
+scratch.stats = {axes = ["batch", "head", "query_tile", "statistic", "query"], shape = [
+  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "2", "BLOCK_Q"]}
+scratch.sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
+  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
+launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
+  "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["o", "do", "lse", "stats", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
+  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV"], shared_bytes = """\
+  4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
+  "ceil_div(keys, BLOCK_KV)", "batch * kv_heads"], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
+  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  {entry = "query_gradients", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
+  "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["sums", "dq", {struct = [
+  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
+  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]}]
 */
 #include "backward_mma.cuh"
 
