@@ -185,6 +185,7 @@ def _batch_for_length(problem: "GradientProblem", length: int) -> dict[str, obje
 class SixteenBitGradientProblem(GradientProblem):
     """The same in fp16 or bf16, with sums in fp32."""
 
+    seq_len: int = problem_field(96, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
     dtype: str = problem_field("float16", "type of all tensors but lse, with float32 sums", allowed=DTYPES)
 
