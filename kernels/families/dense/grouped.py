@@ -11,6 +11,7 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 class GroupedProblem(SixteenBitProblem):
     """SixteenBitProblem in fp32: the same masks, grouped heads, layouts and `scores`."""
 
+    seq_len: int = problem_field(64, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(32, 64, 128))
     dtype: str = problem_field("float32", "type of all tensors", allowed=("float32",))
 
