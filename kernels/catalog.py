@@ -10,6 +10,7 @@ changed or removed. The Python of a family is read once per process.
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -140,7 +141,9 @@ def refreshed(before: Catalog | None) -> Catalog:
             faults.append(str(error))
     ours, order = folders()[0], {name: number for number, name in enumerate(names)}
     found: dict[str, KernelSpec] = {}
-    for spec in sorted(specs, key=lambda s: (order[s.family], not s.path.is_relative_to(ours), s.rung, s.name)):
+    for spec in sorted(
+        specs, key=lambda s: (*_place(s.family, order), not s.path.is_relative_to(ours), s.rung, s.name)
+    ):
         if spec.name in found:
             both = f"{spec.path} and {found[spec.name].path}"
             faults.append(f"{both} have the same name, {spec.name}. The catalogue omits the first. Rename one file.")
@@ -206,6 +209,12 @@ def _kernel_files() -> Iterator[Path]:
 def _family_names() -> tuple[str, ...]:
     packages = (file for root in folders() for file in sorted(root.glob("*/__init__.py")))
     return tuple(dict.fromkeys(file.parent.name for file in packages))
+
+
+def _place(family: str, order: dict[str, int]) -> tuple[int, bool]:
+    """The place of a family in lists: that of its name, or right after the family that its package names (AFTER)."""
+    after = getattr(sys.modules.get(f"kernels.families.{family}"), "AFTER", "")
+    return order.get(after, order[family]), bool(after)
 
 
 def _stamps() -> Stamps:

@@ -132,8 +132,8 @@ def times(monkeypatch, tmp_path, fresh):
     """Recorded times of a made-up GPU: every dense kernel and one of torch's, over seq_len and over batch."""
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     made = []
-    names = [*catalog.current().of_family("dense"), "sdpa_efficient"]
     kind = next(iter(catalog.current().of_family("dense").values())).problem_type
+    names = [*catalog.current().of_problem(kind), "sdpa_efficient"]
     for sizes in [{"seq_len": n} for n in (128, 256, 512, 1024)] + [{"seq_len": 512, "batch": b} for b in (2, 4)]:
         problem = replace(kind.bench_default(), **sizes)
         for number, name in enumerate(names):

@@ -68,12 +68,13 @@ def defaults_of(kernel: KernelSpec) -> dict[str, object]:
 
 
 def second_defaults(kernel: KernelSpec) -> dict[str, object]:
-    """The defaults of the second build, if no other kernel has its problem: the smallest remedy for bank conflicts,
-    the next preset that the kernel takes, or another value of one field."""
+    """The defaults of the second build, if no other kernel has its problem: with or without a remedy for bank
+    conflicts, unlike the default, the next preset that the kernel takes, or another value of one field."""
     kind = kernel.problem_type
-    plain, *remedied = padding.before_and_after(Request(kernel, kind()))
-    if remedied:
-        return {name: value for name, value in remedied[0].constants.items() if value != plain.constants[name]}
+    usual = Request(kernel, kind())
+    for build in padding.before_and_after(usual):
+        if build.constants != usual.constants:
+            return {name: value for name, value in build.constants.items() if value != usual.constants[name]}
     for preset in list(kind.presets().values())[1:]:
         with suppress(ProblemError):
             Request(kernel, kind(**preset)).plan  # noqa: B018

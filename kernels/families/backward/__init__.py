@@ -2,5 +2,6 @@
 
 from kernels.families.backward.problem import GradientProblem, SixteenBitGradientProblem
 
+AFTER = "tensor_cores"  # readers meet the forward first
 PROBLEMS = {"gradients": GradientProblem, "gradients_16": SixteenBitGradientProblem}
 """The problems of the backward kernels: gradients in fp32, and in 16 bits for tensor cores."""

@@ -91,7 +91,7 @@ def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
 
 def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, DenseProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
-    for name in current().of_family("dense"):
+    for name in current().of_problem(DenseProblem):
         plain = execute.run(Request(KERNELS[name], DenseProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
         assert np.isnan(plain.arrays["o"]).any() and np.isnan(plain.max_abs_error)
         assert (
