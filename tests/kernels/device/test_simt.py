@@ -2,6 +2,7 @@
 undefined."""
 
 import ctypes
+import re
 import subprocess
 
 import numpy as np
@@ -40,7 +41,16 @@ def test_reversed_lane_order_gives_the_same_output(kernel, other):
         problem, settings = case.problem, case.settings
     forward = outputs(kernel, problem, settings=settings)
     assert not (np.isnan(forward) | np.isposinf(forward)).any()  # lse of a row that sees nothing is -inf
-    assert np.array_equal(forward, outputs(kernel, problem, reversed_order=True, settings=settings))
+    backward = outputs(kernel, problem, reversed_order=True, settings=settings)
+    if adds_in_any_order(kernel):
+        assert np.allclose(forward, backward, rtol=1e-4, atol=1e-5)
+    else:
+        assert np.array_equal(forward, backward)
+
+
+def adds_in_any_order(kernel):
+    """Whether blocks add to the same numbers by atomics: the last bits then depend on their order."""
+    return any(re.search(r"\b(global_add|bulk_add)\(", text) for name, text in kernel.files if name != "add.cuh")
 
 
 # ---- barriers ----

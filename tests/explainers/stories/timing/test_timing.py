@@ -18,6 +18,7 @@ from explainers.stories.timing import (
 )
 from explainers.story import encoding
 from kernels.catalog import current
+from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import TransposeProblem
 from kernels.families.paged.ranges import RangesProblem
 from kernels.families.sparse.problem import BlockSparseProblem
@@ -253,11 +254,11 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
     times, peak = timed.median_us, timed.peak_bytes
     asked = {question["id"]: question for question in made["questions"]}
     assert [q["view"] for q in asked.values()] == ["speedup", "roofline", "latency", "memory"]
-    best = min(current().of_family("dense"), key=lambda name: times[name, 16384])
+    best = min(current().of_problem(DenseProblem), key=lambda name: times[name, 16384])
     speed = times["sdpa_efficient", 16384] / times[best, 16384]
     assert 2**0.5 < speed < 4 and asked["rival"]["options"][asked["rival"]["answer"]] == "It takes about half as long"
     assert best in asked["rival"]["why"] and f"{speed:.1f} times as fast" in asked["rival"]["why"]
-    fastest = timed.loc[min(current().of_family("dense"), key=lambda name: times[name, 16384]), 16384]
+    fastest = timed.loc[min(current().of_problem(DenseProblem), key=lambda name: times[name, 16384]), 16384]
     flop = 4 * 8 * 16384**2 * 64  # 8 heads of 64
     roof = 747.2 / 6 if "/ 6" in fastest.roof else 747.2 if "fp16" in fastest.roof else 61.83
     reached = 100 * flop / fastest.median_us / 1e6 / min(roof, fastest.intensity * 4.2317)
@@ -265,7 +266,7 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
     assert abs(int(chosen.split()[1].rstrip("%")) - reached) <= 10 and f"{reached:.2g}%" in asked["of_roof"]["why"]
     for id, values in (("growth", times), ("memory", peak)):
         question = asked[id]
-        name = next(n for n in current().of_family("dense") if n in question["text"])
+        name = next(n for n in current().of_problem(DenseProblem) if n in question["text"])
         doubled = (values[name, 16384] / values[name, 2048]) ** (1 / 3)
         words = {1: "as before", 2: "twice as much", 4: "four times as much", 8: "eight times as much"}
         assert question["options"][question["answer"]] == words[2 ** round(math.log2(doubled))]
