@@ -98,13 +98,13 @@ def test_an_impossible_pair_of_choices_is_disabled_with_the_reason(story, params
 def test_k_smem_is_compared_with_and_without_padding(kernel):
     made = ask(BANKS, view="attention", kernel=kernel)
     shown = BANKS.make(made.subject)
-    assert [side["name"] for side in shown.views[0].meta["sides"]] == ["PAD_K 0", "PAD_K 4"]
-    assert shown.frames[0]["sentence"].startswith("Each lane loads 16 bytes of K.")
+    assert [side["name"] for side in shown.views[0].meta["sides"]] == ["no padding", "padded by 4"]
+    assert shown.frames[0]["sentence"].startswith("Each lane loads 16 bytes of K")
     blocks = BANKS.parts["lines"](made.subject)
     note = next(b for b in blocks if b["kind"] == "note")
     assert "32 wavefronts a request without, 4 with, 4 at best" in note["text"]
     table = next(b for b in blocks if b["kind"] == "table")
-    assert table["columns"][-2:] == ["wavefronts, PAD_K 0", "wavefronts, PAD_K 4"] and "executed" in table["caption"]
+    assert table["columns"][-2:] == ["wavefronts, no padding", "wavefronts, padded by 4"] and "executed" in table["caption"]
 
 
 def test_where_padding_is_the_subject_a_kernel_that_cannot_pad_is_replaced_and_that_is_told():

@@ -344,7 +344,7 @@ def test_compare_shows_both_sides_on_one_clock(choice):
 def test_compare_says_the_times_of_both(times):
     page = open_page("compare?backend=cpu&a=03_flash&b=08b_three_bfloat16")
     assert "as fast as" in page.stage.summary or "times" in page.stage.summary
-    assert "NVIDIA Test" in page.stage.summary and "NVIDIA Test" in words(page.tab("verdict"))
+    assert "NVIDIA Test" in words(page.tab("verdict"))
 
 
 # ---- any kernel ----
