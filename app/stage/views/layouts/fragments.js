@@ -36,10 +36,6 @@ const LARGE = 1.7, // times the small text: a number of two cells
 // one number: down, where they are one over the other, else across.
 export function numberSize({ w, h }, small, pair = '') {
   const [wide, high] = [pair === 'across' ? 2 * w : w, pair === 'down' ? 2 * h : h],
-    size = Math.min(
-      pair ? LARGE * small : small,
-      wide / NARROW,
-      high / (pair === 'across' ? 1 : LOW),
-    );
+    size = Math.min(pair ? LARGE * small : small, wide / NARROW, high / LOW);
   return size >= 9 ? size : 0;
 }
