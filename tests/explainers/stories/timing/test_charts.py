@@ -18,6 +18,7 @@ from explainers.stories.timing import (
     wording,
 )
 from kernels.catalog import KERNELS, current
+from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench
 
 
@@ -80,7 +81,7 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     spec = size_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
     bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
     last = [bar for bar in bars if bar["step"] == len(sweep_rows.sizes(part, field))]
-    assert [bar["label"] for bar in sorted(last, key=lambda bar: bar["label"])] == list(current().of_family("dense"))
+    assert sorted(bar["label"] for bar in last) == list(current().of_problem(DenseProblem))
     for bar in bars:
         row = compared[(compared.label == bar["label"]) & (compared[field] == bar[field])].iloc[0]
         assert bar["tflops"] == row.tflops and bar["idea"] == f"{row.label}: {KERNELS[row.label].idea}"
@@ -88,7 +89,7 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     named = {line["said"].split(":")[0] for line in across}
     assert named == {"torch math", "torch efficient", "torch cudnn", *compared.roof} - {"copy"}
     rows = next(layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert rows == ["", *current().of_family("dense")]
+    assert rows == ["", *current().of_problem(DenseProblem)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in chart_texts.CHARTS if kind != "ladder"])

@@ -6,6 +6,7 @@ import pandas as pd
 from explainers.charts import palette
 from explainers.stories.timing import sweep_rows, sweep_search, time_sentences, timing_tables, wording
 from kernels.catalog import KERNELS, current
+from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench, peers
 
 
@@ -25,7 +26,7 @@ def test_the_sweeps_of_a_table_are_found_with_the_longest_first(bench_table):
 def test_a_slice_holds_one_problem_per_size_and_kernel(shown):
     _, field, part, _ = shown
     assert not part.duplicated([field, "label"]).any()
-    assert sweep_rows.labels(part) == [*current().of_family("dense"), "sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
+    assert sweep_rows.labels(part) == [*current().of_problem(DenseProblem), "sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
     assert len(set(sweep_rows.colours(sweep_rows.labels(part)).values())) == len(sweep_rows.labels(part))
 
 
@@ -60,7 +61,7 @@ def test_only_over_a_paged_cache_torch_cudnn_is_a_floor(shown):
 def test_a_sweep_is_titled_by_its_problem_and_not_by_its_type(bench_table):
     """Fault 4: a dense fp16 sweep was titled "Decoding, paged KV cache"."""
     table = bench_table[0]
-    dense = table[table["name"].isin(current().of_family("dense"))].assign(dtype="float16")
+    dense = table[table["name"].isin(current().of_problem(DenseProblem))].assign(dtype="float16")
     titles = sweep_search.titles(dense, sweep_search.sweeps(dense)).values()
     assert titles and all(title.startswith("Attention: ") and title.endswith(", float16, cold L2") for title in titles)
     both = pd.concat([dense, table.assign(dtype="float16", num_kv_heads=table.num_heads)])
