@@ -38,7 +38,7 @@ class Backward(Story[Request]):
         run = runner.run(subject)
         story = walk.walk(run)
         seen = _seen(run, story, runner)
-        views = [View("backward", "tiles", "Tiles", *walk.meta_of(run, story)), *sums.views(seen, story.head, runner)]
+        views = [View("gradients", "tiles", "Tiles", *walk.meta_of(run, story)), *sums.views(seen, story.head, runner)]
         summary, tone = runner.broken(run)
         return stage.of_request(
             subject,

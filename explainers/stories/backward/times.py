@@ -55,8 +55,8 @@ def _rows(
                 "head_dim": problem.get("head_dim"),
                 "causal": "yes" if problem.get("causal") else "no",
                 "type": problem.get("dtype", ""),
-                "backward": _ms(_us(row)),
-                "forward": _ms(fastest) if fastest else "",
+                "backward pass": _ms(_us(row)),
+                "forward pass": _ms(fastest) if fastest else "",
                 "times": round(_us(row) / fastest, 2) if fastest else None,
                 "peak memory": f"{row['peak_bytes'] / 1e6:.3g} MB"
                 if row.get("peak_bytes") == row.get("peak_bytes")

@@ -54,7 +54,7 @@ class GradientCases(Problem):
         """All blocks of a few problems of one head with small tiles, if the kernel has them: full, causal, ragged, and
         two heads with one KV head. Then every what-if build."""
         default, small = kernel.problem_type(num_heads=1), small_tiles(kernel)
-        small = small if made_for(kernel, [Case(default, small)]) else ()
+        small = small if made_for(kernel, [Case(default, small)]) else tuple(kernel.settings_for(default).items())
         shown = (
             default,
             replace(default, causal=True),

@@ -105,9 +105,12 @@ def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(vari
     assert block_table.accepts(KERNELS["paged_v1"])
 
 
+GRADIENTS = ("dO", "dP", "dS", "delta", "dQ", "dK", "dV")
+
+
 def test_the_declared_parts_are_parts_that_the_pictures_draw():
     types = {spec.problem_type for spec in KERNELS.values()}
-    assert {part for kind in types for part in kind.picture.values()} == set("QKVSPO")
+    assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
     assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
 
 
