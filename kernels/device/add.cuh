@@ -1,6 +1,6 @@
 // Atomic adds to fp32 numbers in global memory, without their old values. Blocks add in any order, and every order
-// rounds otherwise. In the CPU shim (simt/add.h) an add is plain C++ with the check of the probe before it, which is a
-// PROBE_STORE.
+// rounds otherwise. In the CPU shim (simt/add.h) an add is plain C++, and the probe before it checks it
+// as a store.
 //
 //   global_add(gmem, v)    adds a float to one number, or a float4 to four neighbours, each atomically. A float4 is one
 //                          instruction from sm_90 on, else four.    RED

@@ -51,10 +51,10 @@ class GradientCases(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """All blocks of a few problems of one head with small tiles, if the kernel has them: full, causal, ragged, and
+        """All blocks of a few problems of one head with small tiles, or with the tuned ones: full, causal, ragged, and
         two heads with one KV head. Then every what-if build."""
-        default, small = kernel.problem_type(num_heads=1), small_tiles(kernel)
-        small = small if made_for(kernel, [Case(default, small)]) else tuple(kernel.settings_for(default).items())
+        default = kernel.problem_type(num_heads=1)
+        small = tuple(kernel.settings_for(default).items()) if kernel.tuned else small_tiles(kernel)
         shown = (
             default,
             replace(default, causal=True),
