@@ -15,6 +15,11 @@ from kernels.run import execute, workers
 from kernels.run.backends import gpu
 
 pytest.register_assert_rewrite("same_trace")
+if find_spec("hypothesis"):  # tests never assert times
+    from hypothesis import settings
+
+    settings.register_profile("patient", deadline=None)
+    settings.load_profile("patient")
 HERE = Path(__file__).parent
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
 NEEDS = {"explainers": "altair", "app": "streamlit", "browser": "playwright"}
