@@ -21,12 +21,13 @@ from pathlib import Path
 import pandas as pd
 
 from kernels import catalog
-from kernels.errors import RunError, WarpglassError
+from kernels.errors import RunError
 from kernels.families.tensor_cores.fields import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import peers
 from kernels.measure.bench_rows import Row, problem_text, settings_text
-from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED, meet
+from kernels.measure.duel_rows import kept, met, tried
+from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
@@ -37,7 +38,6 @@ RIVALS = (PEER, "flash_attn_4", "flashinfer")
 FROM_RUNG = 11
 PRICED = ("SHARE",)  # constants that trade accuracy for time, in the kernels that have them
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
-TIME_LIMIT = 300.0  # seconds for one problem
 
 
 def problems() -> list[SixteenBitProblem]:
@@ -72,11 +72,8 @@ def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
     with every other value of each constant of PRICED."""
     made = []
     for name in names():
-        spec = catalog.current().kernels[name]
-        tuned = spec.settings_for(problem)
-        made.append((name, tuned))
-        priced = [c for c in spec.constants if c.name in PRICED] if problem in distributions() else []
-        made += [(name, tuned | {c.name: v}) for c in priced for v in c.values if v != tuned[c.name]]
+        constants = PRICED if problem in distributions() else ()
+        made += tried(name, catalog.current().kernels[name], problem, constants)
     return made
 
 
@@ -94,13 +91,13 @@ def record(device: Device, progress: Progress = silent, anew: bool = False) -> l
     """Writes this GPU's table after every problem. Returns the path. Unless `anew`, a problem stays if the table has
     all its rows, of the present code and with both states. At the end, RunError names each problem that failed."""
     path, asked, failed = tables.path_of(KIND, device.name), problems(), list[str]()
-    kept = {} if anew else _kept(path, asked, device)
+    there = {} if anew else _kept(path, asked, device)
     kinds = distributions()
     groups = [
         Group(problem.size, [problem_text(problem)], partial(_met, problem, failed))
         for problem in sorted(asked, key=lambda p: (p not in kinds, p.num_kv_heads > 0))
     ]
-    resume(groups, kept, partial(_write, path, device, asked), progress)
+    resume(groups, there, partial(_write, path, device, asked), progress)
     if failed:
         raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
     return [path]
@@ -113,25 +110,11 @@ def _kept(path: Path, asked: Sequence[SixteenBitProblem], device: Device) -> dic
     made, where = tables.load(path)
     made = whole(made)
     present = made.code_hash.isin(_codes().values()) & made.peer_status.notna() & (where.driver == device.driver)
-    kept = {}
-    for problem in asked:
-        rows = made[present & (made.problem == problem_text(problem))]
-        wanted = {(n, settings_text(c.items()), rival) for n, c in entries(problem) for rival in rivals()}
-        if wanted <= set(zip(rows["name"], rows.settings, rows.peer)):
-            kept[problem_text(problem)] = rows.to_dict("records")
-    return kept
+    return kept(made[present], asked, lambda problem: (entries(problem), rivals()))
 
 
 def _met(problem: SixteenBitProblem, failed: list[str]) -> dict[str, list[Row]]:
-    """The rows of a problem. A failure goes to `failed`, and the other problems follow."""
-    from kernels.run import workers
-
-    job = workers.submit(meet, problem, entries(problem), rivals(), backend="gpu", title="Duels", time_limit=TIME_LIMIT)
-    try:
-        return {problem_text(problem): job.result()}
-    except WarpglassError as error:
-        failed.append(f"{problem.size}: {str(error).rstrip('.')}")
-        return {}
+    return met(problem, entries(problem), rivals(), failed)
 
 
 def _write(path: Path, device: Device, asked: Sequence[SixteenBitProblem], rows: Mapping[str, Sequence[Row]]) -> None:

@@ -4,7 +4,7 @@ Kernels and the peers of the problem take turns as in duels.py, rested and susta
 the first of its rungs, and constants whose other values are entries too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -13,16 +13,16 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.core.problem import Problem
-from kernels.errors import RunError, TraceError, WarpglassError
+from kernels.errors import RunError, TraceError
 from kernels.measure import peers
-from kernels.measure.bench_rows import Row, problem_text, settings_text
-from kernels.measure.meeting import COLUMNS, STATES, meet
+from kernels.measure.bench_rows import Row, problem_text
+from kernels.measure.duel_rows import Entry, kept, met, tried
+from kernels.measure.meeting import COLUMNS, STATES
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 
 KIND = "gradient_duels"
-TIME_LIMIT = 300.0  # seconds for one problem
 
 
 def problems() -> list[Problem]:
@@ -36,15 +36,11 @@ def names(kind: type[Problem]) -> list[str]:
     return [name for name, spec in catalog.current().of_problem(kind).items() if spec.rung >= kind.duels_from]
 
 
-def entries(problem: Problem, kernels: Sequence[str] = ()) -> list[tuple[str, dict[str, int]]]:
+def entries(problem: Problem, kernels: Sequence[str] = ()) -> list[Entry]:
     """(kernel, its constants): each kernel as tuned, and with every other value of each constant of duel_constants."""
-    made = []
-    for name in kernels or names(type(problem)):
-        spec = catalog.find(name)
-        tuned = spec.settings_for(problem)
-        made.append((name, tuned))
-        tried = [c for c in spec.constants if c.name in problem.duel_constants]
-        made += [(name, tuned | {c.name: v}) for c in tried for v in c.values if v != tuned[c.name]]
+    made: list[Entry] = []
+    for name in kernels or names(problem.problem_type):
+        made += tried(name, catalog.find(name), problem, problem.duel_constants)
     return made
 
 
@@ -52,39 +48,26 @@ def record(device: Device, progress: Progress = silent, anew: bool = False) -> l
     """Writes this GPU's table after every problem. Returns the path. Unless `anew`, a problem stays if the table has
     all its rows of the present code. At the end, RunError names each problem that failed."""
     path, asked, failed = tables.path_of(KIND, device.name), problems(), list[str]()
-    kept = {} if anew else dict(_kept(path, asked, device))
+    there = {} if anew else _kept(path, asked, device)
     groups = [Group(p.size, [problem_text(p)], partial(_met, p, failed)) for p in asked]
-    resume(groups, kept, partial(_write, path, device, asked), progress)
+    resume(groups, there, partial(_write, path, device, asked), progress)
     if failed:
         raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
     return [path]
 
 
-def _kept(path: Path, asked: Sequence[Problem], device: Device) -> Iterator[tuple[str, list[Row]]]:
+def _kept(path: Path, asked: Sequence[Problem], device: Device) -> dict[str, list[Row]]:
     """The rows of each problem with all its rows of the present code."""
     try:
         made, where = tables.load(path)
     except TraceError:
-        return
+        return {}
     present = made.code_hash.isin(_codes(asked).values()) & (where.driver == device.driver)
-    for problem in asked:
-        rows = made[present & (made.problem == problem_text(problem))]
-        wanted = {(n, settings_text(c.items()), peer) for n, c in entries(problem) for peer in peers.asked_of(problem)}
-        if wanted <= set(zip(rows["name"], rows.settings, rows.peer)):
-            yield problem_text(problem), rows.to_dict("records")
+    return kept(made[present], asked, lambda problem: (entries(problem), peers.asked_of(problem)))
 
 
 def _met(problem: Problem, failed: list[str]) -> dict[str, list[Row]]:
-    """The rows of a problem. A failure goes to `failed`, and the other problems follow."""
-    from kernels.run import workers
-
-    asked = problem, entries(problem), peers.asked_of(problem)
-    try:
-        job = workers.submit(meet, *asked, backend="gpu", title="Duels", time_limit=TIME_LIMIT)
-        return {problem_text(problem): job.result()}
-    except WarpglassError as error:
-        failed.append(f"{problem.size}: {str(error).rstrip('.')}")
-        return {}
+    return met(problem, entries(problem), peers.asked_of(problem), failed)
 
 
 def _write(path: Path, device: Device, asked: Sequence[Problem], rows: Mapping[str, Sequence[Row]]) -> None:
@@ -95,7 +78,7 @@ def _write(path: Path, device: Device, asked: Sequence[Problem], rows: Mapping[s
 
 
 def _codes(asked: Sequence[Problem]) -> dict[str, str]:
-    kinds = dict.fromkeys(type(problem) for problem in asked)
+    kinds = dict.fromkeys(problem.problem_type for problem in asked)
     return {name: catalog.current().kernels[name].code_hash for kind in kinds for name in names(kind)}
 
 
