@@ -89,13 +89,12 @@ def mask(
 
     plain = (None, known.causal_mask_function, known.bidirectional_mask_function)
     if mask_function not in plain:  # a window, packed sequences, or a model's own
-        sizes = {"batch_size": batch_size, "q_length": q_length, "kv_length": kv_length}
-        places = {"q_offset": q_offset, "kv_offset": kv_offset}
-        options = {**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-        full: Tensor = known.sdpa_mask(
-            **sizes, **places, mask_function=mask_function, attention_mask=attention_mask, **options
+        kept = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+        full = known.sdpa_mask(
+            batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask, **{**options, **kept}
         )
-        _first_of[full] = int(q_offset) - kv_offset
+        if full is not None:
+            _first_of[full] = int(q_offset) - kv_offset
         return full
     end = int(q_offset) + q_length - kv_offset
     unused = kv_length - end if mask_function is known.causal_mask_function else 0
