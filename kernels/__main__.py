@@ -37,11 +37,22 @@ from kernels.measure import (
     timelines,
 )
 from kernels.recordings import tables
+from kernels.recordings.resumable import Progress
 from kernels.run import check, execute, facts, options, races, workers
+from kernels.run.backends import Device
 
 Result = TypeVar("Result")
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 CLI_TIME_LIMIT = 600.0  # seconds a run may take, unless WARPGLASS_TIME_LIMIT says otherwise
+
+
+def _operators(device: Device, progress: Progress, anew: bool) -> list[Path]:
+    """Imports torch only for this table."""
+    from kernels.ops import operator_duels
+
+    return operator_duels.record(device, progress, anew)
+
+
 TABLES = {
     "hierarchy": hierarchy.record,
     "cycles": hierarchy.record_cycles,
@@ -50,6 +61,7 @@ TABLES = {
     "bench": bench.record,
     "duels": duels.record,
     "gradient_duels": gradient_duels.record,
+    "operators": _operators,
 }
 
 

@@ -1,7 +1,7 @@
-"""The tables of times in kernels/results.md, and the results in README.md, from the recorded tables.
+"""The tables of times in results.md and pytorch.md, and the results in README.md, from the recorded tables.
 
     python -m kernels.measure.readme            prints them
-    python -m kernels.measure.readme --write    writes them into both files, each between its two comments
+    python -m kernels.measure.readme --write    writes them into the files, each between its two comments
 
 A claim is sustained if both sides have a sustained time, and rested otherwise. Each table states its wins and its
 losses in front.
@@ -21,12 +21,12 @@ import pandas as pd
 from kernels.core.problem import Problem
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import bench, duels
+from kernels.measure import bench, duels, operator_rows
 from kernels.measure.bench_rows import SUSTAINED, problem_text
 from kernels.measure.peers import TITLES
 
 ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "README.md", ROOT / "kernels" / "results.md")
+FILES = (ROOT / "README.md", ROOT / "kernels" / "results.md", ROOT / "kernels" / "pytorch.md")
 NONE = "not measured"
 WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
@@ -55,6 +55,7 @@ def tables() -> dict[str, str]:
         "16 bits": _dense(),
         "decode": _section(_benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), _floor(made)),
         "sparse": _section(_benched(made, "block_sparse_hopper", ["flashinfer"])),
+        "operators": operator_rows.text(),
     }
 
 
@@ -72,7 +73,7 @@ def written(text: str) -> str:
 
 
 def _results(made: pd.DataFrame) -> str:
-    """Four sentences: the wins of the dense and of the paged kernels against the strongest peer, and their losses."""
+    """The wins of the dense and of the paged kernels and of the operators against the strongest peer, and losses."""
     found = duels.recorded()
     claimed = duels.headline(found[0].assign(rested_ratio=found[0].ratio)) if found else pd.DataFrame()
     lines = []
@@ -94,7 +95,7 @@ def _results(made: pd.DataFrame) -> str:
         f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst['peer']['name'])}: "
         f"`{worst['ours']['name']}`, {_words(worst['ours'])}.",
     ]
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {line}" for line in [*lines, *operator_rows.sentence()])
 
 
 def _state(part: pd.DataFrame) -> str:
@@ -121,8 +122,7 @@ def _benched(
 ) -> list[dict[str, Any]]:
     """A dict for each problem with a time of a kernel and of one of the others: problem, ours, peer (their rows)."""
     names = [names] if isinstance(names, str) else list(names)
-    timed = made[(made.status == "ok") & (made.l2 == "cold")]
-    found = []
+    timed, found = made[(made.status == "ok") & (made.l2 == "cold")], []
     for _, ours in timed[timed["name"].isin(names) & timed.own_settings.astype(bool)].iterrows():
         there = timed[(timed.problem == ours.problem) & timed["name"].isin(others)].sort_values("median_us")
         if len(there) and (problems is None or ours.problem in problems):

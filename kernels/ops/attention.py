@@ -1,7 +1,7 @@
 """The operator attention, forward and backward.
 
 The forward is torch.library.define with an implementation for CUDA and for the CPU, and its gradient is a
-torch.autograd.Function. This pair costs less than custom_op and register_autograd (tests/benchmark.py --operators).
+torch.autograd.Function. This pair costs less than custom_op and register_autograd.
 """
 
 from typing import Any

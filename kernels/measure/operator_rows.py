@@ -1,0 +1,98 @@
+"""The recorded table of the operator attention next to torch's attention, and its text in pytorch.md and README.md."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from kernels.measure.meeting import FIGURES, MEANWHILE
+from kernels.recordings import tables
+
+KIND, OURS = "operators", "warpglass"
+TITLES = {"sdpa_cudnn": "cuDNN", "sdpa_flash": "flash", "sdpa_efficient": "efficient", "sdpa_math": "math"}
+"""peer -> its name in the table, the usual winner first."""
+COLUMNS = (
+    *("name", "backward", "peer", "status", "peer_status"),
+    *("model", "batch", "tokens", "num_heads", "num_kv_heads", "head_dim", "trains"),
+    *(*FIGURES, *MEANWHILE, "pairs", "code_hash", "reason"),
+)
+"""name, backward: our kernels of the call. peer: the backend of torch's attention.
+trains: whether the time includes the backward through autograd.
+us, peer_us: of a call on the wall. pairs: JSON, [our us, the peer's us] of each round.
+Other columns are as in meeting.COLUMNS."""
+
+
+def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The newest table whose forward and backward kernels have the present code."""
+    found = tables.of_present_code(KIND)
+    if found is None:
+        return None
+    changed = tables.changed_code(found[1].codes)
+    rows = found[0].fillna({"backward": ""})
+    return rows[~rows.backward.isin(changed)].reset_index(drop=True), found[1]
+
+
+def strongest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The row of each case against the fastest backend of torch."""
+    timed = rows[rows.ratio.notna()]
+    return timed.loc[timed.groupby(["model", "batch", "tokens", "trains"], sort=False).peer_us.idxmin()]
+
+
+def sentence() -> list[str]:
+    """The result in a sentence, losses next to wins. Empty without a table."""
+    found = recorded()
+    if found is None:
+        return []
+    best = strongest(found[0])
+    lost, won = best[best.ratio < 1], best[best.ratio >= 1]
+    said = f"Sustained, with its overhead, a call of `ops.attention` is faster than torch's attention in {len(won)} of "
+    said += f"{len(best)} cases ({_range(best.ratio)} times as fast)."
+    if len(lost):
+        said += f" It is slower for {_tokens(lost.tokens)} tokens."
+    return [said]
+
+
+def text() -> str:
+    """The table of pytorch.md, with its sentences."""
+    found = recorded()
+    if found is None:
+        return "No time of the present code is recorded."
+    rows, where = found
+    cost = where.more.get("overhead_us", {})
+    best = strongest(rows)
+    lost = best[best.ratio < 1]
+    lines = [f"{where.device}, {where.date}, torch {where.torch}, bf16, causal, sustained."]
+    lines.append(f"A call is faster than each backend of torch in {len(best) - len(lost)} of {len(best)} cases.")
+    if len(lost):
+        lines.append(f"The losses have {_tokens(lost.tokens)} tokens: {_range(lost.ratio)} times the speed.")
+    if cost:
+        others = ", ".join(f"{TITLES[name]} {us:.0f} us" for name, us in cost.items() if name in TITLES)
+        lines.append(f"A tiny call takes {cost[OURS]:.0f} us, of which {cost['without launch']:.0f} us are ours.")
+        lines.append(f"The backends of torch take: {others}.")
+    return "\n".join([" ".join(lines), "", *_table(rows)])
+
+
+def _table(rows: pd.DataFrame) -> list[str]:
+    heads = ["case", "ours", *TITLES.values(), "ratio to the fastest"]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    ratios = strongest(rows).set_index(["model", "batch", "tokens", "trains"]).ratio
+    for case, part in rows.groupby(["model", "batch", "tokens", "trains"], sort=False):
+        model, batch, tokens, trains = case
+        times = part.set_index("peer").peer_us
+        said = f"{model}, {batch} x {tokens:,} tokens" + (", with gradients" if trains else "")
+        cells = [said, _us(part.us.iloc[0]), *[_us(times.get(name)) for name in TITLES]]
+        lines.append(f"| {' | '.join([*cells, f'{ratios[case]:.2f}' if case in ratios.index else 'none'])} |")
+    return lines
+
+
+def _us(value: float | None) -> str:
+    if value is None or pd.isna(value):
+        return "none"
+    return f"{value / 1000:.2f} ms" if value >= 10000 else f"{value:.0f} us"
+
+
+def _range(ratios: "pd.Series[float]") -> str:
+    return f"{ratios.min():.2f}" + (f" to {ratios.max():.2f}" if len(ratios) > 1 else "")
+
+
+def _tokens(counts: Iterable[int]) -> str:
+    return " and ".join(f"{n:,}" for n in sorted(set(counts)))
