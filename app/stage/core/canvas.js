@@ -24,7 +24,7 @@
 //
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
-// document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5}): its middle on the page.
+// document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
 import { canvasCovers, matches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
@@ -218,7 +218,7 @@ export function canvasView(host, { clock }, view) {
     if (pointed && pinned?.pointed) pinned = null;
     pointed = clock.point;
     if (place && view.click) view.click(place.thing, clock.step);
-    else if (place) pinned = { ...place, pointed: true };
+    else if (place) pinned = { ...place, pointed: true, step: clock.step };
     draw();
   };
   clock.addEventListener('covers', onPoint);
@@ -240,7 +240,10 @@ export function canvasView(host, { clock }, view) {
   clock.addEventListener('type', fit);
   const onPrint = () => motion.finish();
   addEventListener('beforeprint', onPrint);
-  const onStep = ({ detail }) => draw(detail.why);
+  const onStep = ({ detail }) => {
+    if (pinned?.pointed && pinned.step !== clock.step) pinned = null; // it belongs to its step
+    draw(detail.why);
+  };
   clock.addEventListener('step', onStep);
   fit();
   return {

@@ -26,11 +26,15 @@ export function theme(node) {
   };
 }
 
-// How much larger than usual all text is; whoever changes it tells 'type' on the clock.
-export const type = { scale: 1 };
+// How much larger than usual all text is, and how much larger the labels of pictures are for a
+// reader who is guided. Whoever changes one tells 'type' on the clock.
+export const type = { scale: 1, labels: 1 };
+const ROOM = { width: 1000, height: 620 }; // pixels of a window with room for larger labels
 
 // The size of text on a canvas: at least 13 pixels in a window 1500 wide, and growing with it.
-export const textSize = () => type.scale * Math.max(12, Math.min(28, innerWidth / 112));
+export const textSize = () => type.scale * labels() * Math.max(12, Math.min(28, innerWidth / 112));
+const labels = () =>
+  type.scale < 1.5 && innerWidth >= ROOM.width && innerHeight >= ROOM.height ? type.labels : 1;
 
 // A label that is smaller where there is room for large text, and never below 13 pixels in a window
 // 1500 wide.

@@ -2,7 +2,7 @@
 // story; everything else is asked of the app's own routes.
 import { PROVENANCE } from '../core/data.js';
 import { mount } from '../core/mount.js';
-import { element, theme } from '../core/paint.js';
+import { element, theme, type } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
@@ -31,6 +31,7 @@ import { makeToolbar } from './toolbar.js';
 import { Visits } from './visits.js';
 
 const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
+const LABELS = 1.17; // of pictures, for a reader who is guided (paint.js)
 const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
 
@@ -280,6 +281,8 @@ class App {
   deepened() {
     const { stage, depth, toolbar } = this;
     stage.bar.pace(depth.deep ? PACE.everything : PACE.guided);
+    type.labels = depth.deep ? 1 : LABELS;
+    stage.clock.tell('type');
     stage.clock.tell('probes');
     toolbar.redraw();
     this.address.write();

@@ -8,6 +8,7 @@ import { answered as read, inMinutes, keepAnswered as write } from './course.js'
 import { endOf } from './stop_end.js';
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
+import { startAtLine } from './whole_lines.js';
 
 const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the course has the card open
 
@@ -108,6 +109,7 @@ export function makeGuide(app) {
     drawCover();
     drawClass();
     drawEnd();
+    body.style.paddingBottom = '';
     body.scrollTop = 0;
   };
   const turn = to => {
@@ -155,6 +157,7 @@ export function makeGuide(app) {
     ask.tell(question, guess, right);
     answered(question);
     (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
+    startAtLine(body);
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
   const onPicked = ({ detail }) => {

@@ -1,13 +1,26 @@
 // The matrices of attention in global memory, as marks: what a step reads is lit, what it writes
 // comes from the SM.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE } from '../core/paint.js';
+import { COLOURS, PALETTE, widest } from '../core/paint.js';
 import { onChip } from './matrix_model.js';
 
 const DIM = 0.14, // what a step does not read: plain, as its values mean nothing to the step
   OLD = 0.45; // what an earlier step has made
 export const FLIGHT = { ease: 'both', passing: true };
 const WORDS = { K: 'keys', V: 'values', S: 'scores', P: 'weights', O: 'output' };
+const MEANING = [
+  'Each token has three vectors:',
+  'Q, a query: what it asks',
+  'K, a key: what it offers',
+  'V, a value: what it carries',
+  '',
+  'S = Q K\u1d40',
+  'How well each query fits each key',
+  'P = softmax of each row of S',
+  'Weights that sum to one',
+  'O = P V',
+  'The values, mixed by these weights',
+]; // a formula is bold
 export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
 
 /**
@@ -217,6 +230,18 @@ export class GlobalMarks {
     const state = model.oNow(step),
       under = !laid.held && state >= 0 && state < model.states;
     if (model.oddAt('O', step) || narrow > 5 * em) note('O', under ? 'so far' : WORDS.O);
+  }
+  // What the matrices are, where there is room above Q.
+  addMeaning() {
+    const { marks, laid } = this,
+      { boxes, em, gap } = laid,
+      wide = boxes.K[0] - gap,
+      high = boxes.Q[1] - 2 * em,
+      bold = text => text.includes('=');
+    if (laid.held || widest(MEANING, `600 ${em}px ${this.paint.font}`) > wide) return;
+    if (high < 1.35 * em * MEANING.length) return;
+    for (const [n, text] of MEANING.entries())
+      marks.text(`meaning ${n}`, [0, 1.4 * em + 1.35 * em * n], text, { bold: bold(text) });
   }
   // Which block makes which part of the output.
   addBlocks() {

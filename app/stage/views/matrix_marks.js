@@ -21,6 +21,7 @@ export function matrixMarks(model, laid, { step, paint }) {
   const made = new MatrixMarks(model, laid, { step, paint });
   made.addGlobal();
   made.addNames();
+  made.addMeaning();
   made.addBlocks();
   if (laid.held) made.addChip();
   made.addOutlines();

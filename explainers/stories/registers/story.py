@@ -18,7 +18,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 
-STRIP = ("read so far", "written so far", "in shared memory", "it holds")  # of the entries of Why tiles
+STRIP = ("asked for so far", "written so far", "in shared memory", "it holds")  # of the entries of Why tiles
 
 
 class Registers(Story[Row]):

@@ -19,11 +19,20 @@ WORK = {
 }
 
 
-def sentence(step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
-    """The step in words.
+def sentence(
+    step: StepRow,
+    accesses: list[Access],
+    scores: Rect | None,
+    values: pd.DataFrame | None,
+    keys: tuple[int, int] | None,
+    seen: dict[str, list[str]],
+) -> str:
+    """The step in words. The words of an earlier step follow its new keys.
 
     scores: the rectangle of its scores, or None.
     values: its value records, or None.
+    keys: its first and last key, or None.
+    seen: the words of the earlier steps, each with its keys. This step joins them.
     """
     who = f"The {step.role}" if step.role else "The block"
     reads, writes = _names(accesses, "global", "load"), _names(accesses, "global", "store")
@@ -47,7 +56,23 @@ def sentence(step: StepRow, accesses: list[Access], scores: Rect | None, values:
     more = [f"keeps {listed(kept)} in shared memory"] if kept and not reads and not boxes else []
     more += [f"writes {listed(writes)} to global memory"] if writes else []
     second = f"{'It' if first else who} {listed(more)}." if more else ""
-    return " ".join(filter(None, [first, second, _first_row(step, values)])) or f"{who} moves no data."
+    said = " ".join(filter(None, [first, second])) or f"{who} moves no data."
+    before, now = seen.get(said, ()), _where(step, keys)
+    seen[said] = [*before, now]
+    if before and now in before:
+        said = said.replace("The block", "The next block", 1)
+    elif before and now:
+        said = f"Now {now}: {said[0].lower()}{said[1:]}"
+        if keys and scores and work:
+            said = said.replace(work, "computes their scores")
+    return " ".join(filter(None, [said, _first_row(step, values)]))
+
+
+def _where(step: StepRow, keys: tuple[int, int] | None) -> str:
+    """The keys of the step, or its tile, or an empty text."""
+    if keys:
+        return f"keys {keys[0]} to {keys[1]}"
+    return f"key tile {step.tile}" if step.tile >= 0 else ""
 
 
 def _work(step: StepRow, scores: Rect | None, values: pd.DataFrame | None) -> str:

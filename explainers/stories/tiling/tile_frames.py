@@ -42,6 +42,7 @@ class TileFrames:
     ) -> None:
         self.at, self.accesses, self.o_of_step = at, accesses, o_of_step
         self.values_of, self.rects = dict(tuple(values.groupby("step"))), _score_rects(values)
+        self.said: dict[str, list[str]] = {}
 
     def all(self, steps: Steps, lit: list[dict[str, int]]) -> list[TilingFrame]:
         held: dict[str, list[_Part]] = {}
@@ -84,7 +85,8 @@ class TileFrames:
         made, scores = self.accesses[number], self.rects.get(("score", number))
         read = [a for a in made if a.space == "shared" and a.kind in READS]
         used = [(a.tensor, part) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
-        details = self._details(step, made, scores, self.values_of.get(number))
+        values = self.values_of.get(number)
+        said = step_words.sentence(step, made, scores, values, self._keys(made, scores), self.said)
         return {
             "tile": int(step.tile),
             "title": _title(step),
@@ -100,9 +102,16 @@ class TileFrames:
             "o": int(self.o_of_step[number]),
             "bytes": running,
             "lines": lines,
-            "sentence": step_words.sentence(step, made, scores, self.values_of.get(number)) + meanwhile,
-            "details": details,
+            "sentence": said + meanwhile,
+            "details": self._details(step, made, scores, values),
         }
+
+    def _keys(self, accesses: list[Access], scores: Rect | None) -> tuple[int, int] | None:
+        """The first and last key of a step, from its scores or from the loaded rows of K or V."""
+        if scores:
+            return scores[2], scores[3]
+        rows = (a.rect for a in accesses if a.rect and a.kind == "load" and self.at.get(a.tensor) in ("K", "V"))
+        return next(((rect[0], rect[1]) for rect in rows), None)
 
     def _details(self, step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
         """All rows and bytes of the step. values: the value records of the step, or None."""

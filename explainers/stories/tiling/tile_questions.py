@@ -164,7 +164,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     else:
         right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")
         wrong = {once: "The threads share nothing here. Each query fetches the key for itself.", **wrong}
-        why = f"The threads read {read:,} bytes of K, but these are the same {own:,} bytes again and again."
+        why = f"The threads ask for {read:,} bytes of K: the same {own:,} bytes again and again. Caches answer most."
     wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
     ordered = [once, *sorted({right, *wrong} - {once}, key=lambda option: float(option.split()[0].replace(",", "")))]
     where: Where = {

@@ -161,12 +161,12 @@ def states(story: Tiling) -> list[stage.State]:
     frames = story.frames
     held = [sum(part["bytes"] for part in f["resident"].values()) for f in frames]
     return [
-        stage.State("read so far", moved("load"), "B", colour="load"),
-        stage.State("each byte of K is read", [k_reads.said(number) for number in story.k_times]),
-        stage.State("written so far", moved("store"), "B", colour="store"),
+        stage.State("asked for so far", moved("load"), "B", colour="load"),
+        stage.State("each byte of K is asked for", [k_reads.said(number) for number in story.k_times]),
+        stage.State("written so far", moved("store"), "B", colour="store", deep=True),
         stage.State("S and P in global memory", [k_reads.stored(f, story.places) for f in frames], "B", colour="S"),
-        stage.State("in shared memory", held, "B", colour="P"),
-        stage.State("it holds", [", ".join(f["resident"]) or "nothing" for f in frames]),
+        stage.State("in shared memory", held, "B", colour="P", deep=not any(held)),
+        stage.State("it holds", [", ".join(f["resident"]) or "nothing" for f in frames], deep=not any(held)),
     ]
 
 

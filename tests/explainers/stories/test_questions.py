@@ -168,7 +168,7 @@ def test_each_byte_of_k_is_read_as_often_as_the_trace_has_it(dense):
     said = right(found["k_read"]).split()[0]
     assert said == ("Once:" if times < 1.5 else f"{times:.3g}")
     assert f"{int(loads.bytes.sum()):,} bytes of K" in found["k_read"].why
-    strip = next(state for state in made.state if state.name == "each byte of K is read")
+    strip = next(state for state in made.state if state.name == "each byte of K is asked for")
     assert strip.values[-1] == ("once" if times == 1 else f"{times:.3g} times")
     assert strip.values[-1] in found["k_read"].hides
 

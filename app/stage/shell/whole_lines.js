@@ -1,0 +1,19 @@
+// The card after an answer: no half line is at the top of the scrolled body. An option or the rest of a line goes out of
+// sight.
+/** @param {HTMLElement} body */
+export const startAtLine = body => {
+  body.style.paddingBottom = '';
+  const top = body.getBoundingClientRect().top,
+    cut = [...body.querySelectorAll('p, .option, h3')].find(part => {
+      const box = part.getBoundingClientRect();
+      return box.top < top - 1 && box.bottom > top + 1;
+    });
+  if (!body.scrollTop || !cut) return;
+  const box = cut.getBoundingClientRect(),
+    line = cut.matches('.option') ? box.height : parseFloat(getComputedStyle(cut).lineHeight),
+    rest = Math.min(box.bottom - top, line - ((top - box.top) % line)),
+    wanted = body.scrollTop + rest,
+    missing = wanted - (body.scrollHeight - body.clientHeight);
+  if (missing > 0) body.style.paddingBottom = `${Math.ceil(missing)}px`;
+  body.scrollTop = wanted;
+};
