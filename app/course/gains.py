@@ -159,13 +159,13 @@ def _recorded(gain: Gain, catalog: Catalog) -> Compared:
     column = COLUMNS[gain.kind]
     before_settings = gain.before_settings or (gain.settings if gain.kernel == gain.before else {})
     now = {**column.rows, **gain.problem}
-    for rows, where in _tables(column.kind):
-        row = _row(rows, column.key, gain.kernel, now, gain.settings, catalog)
-        before = _row(rows, column.key, gain.before, now | dict(gain.before_problem), before_settings, catalog)
+    for rows, where in recorded_rows(column.kind):
+        row = row_of(rows, column.key, gain.kernel, now, gain.settings, catalog)
+        before = row_of(rows, column.key, gain.before, now | dict(gain.before_problem), before_settings, catalog)
         if row and before:
             at_work = gain.kind == "time" and "sustained_us" in row and "sustained_us" in before
             name = "sustained_us" if at_work else column.name
-            place = _place(where, {True: "at work", False: "rested"}[at_work] if gain.kind == "time" else "")
+            place = place_of(where, {True: "at work", False: "rested"}[at_work] if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
             amounts = _number(row[name]), _number(before[name])
             return Compared(*amounts, column.unit, place, _sizes(row), _sizes(before), rate)
@@ -175,11 +175,11 @@ def _recorded(gain: Gain, catalog: Catalog) -> Compared:
     )
 
 
-def _place(where: Provenance, how: str) -> str:
+def place_of(where: Provenance, how: str) -> str:
     return ", ".join(filter(None, (where.device.removeprefix("NVIDIA "), where.date, how)))
 
 
-def _tables(kind: str) -> tuple[tuple[list[Row], Provenance], ...]:
+def recorded_rows(kind: str) -> tuple[tuple[list[Row], Provenance], ...]:
     """The rows of each recorded table of a kind, the newest table first."""
     return _rows_of(kind, tuple((name, where.date, len(t)) for name, (t, where) in tables.recorded(kind).items()))
 
@@ -190,7 +190,7 @@ def _rows_of(kind: str, _: tuple[tuple[str, str, int], ...]) -> tuple[tuple[list
     return tuple(([_values(row) for row in table.to_dict("records")], where) for table, where in found)
 
 
-def _row(
+def row_of(
     rows: list[Row],
     key: str,
     name: str,
@@ -222,11 +222,11 @@ def _sizes(row: Row) -> dict[str, float]:
 def _duel(gain: Gain, catalog: Catalog) -> Compared:
     """A kernel's sustained time against a rival's, round by round on one GPU."""
     wanted = {"peer": gain.before, **gain.problem}
-    for rows, where in _tables("duels"):
+    for rows, where in recorded_rows("duels"):
         measured = [row for row in rows if "sustained_us" in row]
-        if row := _row(measured, "name", gain.kernel, wanted, gain.settings, catalog):
+        if row := row_of(measured, "name", gain.kernel, wanted, gain.settings, catalog):
             amounts = _number(row["sustained_us"]), _number(row["sustained_peer_us"])
-            return Compared(*amounts, "us", _place(where, "at work"), _sizes(row))
+            return Compared(*amounts, "us", place_of(where, "at work"), _sizes(row))
     raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 

@@ -1,6 +1,9 @@
-"""The seven checks: the last stop asks them again, with a summary to keep and the papers."""
+"""The last stop: the way of the course in times, new checks of each act, the seven checks once more, a summary to keep
+and the papers."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -61,18 +64,56 @@ def make(subject: tuple[Asked, ...]) -> Stage:
         stop = next(stop for stop in with_checks() if stop.name == asked.stop)
         questions = {question.id: question for question in STORIES[asked.path].make(asked.subject).questions}
         checks += [_check(stop, questions[id]) for id in stop.questions if id.startswith(CHECK) and id in questions]
+    way = course.journey(course.stops(), _problem(), current())
     meta = {
-        "checks": checks,
+        "steps": [asdict(step) for step in way.steps],
+        "said": _said(),
+        "source": way.source,
+        "checks": [*(_new(check) for check in course.checks()), *checks],
         "stops": [_kept(stop) for stop in stops(current()) if stop["questions"]],
         "papers": papers(),
     }
-    said = "Seven checks of the course come once more. Their options are in another order."
-    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
+    return Stage("", [], [View("checks", "checks", "The checks", meta)])
+
+
+def _problem() -> Mapping[str, object]:
+    """The problem of the closing picture: the one of this page's stop."""
+    return next(gain.problem for stop in course.stops() if stop.story == STORY.path for gain in stop.gain)
+
+
+def _said() -> str:
+    """The gain of the whole course in a sentence. Empty while a recording is missing."""
+    from app.stories import stops
+
+    return next(str(stop["wins"]) for stop in stops(current()) if stop["story"] == STORY.path)
+
+
+def _new(check: course.Check) -> dict[str, object]:
+    """A check of its own file. Its options have the order of their texts, so the right one has no fixed place."""
+    reasons = {**dict(check.wrong), check.right: ""}
+    options = sorted(reasons, key=_by_number)
+    return {
+        "id": f"new_{check.name}",
+        "act": check.act,
+        "stop": check.stop,
+        "text": check.text,
+        "options": options,
+        "answer": options.index(check.right),
+        "why": check.why,
+        "reasons": [reasons[option] for option in options],
+    }
+
+
+def _by_number(option: str) -> tuple[float, str]:
+    """The key of an option: its first number, then its text."""
+    number = re.search(r"[\d.,]*\d", option)
+    return (float(number[0].replace(",", "")) if number else 0.0), option
 
 
 def _check(stop: course.Stop, question: Question) -> dict[str, object]:
     return {
         "id": question.id,
+        "act": "",
         "stop": stop.name,
         "text": question.text,
         "options": [*reversed(question.options)],  # another order than at the stop
@@ -100,8 +141,8 @@ def papers() -> list[dict[str, str]]:
 
 STORY = Story(
     path="checks",
-    title="The seven checks",
-    look="Seven questions from the course come once more. The summary below has the idea of each stop.",
+    title="Checks",
+    look="Bars lead from the first kernel to the last one. New questions follow, then the seven checks.",
     order=145,
     page=page,
     subject=subject,

@@ -350,7 +350,7 @@ def test_the_checks_are_asked_again_and_one_sentence_of_each_stop_is_saved(visit
         state = card.get_attribute("data-state")
         assert card.locator(".reply").inner_text().startswith("Right." if state == "right" else "Not this.")
     right = page.locator('.wg .checks [data-state="right"]').count()
-    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 7 are right.")
+    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 13 are right.")
     assert page.evaluate(KEPT)["checks"]["all"]
     page.locator(".wg .checks summary").click()
     with page.expect_download() as saved:
@@ -358,8 +358,8 @@ def test_the_checks_are_asked_again_and_one_sentence_of_each_stop_is_saved(visit
     text = Path(saved.value.path()).read_text()
     assert all(f"**{stop.title}.** {stop.idea}" in text for stop in STOPS if stop.questions)
     page.reload()
-    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 7 are right.")  # kept in this browser
+    expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of 13 are right.")  # kept in this browser
     page.get_by_role("button", name="Start again").click()
-    assert page.locator('.wg .checks [data-state="open"]').count() == 7
+    assert page.locator('.wg .checks [data-state="open"]').count() == 13
     cards.first.locator(".back a").click()
     at_stop(page, next(stop for stop in STOPS if "check_q_shared" in stop.questions))

@@ -1,19 +1,21 @@
-// The seven checks again, a summary to keep and the papers. Answers stay in this browser.
+// The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
+// stay in this browser.
 import { button, element, way } from '../core/paint.js';
+import { journey } from './journey.js';
 
 const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
 
 export default function (host, { meta }, { clock, kept, keep, open }) {
-  const { checks, stops, papers } = meta,
+  const { steps, said, source, checks, stops, papers } = meta,
     byName = new Map(stops.map(stop => [stop.name, stop]));
   const chosen = read(kept(KEPT)),
     result = element('p', { class: 'result', role: 'status' });
-  const leadTo = ({ name, number, title, story, query }) =>
+  const leadTo = ({ name, number, title, story, query }, label = title) =>
     way(
       `${story}?${new URLSearchParams(query)}`,
       () => open(story, query),
       { 'data-stop': name },
-      `${number} ${title}`,
+      `${number} ${label}`,
     );
   const choose = (check, n) => {
     chosen[check.id] = n;
@@ -26,6 +28,14 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     );
   };
   const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
+  const asked = (title, which) => [
+    element('h3', {}, title),
+    element(
+      'ol',
+      { class: 'asked' },
+      ...cards.filter(({ check }) => which(check)).map(({ node }) => node),
+    ),
+  ];
   const draw = () => {
     for (const card of cards) card.draw(chosen[card.check.id]);
     const answered = checks.filter(({ id }) => id in chosen),
@@ -45,8 +55,10 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     element(
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
+      journey(steps, said, source, (stop, label) => leadTo(byName.get(stop), label)),
       element('div', { class: 'score' }, result, again),
-      element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
+      ...asked('A new question for each act', ({ act }) => act),
+      ...asked('Seven questions of the course again', ({ act }) => !act),
       summary(stops, papers, leadTo),
       reading(papers),
     ),
@@ -73,6 +85,7 @@ class Card {
     this.node = element(
       'li',
       { 'data-check': check.id },
+      check.act ? element('p', { class: 'back' }, check.act) : '',
       element('p', { class: 'question' }, check.text),
       element('div', { class: 'options', role: 'group', 'aria-label': 'Answers' }, ...this.options),
       this.said,

@@ -1,0 +1,71 @@
+// The closing picture of the course: a bar for the time of each kernel, on a scale of powers of ten.
+// The pale part of a bar is the time that its idea removed.
+import { element } from '../core/paint.js';
+
+const LEAST = Math.log10(500); // microseconds: the left end of the scale
+/** @type {[number, string][]} */
+const POWERS = [
+  [3, '1 ms'],
+  [4, '10 ms'],
+  [5, '100 ms'],
+];
+
+/**
+ * @param {{stop: string, label: string, kernel: string, us: number, said: string, times: string,
+ *   bits: number}[]} steps
+ * @param {string} said of all of them, in a sentence
+ * @param {string} source
+ * @param {(stop: string, label: string) => Node} leadTo
+ */
+export function journey(steps, said, source, leadTo) {
+  if (!steps.length) return '';
+  const most = Math.log10(steps[0].us) - LEAST,
+    share = us => `${(100 * (Math.log10(us) - LEAST)) / most}%`;
+  const row = ({ stop, label, kernel, us, said, times, bits }, n) => {
+    const before = steps[n - 1],
+      turned = before && before.bits !== bits;
+    return element(
+      'tr',
+      { title: `${kernel}: ${said}`, 'data-kernel': kernel },
+      element('th', { scope: 'row' }, leadTo(stop, label)),
+      element(
+        'td',
+        { class: 'bar' },
+        element('i', { class: 'was', style: `width:${share(before?.us ?? us)}` }),
+        element('i', { class: bits === 16 ? 'now short' : 'now', style: `width:${share(us)}` }),
+      ),
+      element('td', {}, said),
+      element('td', {}, times ? `${times} times faster` : '', turned ? `, with ${bits} bits` : ''),
+    );
+  };
+  const scale = POWERS.map(([power, text]) =>
+    element('span', { style: `left:${(100 * (power - LEAST)) / most}%` }, text),
+  );
+  return element(
+    'section',
+    { class: 'journey' },
+    element('h3', {}, 'The whole way'),
+    element('p', {}, said),
+    element(
+      'table',
+      {},
+      element('tbody', {}, ...steps.map(row)),
+      element(
+        'tfoot',
+        {},
+        element(
+          'tr',
+          {},
+          element('td', {}),
+          element('td', { class: 'scale' }, ...scale),
+          element('td', { colspan: '2' }, 'each mark is ten times as long'),
+        ),
+      ),
+    ),
+    element(
+      'p',
+      { class: 'back' },
+      `Dark: the time. Pale: the time that the idea removed. ${source}.`,
+    ),
+  );
+}
