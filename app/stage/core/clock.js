@@ -22,8 +22,10 @@ export class Clock extends EventTarget {
   set(wanted, why) {
     const step = Math.max(0, Math.min(this.count - 1, Math.trunc(wanted) || 0));
     if (step === this.step && why !== 'jump') return;
+    const pointed = this.point && step !== this.step; // it points at a thing of one step
     this.step = step;
     this.tell('step', { step, why });
+    if (pointed) this.cover({ point: null });
   }
   // The frames of a stage: [{title, tile, block}]. The step stays until `set` is called.
   load(frames) {

@@ -46,6 +46,22 @@ const KINDS = {
     g.stroke();
     if (dash) g.setLineDash([]);
   },
+  // Slanted lines, so many pixels apart.
+  hatch(g, { rect: [x, y, w, h], stroke, gap, width = 1.5 }) {
+    g.save();
+    g.beginPath();
+    g.rect(x, y, w, h);
+    g.clip();
+    g.strokeStyle = stroke;
+    g.lineWidth = width;
+    g.beginPath();
+    for (let at = x - h - ((x - h) % gap); at < x + w; at += gap) {
+      g.moveTo(at, y + h);
+      g.lineTo(at + h, y);
+    }
+    g.stroke();
+    g.restore();
+  },
   // The lines between so many columns and rows.
   grid(g, { rect: [x, y, w, h], columns, rows, stroke, width = 1 }) {
     g.strokeStyle = stroke;

@@ -1,177 +1,181 @@
-// What the backward draws at a step, as marks that move: rows fly from global memory to the SM, a
-// line runs over the loop of a product, dQ flies back, dK and dV stay and grow.
+// What the backward draws at a step, as marks that move: rows fly from global memory to the SM, the
+// chain of tiles lights one product, a line runs over the sum of this product, and gradients grow or
+// fly back to memory.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE } from '../core/paint.js';
-import { GROWING, PRODUCTS, alongKeys, boxOf, tensorOf } from './backward_model.js';
+import { addMemory, colourOf, inStrip } from './backward_memory.js';
+import { GROWING, PRODUCTS, SQUARES, alongKeys, formulaOf } from './backward_model.js';
 
-const DIM = 0.16, // a strip that the step does not touch
-  DONE = 0.5; // a part of the map whose tile was worked on
 const FLIGHT = { ease: 'both', passing: true },
-  LINE = { ease: 'line', passing: true, alpha: 0.85 };
-const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
-const NAMES = { K: 'K\u1d40', V: 'V\u1d40', dK: 'dK\u1d40', dV: 'dV\u1d40' };
+  LINE = { ease: 'line', passing: true, alpha: 0.85 },
+  LIT = { span: [0, 0.12], out: [0, 0.3] },
+  SPENT = 0.3; // S after P took its place, dP after dS did
+const COLUMN_OF = { P: 'LSE', dS: 'delta' }, // the number per query that makes a tile of it
+  NEXT = { S: 'P', dP: 'dS' };
+// From left to right and from row to row of the chain.
+/** @type {[string, string][]} */
+const ARROWS = [
+  ['Q', 'S'],
+  ['K', 'S'],
+  ['S', 'P'],
+  ['P', 'dV'],
+  ['dO', 'dP'],
+  ['V', 'dP'],
+  ['dP', 'dS'],
+  ['P', 'dS'],
+  ['dS', 'dK'],
+  ['dS', 'dQ'],
+];
 
 export const backwardTime = frame => (frame.made.length || frame.touched.length ? 260 : 180);
 
 // model: backwardModel's; laid: backwardLayout's. Returns the marks of the step.
-export function backwardMarks(model, laid, { step, paint }) {
-  const made = new BackwardMarks(model, laid, { step, paint });
-  if (laid.map) made.addMap();
-  made.addStrips();
-  made.addChip();
-  made.addProducts();
-  made.addLoop();
-  made.addFlights();
-  return made.marks.list;
+export function backwardMarks(model, laid, now) {
+  const marks = new Marks(laid.em);
+  if (laid.map) addMemory(marks, model, laid, now);
+  new Chain(marks, model, laid, now).add();
+  return marks.list;
 }
 
-/**
- * Rows [first, last] of a tensor in its strip of the map.
- * @param {any} laid
- * @param {string} part
- * @param {number[]} rows
- */
-export function inStrip({ strips, unit }, part, [first, last]) {
-  const [x, y, w, h] = strips[part],
-    long = (last - first + 1) * unit;
-  return alongKeys(part) ? [x + first * unit, y, long, h] : [x, y + first * unit, w, long];
-}
-
-class BackwardMarks {
-  constructor(model, laid, { step, paint }) {
+class Chain {
+  constructor(marks, model, laid, { step, paint }) {
+    this.marks = marks;
     this.model = model;
     this.laid = laid;
     this.paint = paint;
-    this.step = step;
     this.frame = model.frameAt(step);
-    this.before = step > 0 ? model.frames[step - 1] : null;
-    this.marks = new Marks(laid.em);
+    this.now = PRODUCTS.filter(({ made }) => this.frame.made.includes(made));
+    const reads = this.now.flatMap(product => product.reads);
+    this.lit = new Set([...this.frame.made, ...reads]);
   }
-  get same() {
-    return this.before?.block === this.frame.block && this.before?.launch === this.frame.launch;
-  }
-
-  // ---- global memory ----
-  // The scores that exist only tile by tile: what was worked on, and the tile in work.
-  addMap() {
-    const { marks, laid, model, paint, frame, step } = this,
-      { map, em, unit } = laid,
-      [x, y, w, h] = map;
-    marks.text('memory', [2, laid.title], 'Global memory', { bold: true });
-    const seen = new Set();
-    for (const past of model.frames.slice(0, step + 1)) {
-      if (!past.queries || !past.keys || !past.made.length) continue;
-      seen.add(`${past.queries} ${past.keys}`);
-    }
-    const place = ([r0, r1], [c0, c1]) => [
-      x + c0 * unit,
-      y + r0 * unit,
-      (c1 - c0 + 1) * unit,
-      (r1 - r0 + 1) * unit,
-    ];
-    for (const one of seen) {
-      const [queries, keys] = one.split(' ').map(text => text.split(',').map(Number));
-      marks.rect(`was ${one}`, place(queries, keys), { fill: COLOURS.P, alpha: 0.35 * DONE });
-    }
-    marks.rect('map', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border, dash: [3, 4] });
-    if (frame.queries && frame.keys)
-      marks.rect('tile', place(frame.queries, frame.keys), {
-        fill: COLOURS.P,
-        alpha: 0.75,
-        ease: 'both',
-      });
-    const said = w > 14 * em ? 'P: no bytes in memory' : 'no P here';
-    if (w > 5.5 * em)
-      marks.text('no P', [x + w / 2, y + h / 2 + 0.35 * em, w - 6], said, { align: 'center' });
-  }
-  addStrips() {
-    const { marks, laid, frame, model } = this,
-      { em } = laid;
-    for (const [part, box] of Object.entries(laid.strips)) {
-      if (!model.parts.includes(part)) continue;
-      marks.rect(`strip ${part}`, box, { fill: colourOf(part), alpha: DIM });
-      const [x, y, w, h] = box,
-        lying = alongKeys(part);
-      const where = lying
-        ? [x - 0.35 * em, y + h - 0.1 * em, 2 * em]
-        : [x + w / 2, y - 0.35 * em, 2 * em];
-      marks.text(`strip name ${part}`, /** @type {any} */ (where), part, {
-        align: lying ? 'right' : 'center',
-      });
-    }
-    for (const { part, kind, rows } of frame.touched)
-      if (laid.strips[part]) {
-        const box = inStrip(laid, part, rows);
-        marks.rect(`on ${kind} ${part} ${rows}`, box, { fill: colourOf(part), span: [0, 0.15] });
-        marks.rect(`edge ${kind} ${part} ${rows}`, box, {
-          stroke: kind === 'load' ? COLOURS.read : COLOURS.written,
-          width: 2.5,
-          span: [0, 0.15],
-        });
-      }
-  }
-
-  // ---- on the SM ----
-  addChip() {
-    const { marks, laid, paint, frame } = this,
-      { held, em } = laid,
-      [x, y, w, h] = laid.chip;
-    marks.rect('chip', [x, y, w, h], { fill: paint.panel, stroke: paint.border });
-    marks.text('chip name', [x, y - 0.45 * em, w], `Block ${frame.block} on its SM`, {
+  add() {
+    const { marks, laid, paint, frame } = this;
+    marks.rect('chip', laid.chip, { fill: paint.panel, stroke: paint.border });
+    marks.text('chip name', [...laid.heading, laid.chip[2]], `Block ${frame.block} on its SM`, {
       bold: true,
     });
-    for (const [box, rect] of Object.entries(held))
-      marks.rect(`slot ${box}`, rect, { fill: paint.background, stroke: paint.border });
+    for (const arrow of ARROWS) this.addArrow(arrow);
+    for (const part of Object.keys(laid.held)) this.addBox(part);
     for (const part of ['Q', 'dO', 'K', 'V']) this.addOperand(part);
-    for (const [box, parts] of /** @type {[string, string[]][]} */ ([
-      ['S', ['P', 'S']],
-      ['dP', ['dS', 'dP']],
-    ]))
-      this.addSquare(
-        box,
-        parts.find(part => frame.done.includes(part)),
-      );
+    for (const part of SQUARES) this.addSquare(part);
+    for (const part of ['P', 'dS']) this.addColumn(part);
     for (const part of GROWING) this.addGrowing(part);
-    for (const part of ['LSE', 'delta']) this.addColumn(part);
-    for (const [box, [bx, by, bw]] of Object.entries(held))
-      marks.text(`name ${box}`, [bx, by - 0.35 * em, bw + em], this.nameOf(box), { bold: true });
+    this.addFrames();
+    this.addLoop();
+    this.addFlights();
   }
-  nameOf(box) {
-    const { done } = this.frame;
-    if (box === 'S' && done.includes('P')) return 'P';
-    if (box === 'dP' && done.includes('dS')) return 'dS';
-    return NAMES[box] ?? box;
+
+  // ---- the chain ----
+  addArrow([from, to]) {
+    const { marks, laid, paint, frame } = this,
+      on = frame.made.includes(to);
+    marks.add(`arrow ${from} ${to}`, 'way', null, {
+      points: this.wayOf(from, to),
+      stroke: on ? colourOf(to) : paint.border,
+      width: on ? 3 : 1.5,
+      head: on ? 0.45 * laid.em : 0.32 * laid.em,
+    });
   }
+  // From a box to the next column, over a corner close to where several ways part or meet.
+  wayOf(from, to) {
+    const { em } = this.laid,
+      [x, y, w, h] = this.nodeOf(from),
+      [tx, ty, , th] = this.nodeOf(to);
+    if (from === 'P' && to === 'dS')
+      return [
+        [x + w / 2, y + h + 3],
+        [x + w / 2, ty - 1.5 * this.laid.letter],
+      ];
+    const end = [tx - (COLUMN_OF[to] ? 1.2 * em : 0) - 3, ty + th / 2],
+      start = [x + w + 3, y + h / 2],
+      corner = GROWING.includes(to) ? end[0] - 1.1 * em : (start[0] + end[0]) / 2;
+    return Math.abs(start[1] - end[1]) < 1
+      ? [start, end]
+      : [start, [corner, start[1]], [corner, end[1]], end];
+  }
+  // A part that the kernel does not log has its formula only, in a box of one line.
+  nodeOf(part) {
+    const { laid, model } = this,
+      [x, y, w, h] = laid.held[part],
+      { em } = laid;
+    if (model.logs(part)) return [x, y, w, h];
+    const wide = Math.min(this.roomOf(part), 9 * em);
+    return [x, y + h / 2 - em, wide, 2 * em];
+  }
+  roomOf(part) {
+    const { laid } = this,
+      [x, , w] = laid.held[part],
+      [scores, weights, gradients] = laid.ends;
+    if (GROWING.includes(part)) return gradients - x - 4;
+    if (!SQUARES.includes(part)) return w + laid.em;
+    return (NEXT[part] ? scores : weights) - x;
+  }
+  addBox(part) {
+    const { marks, laid, paint, frame, model } = this,
+      { em } = laid,
+      box = this.nodeOf(part),
+      bold = this.lit.has(part),
+      logs = model.logs(part),
+      text = laid.small ? part : formulaOf(part);
+    marks.rect(`slot ${part}`, box, { stroke: paint.border, dash: logs ? [2, 4] : [] });
+    const where = logs
+      ? [box[0], box[1] - 0.35 * em, this.roomOf(part)]
+      : [box[0] + 0.4 * em, box[1] + 1.35 * em, box[2] - 0.6 * em];
+    marks.text(`name ${part}`, /** @type {any} */ (where), text, { bold, size: laid.letter });
+    if (laid.small && frame.made.includes(part))
+      marks.text(`made ${part}`, this.footOf(part), formulaOf(part), { bold: true });
+  }
+  // Of the parts of a step, one after the other
+  footOf(part) {
+    const { laid, frame } = this,
+      each = laid.chip[2] / frame.made.length;
+    const place = laid.chip[0] + 0.7 * laid.em + frame.made.indexOf(part) * each;
+    return /** @type {[number, number, number]} */ ([place, laid.foot, each - laid.em]);
+  }
+  addFrames() {
+    const { marks, paint, frame } = this;
+    for (const { made, reads } of this.now)
+      for (const part of reads)
+        marks.rect(`reads ${made} ${part}`, this.boxNow(part), {
+          stroke: paint.text,
+          width: 2.5,
+          ...LIT,
+        });
+    for (const part of frame.made)
+      if (this.laid.held[part])
+        marks.rect(`makes ${part}`, this.boxNow(part), {
+          stroke: colourOf(part),
+          width: 3.5,
+          ...LIT,
+        });
+  }
+
+  // ---- the tiles ----
   addOperand(part) {
     const { frame, model, laid } = this,
       rows = alongKeys(part) ? frame.keys : frame.queries;
     if (!rows || !frame.holds.includes(part)) return;
-    const fresh = frame.touched.find(t => t.part === part && t.kind === 'load');
+    const fresh = frame.touched.find(t => t.part === part && t.kind === 'load'),
+      low = rows[0] + (alongKeys(part) ? 0 : frame.head * model.n);
     this.marks.add(`${part} ${rows}`, 'image', this.onChip(part, rows), {
       image: model.pictures[part],
-      source: this.sourceOf(part, rows),
+      source: [0, low, model.d, rows[1] - rows[0] + 1],
       ease: 'both',
       ...(fresh && laid.map && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
     });
   }
   // Its rows at the edge of its box: the last tile may be smaller.
   onChip(part, [first, last]) {
-    const [x, y, w, h] = this.laid.held[part],
-      long = (last - first + 1) * this.laid.heldUnit;
-    return alongKeys(part) ? [x, y, long, h] : [x, y, w, long];
+    const [x, y, w] = this.laid.held[part];
+    return [x, y, w, (last - first + 1) * this.laid.heldUnit];
   }
-  sourceOf(part, [first, last]) {
-    const { d, n } = this.model,
-      low = first + this.frame.head * n;
-    return alongKeys(part) ? [first, 0, last - first + 1, d] : [0, low, d, last - first + 1];
-  }
-  addSquare(box, part) {
+  addSquare(part) {
     const { frame, laid, model } = this,
-      state = part ? frame.state[part] : -1;
-    if (state < 0) return;
-    const [x, y] = laid.held[box],
+      state = frame.state[part];
+    if (state < 0 || !frame.done.includes(part)) return;
+    const [x, y] = laid.held[part],
       [r0, r1, c0, c1] = model.rectOf(part, state),
-      unit = laid.heldUnit;
+      unit = laid.heldUnit,
+      spent = frame.done.includes(NEXT[part]) && !frame.made.includes(part);
     this.marks.add(
       `${part} ${state}`,
       'image',
@@ -180,27 +184,34 @@ class BackwardMarks {
         image: model.pictures[part][state],
         ease: 'line',
         out: [0.2, 1],
+        ...(spent && { alpha: SPENT }),
       },
     );
   }
-  // LSE next to the scores, delta next to dP: a number for each query.
+  // LSE next to P, delta next to dS: a number for each query.
   addColumn(part) {
     const { frame, laid, model, marks } = this,
-      { em } = laid;
-    if (!frame.queries || !frame.holds.includes(part)) return;
-    const [x, y] = laid.held[part === 'LSE' ? 'S' : 'dP'],
+      { em } = laid,
+      name = COLUMN_OF[part];
+    const known = frame.holds.includes(name) || frame.made.includes(name);
+    if (!frame.queries || !known || !model.logs(part)) return;
+    const [x, y] = laid.held[part],
       [first, last] = frame.queries,
       wide = 0.55 * em;
     const box = [x - wide - 0.3 * em, y, wide, (last - first + 1) * laid.heldUnit];
-    marks.add(`${part} ${frame.head} ${first}`, 'image', box, {
-      image: model.pictures[part],
+    marks.add(`${name} ${frame.head} ${first}`, 'image', box, {
+      image: model.pictures[name],
       source: [0, first + frame.head * model.n, 1, last - first + 1],
     });
-    marks.rect(`edge ${part}`, box, { stroke: this.paint.border });
-    marks.text(`column ${part}`, [box[0] + wide, y - 0.35 * em], part, {
-      align: 'right',
-      bold: true,
-    });
+    marks.rect(`edge ${name}`, box, { stroke: this.paint.border });
+    const made = frame.made.includes(name);
+    if (made) marks.rect(`makes ${name}`, box, { stroke: this.paint.text, width: 3, ...LIT });
+    marks.text(
+      `column ${name}`,
+      [box[0] + wide, box[1] + box[3] + 1.2 * em],
+      made && !laid.small ? formulaOf(name) : name,
+      { align: made ? 'center' : 'right', bold: made },
+    );
   }
   addGrowing(part) {
     const { frame, model } = this,
@@ -213,75 +224,24 @@ class BackwardMarks {
       out: [0.9, 1],
     });
   }
-
-  // ---- the products ----
-  // The names of the five products: the one of this step is framed, and so are its operands.
-  addProducts() {
-    const { marks, laid, frame, paint } = this,
-      { em } = laid,
-      [x, y, w] = laid.products,
-      each = w / PRODUCTS.length;
-    PRODUCTS.forEach(({ made, text }, i) => {
-      const now = frame.made.includes(made),
-        made_ = frame.done.includes(made);
-      if (now)
-        marks.rect('product', [x + i * each - 3, y - em, each - 2, 1.4 * em], {
-          stroke: colourOf(made),
-          width: 2,
-          ease: 'both',
-        });
-      marks.text(`product ${made}`, [x + i * each + 2, y, each - 10], text, {
-        bold: now,
-        alpha: now || made_ ? 1 : 0.6,
-      });
-    });
-    for (const { made, reads } of this.now) {
-      for (const part of reads)
-        marks.rect(`reads ${made} ${part}`, this.boxNow(part), {
-          stroke: paint.text,
-          width: 2.5,
-          span: [0, 0.12],
-          out: [0, 0.3],
-        });
-      marks.rect(`makes ${made}`, this.boxNow(made), {
-        stroke: colourOf(made),
-        width: 3,
-        span: [0, 0.12],
-        out: [0, 0.3],
-      });
-    }
-    for (const part of ['P', 'dS'])
-      if (frame.made.includes(part) && !this.now.length)
-        marks.rect(`makes ${part}`, this.boxNow(part), {
-          stroke: colourOf(part),
-          width: 3,
-          span: [0, 0.12],
-          out: [0, 0.3],
-        });
-  }
-  get now() {
-    return PRODUCTS.filter(({ made }) => this.frame.made.includes(made));
-  }
   boxNow(part) {
-    const { frame, laid } = this,
-      box = boxOf(part);
-    if (box === part && part !== 'S' && part !== 'dP') {
-      const rows = alongKeys(part) ? frame.keys : frame.queries;
-      return rows ? this.onChip(part, rows) : laid.held[part];
-    }
-    const [x, y, w, h] = laid.held[box];
-    if (!frame.queries || !frame.keys) return [x, y, w, h];
-    const size = ([first, last]) => (last - first + 1) * laid.heldUnit;
-    return [x, y, size(frame.keys), size(frame.queries)];
+    const { frame, laid, model } = this,
+      rows = alongKeys(part) ? frame.keys : frame.queries;
+    if (!model.logs(part)) return this.nodeOf(part);
+    if (!rows) return laid.held[part];
+    const [x, y, w, h] = this.onChip(part, rows);
+    if (!SQUARES.includes(part) || !frame.keys) return [x, y, w, h];
+    return [x, y, (frame.keys[1] - frame.keys[0] + 1) * laid.heldUnit, h];
   }
   // The sum of a product: the line is the index that it runs over, in both operands.
   addLoop() {
-    const { marks, laid, paint } = this,
+    const { marks, laid, paint, model } = this,
       thick = Math.max(1.5, laid.heldUnit);
     for (const { made, reads, over } of this.now)
       for (const part of reads) {
+        if (!model.logs(part)) continue;
         const [x, y, w, h] = this.boxNow(part),
-          along = over === 'dim' ? (alongKeys(part) ? 'y' : 'x') : over === 'query' ? 'y' : 'x';
+          along = over === 'dim' || (over === 'key' && SQUARES.includes(part)) ? 'x' : 'y';
         const bar = at =>
           along === 'x' ? [x + at * (w - thick), y, thick, h] : [x, y + at * (h - thick), w, thick];
         marks.rect(`loop ${made} ${part}`, bar(1), {

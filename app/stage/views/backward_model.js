@@ -12,10 +12,16 @@ export const PRODUCTS = [
   { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },
   { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += dS K', over: 'key' },
 ];
-const SQUARES = ['S', 'P', 'dP', 'dS'];
+export const SQUARES = ['S', 'P', 'dP', 'dS'];
 export const GROWING = ['dV', 'dK', 'dQ'];
-/** @type {(part: string) => string} the box of a part on the SM: P takes the place of S, dS of dP */
-export const boxOf = part => ({ P: 'S', dS: 'dP' })[part] ?? part;
+const FORMULAS = {
+  delta: 'delta = rowsum(dO * O)',
+  P: 'P = e^(S - LSE)',
+  dS: 'dS = P * (dP - delta)',
+};
+PRODUCTS.forEach(({ made, text }, i) => (FORMULAS[made] = `${i + 1}.  ${text}`));
+/** @type {(part: string) => string} how a part is made, with the number of its product; or its name */
+export const formulaOf = part => FORMULAS[part] ?? part;
 /** @type {(part: string) => string} the colour's name of a part: a gradient has its tensor's */
 export const tensorOf = part => part.replace(/^d(?=[A-Z])/, '');
 /** @type {(part: string) => boolean} whether its rows are keys */
@@ -46,6 +52,7 @@ export function backwardModel(host, meta, columns) {
     frameAt,
     rectOf,
     valueAt,
+    logs: part => !states[part] || states[part].length > 0, // an operand is in the problem's arrays
     pictures: picturesOf(host, { n: meta.group * n, keys, d, columns, states }),
     rows: most('queries'),
     cols: most('keys'),
@@ -60,28 +67,28 @@ function picturesOf(host, { n, keys, d, columns, states }) {
     full = rgb(PALETTE.tensors.P),
     faded = share => base.map((v, i) => v + (full[i] - v) * share);
   const matrix = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
-  const made = {
-    Q: matrix(d, n, (y, x) => columns.Q[y * d + x], columns.Q),
-    dO: matrix(d, n, (y, x) => columns.dO[y * d + x], columns.dO),
-    K: matrix(keys, d, (y, x) => columns.K[x * d + y], columns.K),
-    V: matrix(keys, d, (y, x) => columns.V[x * d + y], columns.V),
-  };
+  const made = {};
+  for (const part of ['Q', 'dO', 'K', 'V'])
+    made[part] = matrix(
+      d,
+      alongKeys(part) ? keys : n,
+      (y, x) => columns[part][y * d + x],
+      columns[part],
+    );
   for (const part of ['LSE', 'delta'])
     made[part] = matrix(1, n, y => columns[part][y], columns[part]);
   const most = spanOf(columns.P),
     share = value => faded(Math.sqrt(Math.max(0, value)));
   for (const part of [...SQUARES, ...GROWING])
     made[part] = states[part].map(([r0, r1, c0, c1, start]) => {
-      const [rows, cols] = [r1 - r0 + 1, c1 - c0 + 1],
-        flip = alongKeys(part),
+      const cols = c1 - c0 + 1,
         at = (y, x) => {
-          const value = columns[part][start + (flip ? x * cols + y : y * cols + x)];
+          const value = columns[part][start + y * cols + x];
           return Number.isNaN(value) ? undefined : value;
         };
-      const size = /** @type {[number, number]} */ (flip ? [rows, cols] : [cols, rows]);
       return part === 'P'
-        ? matrixImage(...size, at, 1, value => share(value / most), ink)
-        : matrix(...size, at, columns[part]);
+        ? matrixImage(cols, r1 - r0 + 1, at, 1, value => share(value / most), ink)
+        : matrix(cols, r1 - r0 + 1, at, columns[part]);
     });
   return made;
 }

@@ -1,16 +1,17 @@
-// The backward of attention, tile by tile: global memory as strips, a block's tiles on its SM, the
-// five products, and the gradients that grow in registers or are added in memory.
+// The backward of attention, tile by tile: the chain of a block's tiles on its SM with its five
+// products, the gradients that grow in registers or are added in memory, and global memory as strips.
 import { canvasView } from '../core/canvas.js';
 import { COLOURS, PALETTE, exact } from '../core/paint.js';
 import { backwardLayout } from './layouts/backward.js';
 import { backwardMarks, backwardTime } from './backward_marks.js';
-import { GROWING, alongKeys, backwardModel } from './backward_model.js';
+import { COMPUTED } from './backward_memory.js';
+import { GROWING, SQUARES, alongKeys, backwardModel } from './backward_model.js';
 
 const LEGEND = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written or added to global memory'],
   ['border:3px solid currentColor', 'read by the product'],
-  [`background:${COLOURS.P};opacity:0.6`, 'tile in work, tiles before'],
+  [`background:repeating-linear-gradient(135deg,${COLOURS.P} 0 2px,transparent 2px 6px)`, COMPUTED],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
@@ -40,62 +41,58 @@ export default function (host, { meta, columns }, context) {
   };
   // A cell on the SM, or a row of a strip.
   const boxOfThing = at => {
-    const { heldUnit: unit, held, strips, unit: small } = laid,
+    const { heldUnit: unit, held, strips, across, down } = laid,
       frame = frameAt(step);
     if (at.strip) {
-      const [x, y, w, h] = strips[at.tensor] ?? [0, 0, 0, 0],
-        thick = Math.max(small, 1),
-        row = at.key ?? at.query;
-      return alongKeys(at.tensor) ? [x + row * small, y, thick, h] : [x, y + row * small, w, thick];
+      const [x, y, w, h] = strips[at.tensor] ?? [0, 0, 0, 0];
+      return alongKeys(at.tensor)
+        ? [x + at.key * across, y, Math.max(across, 1), h]
+        : [x, y + at.query * down, w, Math.max(down, 1)];
     }
     if (at.box === undefined || !held[at.box]) return null;
     const [x, y] = held[at.box],
-      across = at.key !== undefined ? at.key - (frame.keys?.[0] ?? 0) : at.dim,
-      down = at.query !== undefined ? at.query - (frame.queries?.[0] ?? 0) : at.dim;
-    return [x + across * unit, y + down * unit, unit, unit];
+      keys = alongKeys(at.box),
+      col = at.dim ?? at.key - (frame.keys?.[0] ?? 0),
+      row = keys ? at.key - (frame.keys?.[0] ?? 0) : at.query - (frame.queries?.[0] ?? 0);
+    return [x + col * unit, y + row * unit, unit, unit];
   };
 
   const inside = ([bx, by, w, h], x, y) => x >= bx && y >= by && x < bx + w && y < by + h;
   const locate = (x, y) => {
-    const frame = frameAt(step);
-    for (const [box, rect] of Object.entries(laid.held)) {
-      if (!inside(rect, x, y)) continue;
-      const across = Math.floor((x - rect[0]) / laid.heldUnit),
-        down = Math.floor((y - rect[1]) / laid.heldUnit);
-      return thingAt(frame, box, across, down);
+    const frame = frameAt(step),
+      { held, heldUnit, strips, map, across, down } = laid;
+    for (const [box, rect] of Object.entries(held)) {
+      if (!inside(rect, x, y) || !model.logs(box)) continue;
+      return thingAt(
+        frame,
+        box,
+        Math.floor((x - rect[0]) / heldUnit),
+        Math.floor((y - rect[1]) / heldUnit),
+      );
     }
-    for (const [tensor, rect] of Object.entries(laid.strips)) {
+    for (const [tensor, rect] of Object.entries(strips)) {
       if (!model.parts.includes(tensor) || !inside(rect, x, y)) continue;
       return alongKeys(tensor)
-        ? { tensor, strip: true, key: Math.floor((x - rect[0]) / laid.unit) }
-        : { tensor, strip: true, query: Math.floor((y - rect[1]) / laid.unit) };
+        ? { tensor, strip: true, key: Math.floor((x - rect[0]) / across) }
+        : { tensor, strip: true, query: Math.floor((y - rect[1]) / down) };
     }
-    if (laid.map && inside(laid.map, x, y))
+    if (map && inside(map, x, y))
       return {
         tensor: 'P',
         map: true,
-        query: Math.min(n - 1, Math.floor((y - laid.map[1]) / laid.unit)),
-        key: Math.min(keys - 1, Math.floor((x - laid.map[0]) / laid.unit)),
+        query: Math.min(n - 1, Math.floor((y - map[1]) / down)),
+        key: Math.min(keys - 1, Math.floor((x - map[0]) / across)),
       };
     return null;
   };
-  const thingAt = (frame, box, across, down) => {
-    const query = (frame.queries?.[0] ?? 0) + down,
-      key = (frame.keys?.[0] ?? 0) + across;
-    if (box === 'S' || box === 'dP') {
-      const tensor =
-        box === 'S'
-          ? frame.done.includes('P')
-            ? 'P'
-            : 'S'
-          : frame.done.includes('dS')
-            ? 'dS'
-            : 'dP';
-      return { tensor, box, query, key };
-    }
+  const thingAt = (frame, box, col, row) => {
+    const query = (frame.queries?.[0] ?? 0) + row,
+      first = frame.keys?.[0] ?? 0,
+      tensor = box;
+    if (SQUARES.includes(box)) return { tensor, box, query, key: first + col };
     return alongKeys(box)
-      ? { tensor: box, box, key, dim: down }
-      : { tensor: box, box, query, dim: across };
+      ? { tensor, box, key: first + row, dim: col }
+      : { tensor, box, query, dim: col };
   };
 
   const describe = (at, now) => {

@@ -57,7 +57,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "step": seen.before("P"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P: no bytes in memory", "no P here"],
+        "hides": [*FORMULAS[:1], "P = e^(S - LSE)", "P: computed, never stored"],
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = "The gradients need the weights P. The forward stored only LSE. How does the block get its tile of P?"
@@ -113,7 +113,7 @@ def _products(seen: Seen) -> list[Question]:
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs", "strip"),
         "hides": FORMULAS,
-        "shows": {"tensor": "dS", "box": "dP"},
+        "shows": {"tensor": "dS", "box": "dS"},
     }
     text = "The forward makes two products for a tile, S and O. Why does the backward need five?"
     right = "It makes S again, then dP, and one for each gradient"

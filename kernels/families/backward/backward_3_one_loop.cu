@@ -1,7 +1,6 @@
 /*
 title = "Backward in one loop"
-idea = """a block with P and dS of a tile adds up all three gradients. dK and dV stay in its registers. The sums of dQ \
-belong to all blocks, so each block adds its part to global memory by atomics."""
+idea = "each tile of P and dS serves all three gradients. Blocks add their parts of dQ by atomics."
 changed_from = "backward_2_two_loops"
 changed = """dQ comes from the loop of dK and dV. Atomics add its parts to sums that start at zero, and a last launch \
 scales the sums."""

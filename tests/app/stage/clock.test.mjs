@@ -34,6 +34,15 @@ test('a step stays within the frames', () => {
   assert.deepEqual(seen, [[3, 'user'], [0, 'user'], [2, 'play']]); // prettier-ignore
 });
 
+test('Show me points at a thing of one step', () => {
+  const { clock } = started();
+  clock.cover({ point: { tensor: 'Q' } });
+  clock.set(0, 'jump');
+  assert.deepEqual(clock.point, { tensor: 'Q' });
+  clock.set(1, 'user');
+  assert.equal(clock.point, null);
+});
+
 test('only a jump reports a step that is shown already', () => {
   const { clock, seen } = started();
   clock.set(0, 'user');

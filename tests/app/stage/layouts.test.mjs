@@ -266,8 +266,13 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
       for (const other of tiles.slice(n + 1)) assert.ok(apart(box, other));
     });
     assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
-    assert.deepEqual([held.K[0], held.dV[0]], [held.S[0], held.S[0]]); // of the same keys
-    assert.deepEqual([held.Q[1], held.dQ[1]], [held.S[1], held.S[1]]); // of the same queries
+    for (const chain of [
+      ['Q', 'S', 'P', 'dV'],
+      ['dO', 'dP', 'dS', 'dK'],
+    ])
+      // from left to right
+      chain.slice(1).forEach((part, n) => assert.ok(held[part][0] > held[chain[n]][0], part));
+    assert.deepEqual([held.S[1], held.dP[1]], [held.P[1], held.dS[1]]);
     if (!map) {
       assert.ok(pane.width < 36 * pane.em && !Object.keys(strips).length);
       continue;

@@ -1,104 +1,123 @@
-// Where the backward stands: the map of global memory, with every tensor as a strip along the
-// queries or the keys, and beside or below it the tiles of a block on its SM. A product has its
-// operands on the left and above, and its result where they cross.
+// Where the backward is drawn: the chain of a block's tiles on its SM, from the operands on the left
+// to the gradients on the right, and below or next to it the map of global memory, with every tensor
+// as a strip along the queries or the keys.
 export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
   KEY_STRIPS = ['K', 'V'],
   KEY_RESULTS = ['dV', 'dK'];
-const NARROW = 36; // sizes of text: a pane below this has the SM only
+const NARROW = 36, // sizes of text: a pane below this has the SM only
+  FLAT = 2.2, // width by height: above this the two are next to each other
+  WIDEST = 3; // pixels of a key by pixels of a query
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
  * @param {{n: number, keys: number, d: number, rows: number, cols: number}} shape rows, cols: the
  *   queries and keys of a tile
- * @returns the strips and the map in pixels [x, y, width, height], `unit` pixels of a query or key;
- *   held: the same on the SM with `heldUnit`, chip: around it, and the place of the products' names
+ * @returns the strips and the map in pixels [x, y, width, height], `across` pixels of a key and
+ *   `down` pixels of a query; held: the same on the SM with `heldUnit`, chip: around it; ends: where
+ *   the room of the columns S, P and of the gradients ends
  */
 export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
   const shape = { d, rows, cols };
-  if (width < NARROW * em)
-    return {
-      em,
-      strips: {},
-      map: null,
-      unit: 0,
-      title: 0,
-      ...chipLayout([0, 0, width, height], em, shape),
-    };
-  const beside = width > 1.15 * height,
-    pad = Math.round(0.7 * em),
-    wide = beside ? Math.round(0.38 * width) : width,
-    high = beside ? height : Math.round(0.42 * height),
-    map = mapLayout([wide, high], em, { n, keys });
-  const left = beside ? wide + pad : pad,
-    top = beside ? 0 : map.bottom + Math.round(0.6 * em),
-    room = [left, top, width - left - pad, height - top - 2];
-  return { em, ...map, ...chipLayout(room, em, shape) };
+  if (width < NARROW * em) {
+    const none = { strips: {}, map: null, across: 0, down: 0, title: [0, 0], caption: 0 };
+    return { em, ...none, ...chainLayout([0, 0, width, height], em, shape) };
+  }
+  const flat = width > FLAT * height,
+    space = Math.round(em),
+    wide = flat ? Math.round(0.56 * width) : width,
+    chain = chainLayout([0, 0, wide, flat ? height : Math.round(0.58 * height)], em, shape);
+  const top = flat ? 0 : chain.height + Math.round(0.5 * em),
+    left = flat ? wide + space : 0;
+  const room = [left, top, width - left, Math.max(9 * em, height - top)];
+  const memory = memoryLayout(room, em, { n, keys });
+  return { em, ...chain, ...memory, height: Math.max(chain.height, memory.height) };
 }
 
-// Strips and map in the middle of so much room.
-function mapLayout([width, height], em, { n, keys }) {
-  const step = Math.round(2 * em),
+/** @param {number[]} room @param {number} em @param {{n: number, keys: number}} shape */
+function memoryLayout([x, y, width, height], em, { n, keys }) {
+  const step = Math.round(2.8 * em),
     thick = Math.round(0.9 * em),
-    row = Math.round(1.5 * em), // of a lying strip
-    left = QUERY_STRIPS.length * step + Math.round(0.2 * em),
-    above = 1.6 * em + KEY_STRIPS.length * row + em,
-    below = 0.6 * em + KEY_RESULTS.length * row,
-    unit = Math.max(0.2, Math.min((width - left - step - em) / keys, (height - above - below) / n)),
-    top = Math.max(0, Math.round((height - above - below - n * unit) / 2));
-  const map = [left, top + above, keys * unit, n * unit],
+    row = Math.round(1.35 * em), // of a lying strip
+    left = QUERY_STRIPS.length * step,
+    right = 3 * em,
+    above = KEY_STRIPS.length * row + Math.round(1.6 * em),
+    below = Math.round(0.5 * em) + KEY_RESULTS.length * row;
+  const down = Math.max(0.2, (height - above - below) / n),
+    across = Math.max(0.2, Math.min((width - left - right) / keys, WIDEST * down));
+  const map = [x + left, y + above, keys * across, n * down],
     strips = {};
-  QUERY_STRIPS.forEach((name, i) => (strips[name] = [2 + i * step, map[1], thick, map[3]]));
-  strips.dQ = [left + map[2] + Math.round(0.8 * em), map[1], thick, map[3]];
+  QUERY_STRIPS.forEach((name, i) => {
+    strips[name] = [x + i * step + Math.round(0.6 * em), map[1], thick, map[3]];
+  });
+  strips.dQ = [map[0] + map[2] + Math.round(1.1 * em), map[1], thick, map[3]];
   const lying = (names, first) =>
-    names.forEach((name, i) => (strips[name] = [left, first + i * row, map[2], thick * 0.85]));
-  lying(KEY_STRIPS, top + 1.6 * em);
-  lying(KEY_RESULTS, map[1] + map[3] + 0.6 * em);
-  const low = strips.dK[1] + strips.dK[3];
-  return { strips, map, unit, title: top + 1.05 * em, bottom: low + 2 };
+    names.forEach((name, i) => {
+      strips[name] = [map[0], first + i * row, map[2], thick * 0.85];
+    });
+  lying(KEY_STRIPS, y + 2);
+  lying(KEY_RESULTS, map[1] + map[3] + 0.5 * em);
+  const bottom = strips.dK[1] + strips.dK[3] + 2;
+  return {
+    strips,
+    map,
+    across,
+    down,
+    title: [x + 2, y + 1.05 * em],
+    caption: map[1] - 0.55 * em,
+    height: bottom,
+  };
 }
 
 /** @param {number[]} room @param {number} em @param {any} shape */
-function chipLayout([x, y, width, height], em, { d, rows, cols }) {
-  const gap = Math.round(1.6 * em), // above a box for its name, and left of S and dP for a column
-    close = Math.round(0.8 * em),
-    pad = Math.round(0.6 * em),
+function chainLayout([x, y, width, height], em, { d, rows, cols }) {
+  const small = width < NARROW * em,
+    pad = Math.round(0.7 * em),
+    letter = small ? em : Math.round(1.15 * em), // of the names
+    label = Math.round(1.45 * letter), // above a box, for its name
     title = Math.round(1.5 * em),
-    foot = Math.round(1.9 * em),
-    across = 3 * d + 2 * cols,
-    down = rows + 2 * d,
-    gaps = 2 * gap + 2 * close,
-    fitted = Math.max(
-      0.2,
-      Math.min((width - gaps - 2 * pad) / across, (height - title - foot - 3 * gap - pad) / down),
+    between = Math.round(0.5 * em), // the two rows
+    foot = small ? label : 0,
+    least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
+    gaps = least.reduce((sum, gap) => sum + gap, 0);
+  const fitted = Math.max(
+    0.2,
+    Math.min(
+      (width - gaps - 2 * pad) / (2 * d + 2 * cols),
+      (height - title - foot - pad - between - 4 * label) / (2 * (rows + cols)),
     ),
-    unit = fitted >= 2 ? Math.floor(fitted) : fitted;
-  const size = [across * unit + gaps, down * unit + 3 * gap],
-    x0 = Math.round(x + (width - size[0]) / 2),
-    y0 = Math.round(y + title + Math.max(0, (height - title - foot - size[1] - pad) / 2));
-  const [a, b, c] = [d * unit, cols * unit, rows * unit],
-    s = x0 + a + gap,
-    o = s + b + close,
-    p = o + a + gap,
-    high = y0 + gap,
-    middle = high + a + gap,
-    low = middle + c + gap;
+  );
+  const unit = fitted >= 2 ? Math.floor(fitted) : fitted,
+    [a, b, c] = [d * unit, cols * unit, rows * unit],
+    spare = Math.max(0, width - gaps - 2 * pad - 2 * a - 2 * b) / 3;
+  const columns = [x + pad];
+  [a, b, b].forEach((wide, i) => columns.push(columns[i] + wide + least[i] + spare));
+  const [operands, scores, weights, gradients] = columns.map(Math.round),
+    deep = 2 * label + b + c, // of a row of the chain
+    tops = [y + title, y + title + deep + between],
+    middle = (top, tall) => top + (deep - label - tall) / 2 + label;
   const held = {
-    K: [s, high, b, a],
-    V: [p, high, b, a],
-    Q: [x0, middle, a, c],
-    S: [s, middle, b, c],
-    dO: [o, middle, a, c],
-    dP: [p, middle, b, c],
-    dQ: [p + b + close, middle, a, c],
-    dV: [s, low, b, a],
-    dK: [p, low, b, a],
+    Q: [operands, tops[0] + label, a, c],
+    K: [operands, tops[0] + 2 * label + c, a, b],
+    S: [scores, middle(tops[0], c), b, c],
+    P: [weights, middle(tops[0], c), b, c],
+    dV: [gradients, middle(tops[0], b), a, b],
+    dO: [operands, tops[1] + label, a, c],
+    V: [operands, tops[1] + 2 * label + c, a, b],
+    dP: [scores, middle(tops[1], c), b, c],
+    dS: [weights, middle(tops[1], c), b, c],
+    dK: [gradients, tops[1] + label, a, b],
+    dQ: [gradients, tops[1] + 2 * label + b, a, c],
   };
-  const bottom = y0 + size[1] + pad + foot;
+  const bottom = tops[1] + deep + pad;
   return {
     held,
     heldUnit: unit,
-    chip: [x0 - pad, y0 - 2, size[0] + 2 * pad, size[1] + foot],
-    products: [x0, bottom - pad - 0.5 * em, size[0]],
-    height: bottom + 2,
+    small,
+    letter,
+    ends: [weights - 2 * em, gradients - 1.6 * em, x + width - 2],
+    chip: [x + 1, y + title, width - 2, bottom + foot - y - title],
+    heading: [x + 1, y + 1.05 * em],
+    foot: bottom + 0.7 * em,
+    height: bottom + foot + 2,
   };
 }

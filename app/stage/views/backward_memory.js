@@ -1,0 +1,83 @@
+// The map of global memory in the backward: every tensor as a strip, and the scores that no strip
+// holds, because they exist only tile by tile.
+import { COLOURS, PALETTE } from '../core/paint.js';
+import { alongKeys, tensorOf } from './backward_model.js';
+
+const DIM = 0.16; // a strip that the step does not touch
+export const COMPUTED = 'P: computed, never stored';
+export const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
+
+/**
+ * Rows [first, last] of a tensor in its strip.
+ * @param {any} laid
+ * @param {string} part
+ * @param {number[]} rows
+ */
+export function inStrip({ strips, across, down }, part, [first, last]) {
+  const [x, y, w, h] = strips[part],
+    count = last - first + 1;
+  return alongKeys(part)
+    ? [x + first * across, y, count * across, h]
+    : [x, y + first * down, w, count * down];
+}
+
+/**
+ * Adds the marks of the map at a step.
+ * @param {import('../core/kinds.js').Marks} marks
+ * @param {any} model backwardModel's
+ * @param {any} laid backwardLayout's
+ * @param {{step: number, paint: any}} now
+ */
+export function addMemory(marks, model, laid, { step, paint }) {
+  const frame = model.frameAt(step);
+  marks.text('memory', laid.title, 'Global memory', { bold: true });
+  addScores(marks, model, laid, { step, paint });
+  for (const [part, box] of Object.entries(laid.strips))
+    if (model.parts.includes(part)) addStrip(marks, laid, part, box);
+  for (const { part, kind, rows } of frame.touched) {
+    if (!laid.strips[part]) continue;
+    const box = inStrip(laid, part, rows);
+    marks.rect(`on ${kind} ${part} ${rows}`, box, { fill: colourOf(part), span: [0, 0.15] });
+    marks.rect(`edge ${kind} ${part} ${rows}`, box, {
+      stroke: kind === 'load' ? COLOURS.read : COLOURS.written,
+      width: 2.5,
+      span: [0, 0.15],
+    });
+  }
+}
+
+// The tiles of P so far are hatched, and the tile in work has an edge.
+function addScores(marks, model, { map, em, across, down, caption }, { step, paint }) {
+  const [x, y, w, h] = map,
+    frame = model.frameAt(step),
+    seen = new Map();
+  const place = ([r0, r1], [c0, c1]) => [
+    x + c0 * across,
+    y + r0 * down,
+    (c1 - c0 + 1) * across,
+    (r1 - r0 + 1) * down,
+  ];
+  for (const { queries, keys, made } of model.frames.slice(0, step + 1))
+    if (queries && keys && made.length) seen.set(`${queries} ${keys}`, place(queries, keys));
+  for (const [tile, box] of seen)
+    marks.add(`was ${tile}`, 'hatch', box, { stroke: COLOURS.P, gap: 0.6 * em });
+  marks.rect('map', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border, dash: [3, 4] });
+  if (frame.queries && frame.keys)
+    marks.rect('tile', place(frame.queries, frame.keys), {
+      stroke: COLOURS.P,
+      width: 3,
+      ease: 'both',
+    });
+  if (w > 9 * em) marks.text('no P', [x + w / 2, caption, w - 4], COMPUTED, { align: 'center' });
+}
+
+/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box */
+function addStrip(marks, { em }, part, box) {
+  const [x, y, w, h] = box,
+    lying = alongKeys(part);
+  marks.rect(`strip ${part}`, box, { fill: colourOf(part), alpha: DIM });
+  const where = lying ? [x - 0.4 * em, y + h - 0.05 * em] : [x + w / 2, y - 0.55 * em];
+  marks.text(`strip name ${part}`, /** @type {any} */ (where), part, {
+    align: lying ? 'right' : 'center',
+  });
+}
