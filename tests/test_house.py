@@ -28,9 +28,10 @@ MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it ma
     "kv_cache": {"core"},
     "families": {"core", "trace", "kv_cache"},
     "trace": {"core"},
-    "build": {"core", "trace"},
+    "jail": set(),
+    "build": {"core", "trace", "jail"},
     "recordings": {"core", "trace", "catalog"},
-    "run": {"core", "trace", "build", "recordings", "catalog"},
+    "run": {"core", "trace", "jail", "build", "recordings", "catalog"},
     "measure": {"core", "trace", "build", "recordings", "run", "catalog", "families"},
     "ops": {"core", "build", "recordings", "run", "measure", "catalog", "kv_cache"},
 }
