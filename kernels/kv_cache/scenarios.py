@@ -15,6 +15,7 @@ class Scenario:
     about: the point of interest, in sentences
     events: in order
     visits: requests for a scheduler, in place of events (scheduler.py)
+    texts: (request, its own part of the prompt) if a model answers the visits. A token is a character.
     slots: of the pool. The number of pages follows from block_size.
     max_len: slots per sequence in a server without pages
     """
@@ -25,6 +26,7 @@ class Scenario:
     slots: int
     max_len: int
     visits: tuple[Visit, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
 
     def steps(self, block_size: int) -> tuple[Step, ...]:
         """The steps of the scheduler. Raises ProblemError for an impossible visit."""
@@ -118,6 +120,10 @@ _SHARED = Scenario(
     96,
     read_visits("S 1 44 0, A 2 9 14 S, B 3 14 8 S, C 4 6 22 S, C2 9 0 12 C, D 6 25 10 S, E 10 30 14"),
 )
+_TEXTS = (
+    ("S", "You answer in one short line of text. "),
+    *(("A", "What is a page?"), ("B", "Why share?"), ("C", "Any cats?")),
+)
 SERVED = {
     "one_prompt": _SHARED,
     "nothing_shared": replace(
@@ -134,6 +140,16 @@ SERVED = {
         256,
         160,
         read_visits("A 1 20 10, B 1 35 12, C 2 10 25, L 4 150 8, D 5 12 6, E 7 18 6"),
+    ),
+    "generation": Scenario(
+        "A loop that generates text",
+        "A small model answers three requests over this cache, and S is the prompt that they share. Its weights are "
+        "random, so the text is noise.",
+        (),
+        256,
+        96,
+        read_visits("S 1 38 0, A 2 15 12 S, B 3 10 9 S, C 5 9 14 S"),
+        _TEXTS,
     ),
 }
 """Requests for a scheduler, each with its step of arrival. The history of the cache follows from them."""

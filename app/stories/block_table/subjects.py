@@ -39,7 +39,8 @@ def _cache(moment: Moment) -> Cache:
 
 
 def _serving(moment: Moment) -> Serving:
-    return Serving(moment.scenario, moment.state["block_size"], moment.layout())
+    backend = moment.backend if moment.scenario.texts else ""
+    return Serving(moment.scenario, moment.state["block_size"], moment.layout(), backend)
 
 
 def _walk(moment: Moment) -> Walk:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from explainers.stories.block_table import (
     block_table,
     cache_questions,
+    generated_text,
     kv_cache,
     kv_heads,
     page_counts,
@@ -48,6 +49,7 @@ class Paging(Story[Subject]):
         match subject:
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
+                result = generated_text.added(result, subject) if subject.scenario.texts else result
                 return replace(result, questions=cache_questions.serving(result))
             case Cache():
                 result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)

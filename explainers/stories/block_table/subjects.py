@@ -71,11 +71,13 @@ class Serving:
     """The cache of a server, step by step.
 
     layout: None if no kernel can run on the cache.
+    backend: of the model that answers the requests, or "" without a model.
     """
 
     scenario: Scenario
     block_size: int
     layout: Layout | None
+    backend: str = ""
 
 
 @dataclass(frozen=True)

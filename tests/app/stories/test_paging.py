@@ -152,7 +152,7 @@ def test_v1_and_v2_open_on_the_longest_sequence_and_say_the_gain():
 def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():
     assert ask(("view", "serving"), view="walk", scenario="churn").link["scenario"] == "one_prompt"
     (told,) = ask(view="serving", scenario="churn").told
-    assert told == "scenario is churn. Serving has one_prompt, nothing_shared, long_prompt, requests."
+    assert told == "scenario is churn. Serving has one_prompt, nothing_shared, long_prompt, generation, requests."
 
 
 def test_requests_of_ones_own_are_served_and_refused_in_words():
