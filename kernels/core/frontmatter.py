@@ -32,6 +32,7 @@ KEYS = (
     "changed_from",
     "requires",
     "tensor_products",
+    "in_order",
     "constants",
     "conditions",
     "tuned",
@@ -86,7 +87,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         )
     table = _toml(name, found[1])
     _check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
-    for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires"):
+    for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"):
         _typed(name, key, table.get(key, ""), str, "a text in quotes")
     for key in ("rung", "tensor_products"):
         _typed(name, key, table.get(key, 0), int, "a whole number")
@@ -119,6 +120,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         requires=requires,
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
+        in_order=table.get("in_order", ""),
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),

@@ -40,6 +40,7 @@ class KernelSpec:
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
     conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
+    in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     """
 
     name: str
@@ -63,6 +64,7 @@ class KernelSpec:
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
     formerly: str = ""
+    in_order: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):
@@ -135,6 +137,11 @@ class KernelSpec:
     def same_problems(self, other: "KernelSpec") -> bool:
         """Whether both kernels solve problems of one class."""
         return self.solves_class(other.problem_type)
+
+    def adds_in_order(self, problem: Any, settings: Any) -> bool:
+        """Whether blocks add to sums in global memory in a fixed order, with these constants."""
+        names = {**self._problem_names(problem), **dict(settings)}
+        return bool(self.in_order and evaluate(self.in_order, names, f"{self.path.name}: in_order"))
 
     # ---- plans ----
 

@@ -53,6 +53,7 @@ class Chain {
     marks.text('chip name', [...laid.heading, laid.chip[2]], `Block ${frame.block} on its SM`, {
       bold: true,
     });
+    this.addLogged();
     for (const arrow of ARROWS) this.addArrow(arrow);
     for (const part of Object.keys(laid.held)) this.addBox(part);
     for (const part of ['Q', 'dO', 'K', 'V']) this.addOperand(part);
@@ -62,6 +63,18 @@ class Chain {
     this.addFrames();
     this.addLoop();
     this.addFlights();
+  }
+
+  // Which tiles have numbers, if some have none
+  addLogged() {
+    const { marks, laid, model } = this,
+      { small, heading, chip, em } = laid,
+      tiles = [...SQUARES, ...GROWING],
+      logged = tiles.filter(part => model.logs(part));
+    if (logged.length === tiles.length || small) return;
+    const text = `The log of this kernel has the numbers of ${logged.join(' and ')} only.`;
+    const place = [heading[0] + chip[2], heading[1], chip[2] - 11 * em];
+    marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
   }
 
   // ---- the chain ----

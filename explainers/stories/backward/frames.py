@@ -51,7 +51,7 @@ class BackwardMeta(TypedDict):
     n, keys, d: queries, keys, and numbers of a query.
     group: the query heads that share K and V.
     head: the first of them, counted over the batch.
-    adds: whether blocks add to dQ in any order.
+    adds: whether blocks add their parts of dQ in global memory.
     parts: the tensors of the picture.
     states: part -> for each of its states the first row, last row, first column and last column, and the place of its
         first number in the part's column. S, P, dP and dS have a state for each tile, the gradients one after each
@@ -76,7 +76,8 @@ class SumsMeta(TypedDict):
 
     n, d: queries and numbers of a query.
     head: counted over the batch.
-    adds: whether blocks add to dQ in any order. Then `terms` are the blocks' parts, else the sum after each key tile.
+    adds: whether blocks add their parts of dQ in global memory. Then `terms` are the blocks' parts, else the sum after
+        each key tile.
     tiles: the numbers of the key tiles, in their order.
     second: how the second run differs from the first.
     first: [query, dim] of the shown number.

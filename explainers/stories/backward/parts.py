@@ -8,7 +8,7 @@ from explainers.story import axes, picture
 from kernels.core.dtypes import element_type
 from kernels.core.request import Request
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.run.races import sums_in_any_order
+from kernels.run import races
 from kernels.run.results import Run
 
 # event -> part, in the order of the formula. dq_part is what a block adds to dQ.
@@ -79,8 +79,13 @@ def lacking(request: Request) -> list[str]:
 
 
 def adds(request: Request) -> bool:
-    """Whether blocks add to a gradient in any order, so its last bits may differ from run to run."""
-    return sums_in_any_order(request)
+    """Whether blocks add their parts of a gradient in global memory."""
+    return races.sums_of_blocks(request)
+
+
+def any_order(request: Request) -> bool:
+    """Whether they add in any order, so the last bits of the gradient may differ from run to run."""
+    return races.sums_in_any_order(request)
 
 
 def group_of(request: Request) -> int:

@@ -14,6 +14,7 @@ from explainers.story.stage import Question
 from kernels.run.results import Run
 
 VIEW = "tiles"
+IN_TURN = "Each block waits for its turn to add to dQ, so the order is fixed."
 FORMULAS = [product.said for product in parts.PRODUCTS]
 
 
@@ -138,14 +139,16 @@ def _bits(seen: Seen) -> list[Question]:
     found = changed(seen)
     differ = [part for part, number in found.items() if number]
     options = {(): "None of them", ("dQ",): "Only dQ", ("dV", "dK"): "Only dK and dV", ("dV", "dK", "dQ"): "All three"}
-    if tuple(differ) not in options or (parts.adds(seen.run.request) and not differ):
+    if tuple(differ) not in options or (parts.any_order(seen.run.request) and not differ):
         return []
     right = options[tuple(differ)]
     said = {part: f"{found[part]:,} numbers of {part} have other bits." for part in parts.GRADIENTS}
     equal = "One block adds each number of dK and dV, in the order of its loop."
+    adds = parts.adds(seen.run.request)
+    ordered = IN_TURN if adds else "Each query tile has one block here, and its loop has one order."
     wrong = {
         "None of them": " ".join(said[part] for part in differ),
-        "Only dQ": "Each query tile has one block here, and its loop has one order." if not differ else equal,
+        "Only dQ": equal if differ else ordered,
         "Only dK and dV": equal + (f" But {said['dQ']}" if "dQ" in differ else ""),
         "All three": equal,
     }
@@ -153,7 +156,7 @@ def _bits(seen: Seen) -> list[Question]:
     why = (
         f"{said['dQ']} Many blocks add to a row of dQ, in any order. {equal}"
         if differ == ["dQ"]
-        else f"Both runs gave equal bits. {equal} dQ has a loop of its own."
+        else f"Both runs gave equal bits. {equal} {IN_TURN if adds else 'dQ has a loop of its own.'}"
     )
     where: Where = {
         "step": seen.first("dQ"),

@@ -94,12 +94,13 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         sum(_rows(story, part, f["state"][part]) * d * 4 for part in parts.GRADIENTS if f["state"][part] >= 0)
         for f in frames
     ]
+    stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
     return [
         State("LSE of a head", [4 * rows] * len(frames), "B"),
         State("P of the tiles so far", again, "B", colour="P"),
         State("products", made),
-        State("gradients on the SM", held, "B", colour="K"),
-        State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q"),
+        *([State("gradients on the SM", held, "B", colour="K")] if any(held) else []),
+        *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q")] if stored else []),
     ]
 
 

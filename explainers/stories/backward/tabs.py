@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.backward import parts
-from explainers.stories.backward.questions import Seen, changed
+from explainers.stories.backward.questions import IN_TURN, Seen, changed
 from explainers.story import axes, picture, stage
 from explainers.story.glossary import count, listed
 from explainers.story.stage import Block
@@ -20,27 +20,19 @@ def answers(seen: Seen) -> list[Block]:
     """The five questions that readers ask about the backward, answered by the run."""
     request = seen.run.request
     n, keys, d = parts.sizes(request)
-    adds, found = parts.adds(request), changed(seen) if seen.again else {}
-    tiles = len({f["tile"] for f in seen.frames} - {-1})
+    found = changed(seen) if seen.again else {}
     return [
         stage.heading("Which outputs are not deterministic?"),
-        *_deterministic(adds, found),
+        *_deterministic(request, found),
         stage.heading("In which order do the loops run?"),
-        stage.text(
-            "Keys outside, queries inside. A block keeps one key tile, so dK and dV of these keys stay in its "
-            f"registers for all {count(tiles, 'tile')}. Only dQ needs to be added up elsewhere."
-        ),
+        *[stage.text(said) for said in _loops(seen)],
         stage.heading("Why do the atomics stay?"),
         stage.text(
             "With keys outside, each block has a part of every row of dQ. An atomic add needs no wait and no second "
             "copy of dQ. The other way is a second loop for dQ: it computes S and dP again, seven products in place "
             "of five."
         ),
-        stage.text(
-            "This kernel adds dQ by atomics."
-            if adds
-            else "This kernel uses no atomics. It gives each gradient a loop in a fixed order."
-        ),
+        stage.text(_way_of(request)),
         stage.heading("Why 2.5 times the products of the forward?"),
         stage.text(
             "The forward makes two products for a tile: S and O. Five are the least for the backward: "
@@ -55,6 +47,35 @@ def answers(seen: Seen) -> list[Block]:
     ]
 
 
+def _loops(seen: Seen) -> list[str]:
+    """For each launch with gradients: the tile that stays, and the tiles that its inner loop walks over."""
+    said = []
+    for launch in sorted({f["launch"] for f in seen.frames}):
+        own = [f for f in seen.frames if f["launch"] == launch and f["queries"] and f["keys"]]
+        made = {part for f in own for part in f["made"]} & set(parts.GRADIENTS)
+        if not made:
+            continue
+        queries, keys = ({tuple(f[axis] or ()) for f in own} for axis in ("queries", "keys"))
+        stays = len(queries) < len(keys) or len(queries) == len(keys) and made == {"dQ"}  # one tile of each, too
+        outer, inner, walked = ("queries", "keys", keys) if stays else ("keys", "queries", queries)
+        held = [part for part in parts.GRADIENTS if part in made and parts.along_keys(part) == (outer == "keys")]
+        said.append(
+            f"{listed([part for part in parts.GRADIENTS if part in made])}: {outer} outside, {inner} inside. "
+            f"A block keeps its {outer} for {count(len(walked), 'tile')} of {inner}. "
+            f"So {listed(held)} can stay in its registers."
+        )
+    return said
+
+
+def _way_of(request: Request) -> str:
+    """How this kernel adds up dQ."""
+    if parts.any_order(request):
+        return "This kernel adds dQ by atomics, in any order."
+    if parts.adds(request):
+        return f"This kernel adds dQ by atomics too. {IN_TURN}"
+    return "This kernel uses no atomics. It gives dQ a loop in a fixed order."
+
+
 def _of_kernel(seen: Seen) -> str:
     """The products of a tile in each launch of the kernel."""
     names = {product.made for product in parts.PRODUCTS}
@@ -67,13 +88,14 @@ def _of_kernel(seen: Seen) -> str:
     return f"This kernel makes {' + '.join(map(str, counts))} = {sum(counts)} for each tile, in {len(counts)} loops."
 
 
-def _deterministic(adds: bool, found: Mapping[str, int]) -> list[Block]:
+def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     """The outputs with bits that depend on the order of the blocks."""
-    rule = (
-        "Only dQ. Many blocks add to it by atomics, and a sum of floats depends on the order of its terms."
-        if adds
-        else "None in this kernel: one block adds each number, in the order of its loop. With atomics, dQ would change."
-    )
+    if parts.any_order(request):
+        rule = "Only dQ. Many blocks add to it by atomics, and a sum of floats depends on the order of its terms."
+    elif parts.adds(request):
+        rule = f"None with these constants. {IN_TURN} Without turns, only dQ would change."
+    else:
+        rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
     told = ", ".join(f"{number:,} numbers of {part}" for part, number in found.items())
     more = [stage.text(f"In the second run, other bits: {told}.")] if found else []
     return [stage.text(rule + " dK and dV grow in registers of one block."), *more]

@@ -1,9 +1,9 @@
 /*
 title = "Backward, overlapped"
-idea = """the next tile's scores start before dK of this one, so products run during the exponentials. A stage is free \
-right after dK. Each thread adds four neighbours of dQ by one vector reduction."""
+idea = "the next tile's scores start before dK of this one, so products run during the exponentials."
 changed_from = "backward_5_hopper"
 changed = "up to three products at once, two tiles of dS, dQ added from registers. Causal: the longest blocks first."
+in_order = "DETERMINISTIC"
 costs = "S, dP, dK, dV and dQ in 240 registers. The L2 cache adds 32 KB a step, five sixths of the products' time."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ varies unless DETERMINISTIC is 1."
 source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. The fixed order: FlashAttention's pull request 1893."

@@ -77,18 +77,20 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     title = Math.round(1.5 * em),
     between = Math.round(0.5 * em), // the two rows
     foot = small ? label : 0,
+    name = (small ? 2.5 : 8) * letter, // the widest name of a gradient
     least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
     gaps = least.reduce((sum, gap) => sum + gap, 0);
   const fitted = Math.max(
     0.2,
     Math.min(
       (width - gaps - 2 * pad) / (2 * d + 2 * cols),
+      (width - gaps - 2 * pad - name) / (d + 2 * cols),
       (height - title - foot - pad - between - 4 * label) / (2 * (rows + cols)),
     ),
   );
   const unit = fitted >= 2 ? Math.floor(fitted) : fitted,
     [a, b, c] = [d * unit, cols * unit, rows * unit],
-    spare = Math.max(0, width - gaps - 2 * pad - 2 * a - 2 * b) / 3;
+    spare = Math.max(0, width - gaps - 2 * pad - a - 2 * b - Math.max(a, name)) / 3;
   const columns = [x + pad];
   [a, b, b].forEach((wide, i) => columns.push(columns[i] + wide + least[i] + spare));
   const [operands, scores, weights, gradients] = columns.map(Math.round),

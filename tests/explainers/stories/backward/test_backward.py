@@ -10,6 +10,7 @@ import pytest
 
 from app.parts import running
 from explainers.stories.backward import parts, tabs, times, walk
+from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
 from kernels.catalog import current
@@ -153,6 +154,25 @@ def test_every_tab_is_made_and_goes_to_the_browser(name):
     for tab in STORY.parts().values():
         assert encoding.decode(encoding.encode(tab(run.request, running)))
     assert encoding.decode(encoding.encode(stage))["frames"]
+
+
+def test_a_fixed_order_of_adds_is_said_and_any_order_too():
+    fixed = [spec for spec in ACCEPTED.values() if spec.in_order]
+    assert fixed
+    for spec in fixed:
+        problem = spec.problem_type(**SMALL)
+        for value, said in ((0, "Only dQ"), (1, "None with these constants")):
+            request = Request(spec, problem, tuple(spec.settings_for(problem, {spec.in_order: value}).items()))
+            assert parts.adds(request) and parts.any_order(request) is not bool(value)
+            assert tabs._deterministic(request, {})[0]["text"].startswith(said)
+
+
+@EACH
+def test_each_launch_with_gradients_says_its_loops(name):
+    run, story, _ = made(name)
+    said = tabs._loops(Seen(run, story.frames, {}))
+    assert said and all(" outside, " in one for one in said)
+    assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
 
 
 def test_lse_takes_four_bytes_for_a_query_and_p_a_number_for_each_pair():
