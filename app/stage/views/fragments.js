@@ -1,27 +1,18 @@
-// One product of the tensor cores: A left, B above, C where they meet. A cell's colour is its
-// number, the text in it the lane that holds it; what the lane under the cursor holds is framed in
-// all three. In the free corner stand the products that make the chosen element of C, a line for
-// each, next to the row of B that it takes. A click chooses an element and tells its way.
+// One product of the tensor cores: A left, B above, C where they meet. A cell's colour is the lane
+// that holds it. The cells of the chosen element's lane have a frame and its number, in all three.
+// In the free corner are the products that make the chosen element of C, a line for each, next to
+// the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
-import {
-  blend,
-  COLOURS,
-  PALETTE,
-  exact,
-  figure,
-  number,
-  rgb,
-  signed,
-  smallText,
-  spanOf,
-} from '../core/paint.js';
+import { blend, COLOURS, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
   LANES = 32,
   K = 16,
-  BANKS = 32;
+  BANKS = 32,
+  HUES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9', '#8a6fd1', '#777'],
+  SHADES = [0.3, 0.45, 0.6, 0.75];
 const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
 
 export default function (host, { meta, columns }, context) {
@@ -29,10 +20,6 @@ export default function (host, { meta, columns }, context) {
   const { instruction, scale, sum_bits, dtype, matrices, fetches, bases, symbols, frames } = meta;
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const group = instruction === 'wgmma';
-  const spans = Object.fromEntries(
-    ['Q', 'K', 'V', 'P', 'S'].map(name => [name, spanOf(columns[`${name}_value`])]),
-  );
-  spans.O = spanOf(columns.O_after);
   let em,
     box = {},
     chosen = { part: 'C', i: 0, j: 0 },
@@ -296,9 +283,9 @@ export default function (host, { meta, columns }, context) {
   const draw = (g, { step, at, paint }) => {
     if (!frames.length) return;
     const f = frameAt(step),
-      colour = signed(rgb(paint.background)),
-      held = at && !covered(at) ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
-    for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, step, part, colour, held);
+      who = inside(step, at ?? chosen),
+      held = covered(who) ? -1 : laneOf(...element(f, who.part, who.i, who.j));
+    for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, part, held);
     const seen = at?.part === 'C' ? at : of;
     drawList(g, paint, f, step, seen);
     frameRow(g, paint, f, 'A', seen.i, null);
@@ -322,50 +309,98 @@ export default function (host, { meta, columns }, context) {
     if (i !== null && i < c.rows) g.strokeRect(x, y + i * c.h, c.w * c.cols, c.h);
     if (j !== null && j < c.cols) g.strokeRect(x + j * c.w, y, c.w, c.h * c.rows);
   };
-  const drawPart = (g, paint, f, step, part, colour, held) => {
+  const drawPart = (g, paint, f, part, held) => {
     const c = cell(f, part),
       { x, y } = box[part],
       small = smallText(em),
-      name = element(f, part, 0, 0)[0],
-      span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
-    const { after } = sums(step),
-      pair = part === 'B' ? 'down' : 'across',
-      text = numberSize(c, small, pair),
-      gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
-    g.font = `${text}px ${paint.font}`;
-    g.textAlign = 'center';
-    for (let i = 0; i < c.rows; i++)
-      for (let j = 0; j < c.cols; j++) {
-        const [matrix, row, col] = element(f, part, i, j),
-          lane = laneOf(matrix, row, col),
-          value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col),
-          cx = x + j * c.w,
-          cy = y + i * c.h;
-        g.fillStyle = Number.isFinite(value)
-          ? `rgb(${colour(value * 0.75, span)
-              .map(Math.round)
-              .join(',')})`
-          : paint.text;
+      text = numberSize(c, small, part === 'B' ? 'down' : 'across'),
+      gap = Math.min(c.w, c.h) > 7 ? 1 : 0,
+      lanes = Array.from({ length: c.rows }, (_, i) =>
+        Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
+      );
+    lanes.forEach((row, i) =>
+      row.forEach((lane, j) => {
+        const [cx, cy] = [x + j * c.w, y + i * c.h];
+        g.fillStyle = lane < 0 ? paint.panel : tintOf(paint, lane);
         g.fillRect(cx, cy, c.w - gap, c.h - gap);
-        if (lane >= 0 && lane === held) {
-          g.strokeStyle = paint.primary;
-          g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
-          g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
-        }
-      }
-    for (let i = 0; text && i < c.rows; i++)
-      for (let j = 0; j < c.cols; j++) drawLane(g, paint, f, part, c, text, i, j);
-    g.textAlign = 'left';
-    drawRegisters(g, paint, f, part, c, text);
-    const [down, across] =
-      part === 'A'
-        ? ['rows', `${MADE_OF[f.c][2]}s`]
-        : part === 'B'
-          ? [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]]
-          : ['rows', ACROSS[f.c]];
-    const range = { A: [f.rows, f.k], B: [f.k, f.cols], C: [f.rows, f.cols] }[part].map(
-      ([a, b]) => `${a} to ${b - 1}`,
+        if (lane < 0 || lane !== held) return;
+        g.strokeStyle = paint.text;
+        g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
+        g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
+      }),
     );
+    if (text) drawHeld(g, paint, part, c, text, lanes, held);
+    drawEights(g, paint, x, y, c);
+    drawHead(g, paint, f, part, small);
+    if (part !== 'A') return;
+    const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
+    for (let i = 0; i < c.rows; i += each)
+      g.fillText(
+        String(f.rows[0] + i),
+        2,
+        y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small,
+        2.3 * em,
+      );
+  };
+  // Eight lanes in a row have one colour in four shades.
+  const tintOf = (paint, lane) => {
+    const n = lane % LANES;
+    return blend(
+      rgb(HUES[Math.floor(n / 4) % HUES.length]),
+      rgb(paint.background),
+      SHADES[n % SHADES.length],
+    );
+  };
+  // The chosen lane's number in its cells: one for two neighbours.
+  const drawHeld = (g, paint, part, c, text, lanes, held) => {
+    const [di, dj] = part === 'B' ? [1, 0] : [0, 1];
+    g.font = `600 ${text}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.textAlign = 'center';
+    lanes.forEach((row, i) =>
+      row.forEach((lane, j) => {
+        if (
+          held < 0 ||
+          lane !== held ||
+          ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)
+        )
+          return;
+        const two = lanes[i + di]?.[j + dj] === lane ? 1 : 0.5;
+        g.fillText(
+          String(lane % LANES),
+          box[part].x + (j + (dj ? two : 0.5)) * c.w,
+          box[part].y + (i + (di ? two : 0.5)) * c.h + 0.36 * text,
+        );
+      }),
+    );
+    g.textAlign = 'left';
+  };
+  // A register of all lanes is a square of eight rows and columns, or half of it.
+  const drawEights = (g, paint, x, y, c) => {
+    g.strokeStyle = paint.text;
+    g.lineWidth = 1;
+    for (let i = 0; i < c.rows; i += 8)
+      for (let j = 0; j < c.cols; j += 8)
+        g.strokeRect(x + j * c.w, y + i * c.h, c.w * Math.min(8, c.cols - j), c.h * 8);
+  };
+  const drawHead = (g, paint, f, part, small) => {
+    const { x, y } = box[part],
+      name = element(f, part, 0, 0)[0],
+      [along, across] = [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]];
+    const [[down, rows], [over, cols]] = {
+      A: [
+        ['rows', f.rows],
+        [along, f.k],
+      ],
+      B: [
+        [along, f.k],
+        [across, f.cols],
+      ],
+      C: [
+        ['rows', f.rows],
+        [across, f.cols],
+      ],
+    }[part].map(([axis, [first, end]]) => [axis, `${first} to ${end - 1}`]);
     const up = box.lines === 2 ? 1.1 * em : 0;
     g.fillStyle = COLOURS[name];
     g.fillRect(x, y - 1.55 * em - up, 0.7 * em, 0.7 * em);
@@ -375,117 +410,72 @@ export default function (host, { meta, columns }, context) {
     g.fillText(head, x + 1.1 * em, y - 0.9 * em - up);
     const beside = up ? 0 : g.measureText(head).width + 1.6 * em;
     g.font = `${small}px ${paint.font}`;
-    const said = [`${down} ${range[0]}, ${across} ${range[1]}`, `${across} ${range[1]}`];
+    const said = [`${down} ${rows}, ${over} ${cols}`, `${over} ${cols}`];
     const fits = said.find(one => g.measureText(one).width <= box[part].w - beside);
     if (fits) g.fillText(fits, x + beside, y - 0.7 * em);
-    if (part === 'B') return;
-    const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
-    if (part === 'A')
-      for (let i = 0; i < c.rows; i += each)
-        g.fillText(
-          String(f.rows[0] + i),
-          2,
-          y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small,
-          2.3 * em,
-        );
   };
-  // The lane of a cell. Two neighbours of one lane have one number between them.
-  const drawLane = (g, paint, f, part, c, text, i, j) => {
-    const of = (row, col) => laneOf(...element(f, part, row, col)),
-      lane = of(i, j),
-      [di, dj] = part === 'B' ? [1, 0] : [0, 1],
-      odd = (part === 'B' ? i : j) % 2,
-      last = part === 'B' ? c.rows - 1 : c.cols - 1;
-    if (lane < 0 || (odd && of(i - di, j - dj) === lane)) return;
-    const two = !odd && (part === 'B' ? i : j) < last && of(i + di, j + dj) === lane ? 1 : 0.5;
-    const x = box[part].x + (j + (dj ? two : 0.5)) * c.w,
-      y = box[part].y + (i + (di ? two : 0.5)) * c.h;
-    g.fillStyle = paint.text;
-    g.fillText(String(lane % LANES), x, y + 0.36 * text);
-  };
-  // The eights of rows and columns that a register of all lanes is, and its name.
-  const drawRegisters = (g, paint, f, part, c, numbered) => {
-    if (group && part !== 'A') return;
-    const { x, y } = box[part],
-      seen = new Map();
-    for (let i = 0; i < c.rows; i += 8)
-      for (let j = 0; j < c.cols; j += 8) {
-        const [name, row, col] = element(f, part, i, j),
-          register = has(name, 'register', place(name, row, col));
-        if (register >= 0)
-          seen.set(
-            `${i},${j}`,
-            part === 'C' ? `c${register}, c${register + 1}` : `${part.toLowerCase()}${register}`,
-          );
-      }
-    g.strokeStyle = paint.text;
-    g.lineWidth = 1;
-    for (const [key, said] of seen) {
-      const [i, j] = key.split(',').map(Number),
-        w = c.w * Math.min(8, c.cols - j),
-        h = c.h * Math.min(8, c.rows - i);
-      g.strokeRect(x + j * c.w, y + i * c.h, w, h);
-      if (h < 4 * em || c.rows > 16 || numbered) continue; // not over the numbers of lanes
-      g.font = `600 ${Math.min(2.2 * em, h / 3)}px ${paint.font}`;
-      g.textAlign = 'center';
-      g.globalAlpha = 0.22;
-      g.fillStyle = paint.text;
-      g.fillText(said, x + j * c.w + w / 2, y + i * c.h + h / 2 + 0.7 * em);
-      g.globalAlpha = 1;
-      g.textAlign = 'left';
-    }
-  };
-  // The products of one element of C, beside the rows of B.
+  // The products of one element of C, beside the rows of B: a number of A, a number of B, their
+  // product, and a bar for it in a column of its own.
   const drawList = (g, paint, f, step, { i, j }) => {
     const [rows, cols] = shape(f, 'C'),
       r = Math.min(i, rows - 1),
       c = Math.min(j, cols - 1),
       high = box.B.h / K,
-      small = smallText(em),
-      [, , along] = MADE_OF[f.c];
+      [a, b, along] = MADE_OF[f.c];
     const x = box.A.x,
-      wide = box.A.w + 1.6 * em,
+      wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
       sum = all.reduce((s, [p, q]) => s + p * q, 0),
       { before, after, cols: stride } = sums(step),
       n = r * stride + c;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(`${title(f, 'C', r, c)} by hand (derived)`, x, box.B.y - 0.9 * em, wide);
-    const short = v =>
-      (Number.isFinite(v)
-        ? (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e7) || v === 0
-          ? v.toFixed(4)
-          : v.toExponential(1)
-        : String(v)
-      ).replace('-', '\u2212');
-    g.font = `600 ${smallText(em)}px ${paint.font}`;
+    const head = `${title(f, 'C', r, c)} = row of A \u00d7 column of B`;
+    g.fillText(head, x, box.B.y - 0.9 * em, wide);
     g.fillText(
       `${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`,
       x,
       box.B.y + box.B.h + 1.25 * em,
       wide,
     );
-    const size = numberSize({ w: wide, h: high }, small);
+    const size = numberSize({ w: wide, h: high }, em);
     if (!size) return; // no room for sixteen lines: only their sum
     g.font = `${size}px ${paint.font}`;
-    const at = [0, 0.22, 0.42, 0.97].map(share => x + share * (wide - 1.6 * em));
-    const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
+    const ends = [0.3, 0.5, 0.72].map(share => x + share * wide),
+      zero = x + 0.87 * wide,
+      reach = 0.12 * wide,
+      most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
+    [a, b, f.c].forEach((name, n) => {
+      g.fillStyle = blend(rgb(COLOURS[name]), rgb(paint.background), 0.16);
+      const width = g.measureText('\u22120.0000').width + 6;
+      g.fillRect(ends[n] - width + 3, box.B.y, width, box.B.h);
+    });
     all.forEach(([p, q], k) => {
       const y = box.B.y + (k + 0.5) * high + 0.36 * size,
-        bar = (0.18 * wide * Math.abs(p * q)) / most,
-        deep = Math.min(size, high - 1);
-      g.fillStyle = blend(rgb(COLOURS[f.c]), rgb(paint.background), 0.3);
-      g.fillRect(at[3] - 0.17 * wide - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
+        bar = (reach * p * q) / most,
+        deep = Math.min(0.8 * size, high - 2);
+      g.fillStyle = PALETTE.sign[bar < 0 ? 'below' : 'above'];
+      g.fillRect(
+        Math.min(zero, zero + bar),
+        box.B.y + (k + 0.5) * high - deep / 2,
+        Math.abs(bar),
+        deep,
+      );
       g.fillStyle = paint.text;
-      g.fillText(`${along} ${f.k[0] + k}`, at[0], y);
+      g.fillText(`${along} ${f.k[0] + k}`, x, y, 0.17 * wide);
       g.textAlign = 'right';
-      g.fillText(short(p), at[1] + 0.12 * wide, y);
-      g.fillText(`\u00d7 ${short(q)}`, at[2] + 0.14 * wide, y);
-      g.fillText(`= ${short(p * q)}`, at[3], y);
+      [p, q, p * q].forEach((v, n) => g.fillText(short(v), ends[n], y));
       g.textAlign = 'left';
     });
+    g.fillRect(zero, box.B.y, 1, box.B.h);
   };
+  const short = v =>
+    (Number.isFinite(v)
+      ? (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e7) || v === 0
+        ? v.toFixed(4)
+        : v.toExponential(1)
+      : String(v)
+    ).replace('-', '\u2212');
 
   const locate = (x, y) => {
     for (const part of frames.length ? ['A', 'B', 'C'] : []) {
@@ -516,11 +506,11 @@ export default function (host, { meta, columns }, context) {
       ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`
       : 'No product.';
   const legend = [
-    ['', group ? 'point at a cell for its lane' : 'number: the lane that holds two neighbours'],
     [
-      `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
-      'below and above zero',
+      '',
+      group ? 'colour: the lane that holds a number' : 'colour: the lane that holds two neighbours',
     ],
+    ['border:1px solid currentColor', 'numbers of the lane of the chosen one'],
     ['border:2px solid currentColor', 'chosen, its row of A, its column of B'],
   ];
   return canvasView(host, context, {

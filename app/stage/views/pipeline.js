@@ -144,6 +144,11 @@ export default function (host, { meta, columns }, context) {
       g.lineTo(x1 - tip * Math.cos(turn + side), y1 - tip * Math.sin(turn + side));
     g.fill();
     g.restore();
+    if (above && box.high > 7 * em) {
+      g.font = `600 ${small}px ${paint.font}`;
+      g.fillStyle = paint.text;
+      g.fillText(`${number(Math.round(scores - began))} ns ahead`, Math.max(x0, box.x) + 4, y0 - 4);
+    }
   };
   const drawRow = (g, paint, made, r, at) => {
     const y = box.y + r * box.high,
@@ -152,7 +157,8 @@ export default function (host, { meta, columns }, context) {
     g.font = `${made.flight ? 400 : 600} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
     g.fillText(
-      made.flight ? made.name : `${several ? `${made.kernel.split('_')[0]} ` : ''}${made.name}`,
+      made.label ??
+        (made.flight ? made.name : `${several ? `${made.kernel.split('_')[0]} ` : ''}${made.name}`),
       0,
       y + box.high / 2 + 0.36 * small,
       box.x - 8,
@@ -250,6 +256,7 @@ export default function (host, { meta, columns }, context) {
   const thing = (r, bar) => ({
     row: r,
     bar,
+    kernel: rows[r].kernel,
     writer: rows[r].writer,
     event: events[event[bar]].name,
     tile: tile[bar],

@@ -35,9 +35,10 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= needed < frame["span"][1])
     ahead, left = figure(needed - start, 3), figure(float(before.end_ns.max()) - start, 3)
     work, copied = figure(float((before.end_ns - before.start_ns).sum()), 3), figure(end - start, 3)
-    where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs",)}
-    shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who}
-    at_copy: ask.Where = {**where, "covers": [{"event": event} for event in COPIES], "shows": shows}
+    where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs", "headline")}
+    shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who, "kernel": story.name}
+    covers = [{"event": event, "kernel": story.name} for event in COPIES]
+    at_copy: ask.Where = {**where, "covers": covers, "shows": shows}
     copy_ahead = ask.idea(
         "copy_ahead",
         f"When does {noun} {who} start the copy of key tile {ASKED}?",
@@ -51,12 +52,19 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
         f"tile {ASKED - 1}.",
         **at_copy,
     )
-    return [copy_ahead, _until_needed(f"{noun} {who}", who, ahead, work, copied, where)]
+    own_tile = {"writer": who, "tile": ASKED - 1, "kernel": story.name}
+    return [copy_ahead, _until_needed(f"{noun} {who}", own_tile, ahead, work, copied, where)]
 
 
-def _until_needed(named: str, who: int, ahead: str, work: str, copied: str, where: ask.Where) -> Question:
-    """The work during the copy. named: the writer in words. ahead, work, copied: ns in words."""
-    tile = {"writer": who, "tile": ASKED - 1}
+def _until_needed(
+    named: str, tile: dict[str, object], ahead: str, work: str, copied: str, where: ask.Where
+) -> Question:
+    """The work during the copy.
+
+    named: the writer in words.
+    tile: its key tile before.
+    ahead, work, copied: ns in words.
+    """
     at_tile: ask.Where = {**where, "covers": [tile], "shows": tile}
     return ask.idea(
         "until_needed",

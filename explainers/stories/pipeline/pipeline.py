@@ -8,6 +8,7 @@ import pandas as pd
 
 from explainers.stories.occupancy import grid, schedules
 from explainers.stories.pipeline import (
+    before,
     copy_questions,
     operand_questions,
     overlaps,
@@ -103,18 +104,19 @@ def _kind(event: str) -> str:
 
 def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.Stage:
     """The whole stage of one story, or of two."""
-    first = stories[0]
+    first, drawn = stories[0], view(stories)
+    beside = before.views(stories, drawn)
     return stage.Stage(
         headline=stage.headline(first.made.request.kernel),
         frames=first.frames,
-        views=[view(stories), *schedule.views(first), *(whole_grid(story, len(stories) > 1) for story in stories)],
+        views=[drawn, *beside, *schedule.views(first), *(whole_grid(story, len(stories) > 1) for story in stories)],
         codes=[stage.code(first.made.request, first.frames)],
         state=states(first),
         tabs=TABS,
         provenance=provenance,
-        summary=" ".join(summary(story) for story in stories),
+        summary=before.sentence(stories) if beside else " ".join(summary(story) for story in stories),
         step=FIRST if len(first.frames) > FIRST else 0,
-        questions=[q for asked in QUESTIONS for q in asked.questions(first)],
+        questions=before.asked([q for asked in QUESTIONS for q in asked.questions(first)], beside),
     )
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from explainers.stories.tensor_cores import fragments
 from explainers.stories.tensor_cores.frames import ProductFrame
 from explainers.stories.tensor_cores.tensor_products import MADE_OF, Product, Products
-from explainers.story.glossary import count, short
+from explainers.story.glossary import count
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
 
 
 def _said(story: Products, product: Product, is_last: bool) -> str:
-    """The product in a few sentences: its sum, the way of its operands, and the first element of C."""
+    """The product in a few sentences: its sum and the way of its operands. The picture tells the chosen number."""
     a, b, along = MADE_OF[product.c]
     row, col = product.rows[0], product.cols[0]
     size = (product.rows[1] - row) * (product.cols[1] - col)
@@ -54,26 +53,8 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
         came = f"The tensor cores read {a} and {b} from shared memory."
     else:
         came = f"{a} is in registers already. The tensor cores read {b} from shared memory."
-    before, after = fragments.element(story, product, row, col)
-    was = after[-2] if len(after) > 1 else before
-    moved = f"{product.c}[{row}, {col}] goes from {short(was)} to {short(after[-1])}."
-    if is_last and product.c == "S":
-        moved += f" Times {story.scale:g}, this is the score {short(after[-1] * story.scale)}."
-        moved += " " + _compared(*_logged(story, row, col))
-    elif is_last:
-        moved += " The key tile ends here. " + _compared(True, _output(story, product))
-    return f"{what} {_past(story, product)}{came} {moved}"
-
-
-def _compared(seen: bool, value: float) -> str:
-    """The kernel's own number."""
-    return f"The kernel logged {short(value)}." if seen else "The kernel logged none: the mask hides it."
-
-
-def _output(story: Products, product: Product) -> float:
-    """The logged O of a part's first element, after its key tile."""
-    row = product.rows[0] - story.matrices["O"].row0
-    return float(story.o_after[product.tile - story.first_tile, row, product.cols[0]])
+    ends = " The key tile ends here." if is_last and product.c == "O" else ""
+    return f"{what} {_past(story, product)}{came}{ends}"
 
 
 def _past(story: Products, product: Product) -> str:
@@ -85,12 +66,6 @@ def _past(story: Products, product: Product) -> str:
         if end > last:
             found.append(f"{_upper(name)} {max(first, last)} to {end - 1} do not exist and count as zeros. ")
     return "".join(found)
-
-
-def _logged(story: Products, row: int, col: int) -> tuple[bool, float]:
-    """Whether a score has a record, and its value."""
-    s, at = story.matrices["S"], (row - story.matrices["S"].row0, col - story.matrices["S"].col0)
-    return bool(s.lane[at] >= 0), float(s.value[at])
 
 
 def _span(pair: tuple[int, int]) -> str:

@@ -1,7 +1,10 @@
 """Questions about one product of tensor cores. Their answers come from the trace."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
+from explainers.stories.tensor_cores import pieces
 from explainers.stories.tensor_cores.product_frames import ProductStory
 from explainers.stories.tensor_cores.tensor_products import LANES, Fetch, Product
 from explainers.story import questions as ask
@@ -103,6 +106,13 @@ def _holds(row: int, lane: int, cols: list[int]) -> str:
     return f"Lane {lane} holds {named or f'nothing of row {row}'}."
 
 
+def _where(story: ProductStory, side: int, covers: Sequence[Mapping[str, object]]) -> ask.Where:
+    """The place of a question on the banks: their picture, if it exists. side: the order of the pieces."""
+    if not pieces.views(story):
+        return {"view": "fragments", "veils": ("tabs",)}
+    return {"view": "pieces", "covers": covers, "shows": {"side": side, "turns": 1}, "veils": ("tabs",)}
+
+
 def _fetch(story: ProductStory) -> list[Question]:
     """How shared memory serves the ldmatrix of the first B."""
     first = story.products[0]
@@ -110,12 +120,11 @@ def _fetch(story: ProductStory) -> list[Question]:
         return []
     fetch, a = story.fetches[first.b], story.fetches[first.a] if first.a >= 0 else None
     clash = fetch.wavefronts > fetch.ideal
-    each = fetch.wavefronts // fetch.ideal
     served, waits = "All eight at once", "One after the other"
-    number = f"ldmatrix took {count(fetch.wavefronts, 'wavefront')}, and {fetch.ideal} is the least."
+    number = f"ldmatrix brings four matrices: {fetch.wavefronts} turns, and {fetch.ideal} is the least."
     reason = {
-        served: f"They all start in one bank. So each matrix took {_spoken(each)} turns.",
-        waits: "Its rows are in different banks. So each matrix took one turn.",
+        served: "They all start in one bank, and a bank serves one row at a time.",
+        waits: "The rows start in different banks, and each bank serves its own row.",
         "Each row goes to one lane": f"ldmatrix hands each row of {fetch.tensor} to four lanes.",
     }
     right = waits if clash else served
@@ -129,9 +138,8 @@ def _fetch(story: ProductStory) -> list[Question]:
             right,
             {said: text for said, text in reason.items() if said != right},
             f"{why} {number}",
-            view="fragments",
             hides=[*(fetch_cost(f) for f in (fetch, a) if f), str(so_far)],
-            veils=("tabs",),
+            **_where(story, 0 if clash else 1, [{"turns": 1}, {"side": 1}] if clash else [{"turns": 1}]),
         )
     ]
 
@@ -156,10 +164,9 @@ def _swizzle(story: ProductStory) -> list[Question]:
                 "A pause of each lane before its read": f"The lanes wait already: each matrix takes {turns} turns.",
                 "Rows that all start in bank 0": "They would still start in one bank.",
             },
-            "A piece has 16 bytes. Row r puts its first piece into place r. The eight first pieces then fill all "
-            "banks: a swizzle.",
-            view="fragments",
-            veils=("tabs",),
+            "Cut each row into pieces of 16 bytes, and store each row in another order. The eight lit pieces then fill "
+            "all banks: a swizzle.",
+            **_where(story, 1, [{"side": 1}]),
         )
     ]
 

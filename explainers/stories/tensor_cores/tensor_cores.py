@@ -4,7 +4,7 @@ questions. fragments.py reads the products from a run."""
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tensor_cores import fragments, tensor_products
+from explainers.stories.tensor_cores import fragments, pieces, tensor_products
 from explainers.stories.tensor_cores.frames import FragmentsMeta
 from explainers.stories.tensor_cores.product_frames import ProductStory, frames_of
 from explainers.stories.tensor_cores.product_questions import fetch_cost, questions
@@ -100,7 +100,7 @@ def stage_of(
     made = stage.Stage(
         headline=stage.headline(run.request.kernel),
         frames=story.frames,
-        views=[view(run, story)],
+        views=[view(run, story), *pieces.views(story)],
         codes=[stage.code(run.request, story.frames)],
         state=states(story),
         tabs=TABS,
