@@ -191,6 +191,7 @@ class SixteenBitGradientProblem(GradientProblem):
 
     title: ClassVar[str] = "Gradients of attention in 16 bits"
     duels_from: ClassVar[int] = 4
+    recorded_length: ClassVar[int] = 130
     duel_constants: ClassVar[tuple[str, ...]] = ("DETERMINISTIC",)
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"length": _batch_for_length}
 

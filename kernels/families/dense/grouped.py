@@ -16,6 +16,7 @@ class GroupedProblem(SixteenBitProblem):
     dtype: str = problem_field("float32", "type of all tensors", allowed=("float32",))
 
     title: ClassVar[str] = "Attention in fp32, any shape"
+    recorded_length: ClassVar[int] = 48
 
     @property
     def defines(self) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from typing import ClassVar
 
 from kernels.core.fields import fields_of
 from kernels.core.problem import Case, Problem, Sweeps
@@ -25,7 +26,12 @@ SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
 
 
 class SixteenBitCases(Problem):
-    """The cases of the dense kernels for tensor cores, a base of their problem."""
+    """The cases of the dense kernels for tensor cores, a base of their problem.
+
+    recorded_length: queries of most recorded runs.
+    """
+
+    recorded_length: ClassVar[int] = 192
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
@@ -86,18 +92,16 @@ class SixteenBitCases(Problem):
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
         """The first head of a few problems: small tiles, causal, ragged with heads of 128, and every what-if build."""
-        default = kernel.problem_type(seq_len=192, num_heads=1)
-        small = small_tiles(kernel)
-        cases = [
-            Case(problem, small)
-            for problem in (default, replace(default, causal=True), replace(default, seq_len=100, head_dim=128))
-        ]
+        length = cls.recorded_length
+        default, small = kernel.problem_type(length, num_heads=1), small_tiles(kernel)
+        ragged = replace(default, seq_len=length // 2 + 4, head_dim=128)
+        cases = [Case(problem, small) for problem in (default, replace(default, causal=True), ragged)]
         if any(
             c.name == "STREAK" for c in kernel.constants
         ):  # so many tiles of keys that the kernel skips the max of some
             cases.append(Case(replace(default, seq_len=64, seq_len_kv=1024, score_scale=0.5), small))
         for c in kernel.what_ifs:
-            shown = replace(default, seq_len=128, score_scale=c.shows_at)
+            shown = replace(default, seq_len=length * 2 // 3, score_scale=c.shows_at)
             cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
         return [
             replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
