@@ -95,4 +95,5 @@ def _range(ratios: "pd.Series[float]") -> str:
 
 
 def _tokens(counts: Iterable[int]) -> str:
-    return " and ".join(f"{n:,}" for n in sorted(set(counts)))
+    *others, last = (f"{n:,}" for n in sorted(set(counts)))
+    return f"{', '.join(others)} and {last}" if others else last
