@@ -9,90 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from app.course.compared import Compared, sizes_of
+from app.course.counted import COUNTED
 from app.course.stop import Gain, Stop, StopError
 from explainers.story.glossary import listed
 from kernels.catalog import Catalog
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
-from kernels.trace.memory.model import global_sectors
-
-UNITS = {
-    "us": ((1e6, "s"), (1e3, "ms"), (1, "us")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")),
-}
-WARP = 32  # lanes
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two amounts of one kind, in words.
-
-    value, value_before: the amounts. unit: of both.
-    place: the GPU and the date, or the rule of a derived amount.
-    sizes, sizes_before: of the problem, such as seq_len, batch and window.
-    copy_rate: bytes per microsecond of a copy on that GPU, for bytes.
-    """
-
-    value: float
-    value_before: float
-    unit: str
-    place: str
-    sizes: Mapping[str, float] = field(default_factory=dict)
-    sizes_before: Mapping[str, float] = field(default_factory=dict)
-    copy_rate: float = 0.0
-
-    @property
-    def now(self) -> str:
-        return amount(self.value, self.unit)
-
-    @property
-    def before(self) -> str:
-        return amount(self.value_before, self.unit)
-
-    @property
-    def times(self) -> str:
-        """How many times smaller the amount is now."""
-        return _ratio(self.value_before, self.value)
-
-    @property
-    def loss(self) -> str:
-        """How many times larger the amount is now."""
-        return _ratio(self.value, self.value_before)
-
-    @property
-    def less(self) -> str:
-        """By how many per cent the amount is smaller now."""
-        return f"{100 * (1 - self.value / self.value_before):.2g}%"
-
-    @property
-    def more(self) -> str:
-        """By how many per cent the amount is larger now."""
-        return f"{100 * (self.value / self.value_before - 1):.2g}%"
-
-    @property
-    def copy_before(self) -> str:
-        """The time in which the GPU copies the bytes of before."""
-        return amount(self.value_before / self.copy_rate, "us")
-
-    @property
-    def tokens(self) -> str:
-        return f"{self.sizes['seq_len']:,.0f}"
-
-    @property
-    def heads(self) -> str:
-        return f"{self.sizes['num_heads']:,.0f}"
-
-    @property
-    def batch(self) -> str:
-        return f"{self.sizes['batch']:,.0f}"
-
-    @property
-    def window(self) -> str:
-        return f"{self.sizes['window']:,.0f}"
-
-    @property
-    def window_before(self) -> str:
-        return f"{self.sizes_before['window']:,.0f}"
 
 
 @dataclass(frozen=True)
@@ -106,19 +29,6 @@ class Told:
     wins: str
     small: str
     source: str
-
-
-def amount(value: float, unit: str) -> str:
-    """A value in at most three digits, in the unit that fits."""
-    scale, name = next(((s, n) for s, n in UNITS.get(unit, ()) if value >= s), (1, unit))
-    short = f"{float(f'{value / scale:.3g}'):,.10g}"
-    return f"{short} {name}".strip()
-
-
-def _ratio(larger: float, smaller: float) -> str:
-    if larger < smaller:
-        raise StopError(f"{larger:g} is less than {smaller:g}, so this is no gain. Take .loss, .less or .more.")
-    return f"{float(f'{larger / smaller:.3g}'):,.10g}"
 
 
 # ---- the kinds ----
@@ -142,11 +52,10 @@ class Column:
 COLUMNS = {
     "time": Column("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
     "bytes": Column("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
-    "latency": Column("hierarchy", "space", "ns", "ns", {"kind": "latency"}),
+    "latency": Column("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
     "cycles": Column("cycles", "", "cycles", "cycles"),
     "error": Column("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
 }
-SIZES = ("seq_len", "batch", "window", "num_heads")
 Row = dict[str, object]
 
 
@@ -168,7 +77,7 @@ def _recorded(gain: Gain, catalog: Catalog) -> Compared:
             place = place_of(where, {True: "at work", False: "rested"}[at_work] if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
             amounts = _number(row[name]), _number(before[name])
-            return Compared(*amounts, column.unit, place, _sizes(row), _sizes(before), rate)
+            return Compared(*amounts, column.unit, place, sizes_of(row), sizes_of(before), rate)
     raise StopError(
         f"No recorded table ({column.kind}) has {gain.kernel} and {gain.before} with {now}, of their present code. "
         "Choose a recorded problem, or record it again."
@@ -215,10 +124,6 @@ def _values(row: Row) -> Row:
     return found | {name: int(value) for name, value in pairs}
 
 
-def _sizes(row: Row) -> dict[str, float]:
-    return {name: float(value) for name, value in row.items() if name in SIZES and isinstance(value, (int, float))}
-
-
 def _duel(gain: Gain, catalog: Catalog) -> Compared:
     """A kernel's sustained time against a rival's, round by round on one GPU."""
     wanted = {"peer": gain.before, **gain.problem}
@@ -226,54 +131,11 @@ def _duel(gain: Gain, catalog: Catalog) -> Compared:
         measured = [row for row in rows if "sustained_us" in row]
         if row := row_of(measured, "name", gain.kernel, wanted, gain.settings, catalog):
             amounts = _number(row["sustained_us"]), _number(row["sustained_peer_us"])
-            return Compared(*amounts, "us", place_of(where, "at work"), _sizes(row))
+            return Compared(*amounts, "us", place_of(where, "at work"), sizes_of(row))
     raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 
-def _cache(gain: Gain, catalog: Catalog) -> Compared:
-    """The bytes of K and V that a run reads at least once."""
-
-    def read(name: str, problem: Mapping[str, object]) -> float:
-        work = catalog.kernels[name].problem_type(**_as_tuples(problem)).work
-        return sum(size for tensor, size in work.touched.items() if tensor in ("k_cache", "v_cache"))
-
-    before = {**gain.problem, **gain.before_problem}
-    place = "counted from the sizes of the problem"
-    return Compared(read(gain.kernel, gain.problem), read(gain.before, before), "B", place)
-
-
-def _as_tuples(problem: Mapping[str, object]) -> dict[str, object]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in problem.items()}
-
-
-def _sectors(gain: Gain, catalog: Catalog) -> Compared:
-    """The sectors of a warp's access of global memory. problem: bytes of a lane, and stride in bytes between lanes."""
-
-    def count(access: Mapping[str, object]) -> int:
-        stride, width = int(str(access["stride"])), int(str(access["bytes"]))
-        return global_sectors([lane * stride for lane in range(WARP)], width).sectors
-
-    place = "counted by the rule of sectors"
-    before = {**gain.problem, **gain.before_problem}
-    return Compared(count(gain.problem), count(before), "sectors", place)
-
-
-def _stored(gain: Gain, catalog: Catalog) -> Compared:
-    """The bytes of LSE, one number per query, against those of P, one number for each query and key."""
-    problem = catalog.kernels[gain.kernel].problem_type(**_as_tuples(gain.problem))
-    part = {problem.picture.get(tensor.name, tensor.name): tensor for tensor in problem.tensors()}
-    lse = next(tensor for tensor in part.values() if tensor.axes == ("batch", "head", "query"))
-    keys = part["K"].shape[part["K"].axes.index("key")]
-    place, sizes = "counted from the sizes of the problem", _sizes(problem.values())
-    return Compared(lse.nbytes, lse.size * keys * part["O"].itemsize, "B", place, sizes, sizes)
-
-
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
-    "duel": _duel,
-    "cache": _cache,
-    "sectors": _sectors,
-    "stored": _stored,
-}
+RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, **COUNTED}
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:

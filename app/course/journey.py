@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.course import gains
+from app.course.compared import amount
 from app.course.stop import Stop
 from kernels.catalog import Catalog
 
@@ -56,7 +57,7 @@ def journey(stops: tuple[Stop, ...], problem: Mapping[str, object], catalog: Cat
                 continue
             us, bits = float(str(row["median_us"])), 16 if "16" in str(row["dtype"]) else 32
             times = f"{steps[-1].us / us:.3g}" if steps else ""
-            steps.append(Step(*named[name], name, us, gains.amount(us, "us"), times, bits))
+            steps.append(Step(*named[name], name, us, amount(us, "us"), times, bits))
         found.append(Journey(tuple(steps), f"{gains.place_of(where, 'rested')}, the same problem for all kernels"))
     return max(found, key=lambda one: len(one.steps), default=Journey())
 

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "stops"
 ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Training", "Judging")
 # Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
 # against a rival; counted bytes of the K and V that a kernel reads, sectors of a warp's access, bytes of LSE against P.
-KINDS = ("time", "bytes", "latency", "cycles", "error", "duel", "cache", "sectors", "stored")
+KINDS = ("time", "bytes", "latency", "cycles", "error", "duel", "cache", "sectors", "serving", "stored", "warps")
 MOST_QUESTIONS, MOST_WORDS = 3, 20  # of a stop, of its idea
 NAME = re.compile(r"(\d\d)_([a-z][a-z_0-9]*)")
 

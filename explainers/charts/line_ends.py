@@ -21,7 +21,13 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def named_ends(
-    data: Inline, last: pd.DataFrame, x: alt.X, y: alt.Y, bounds: tuple[float, float], colour: alt.Color
+    data: Inline,
+    last: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    bounds: tuple[float, float],
+    colour: alt.Color,
+    kept: Sequence[str] = (),
 ) -> list[alt.Chart]:
     """Returns the layers with each line's name at the right edge, at the height of its end or next to the next name.
 
@@ -29,11 +35,12 @@ def named_ends(
     last: the last point of each line, with the name of the line in the column `said`.
     x, y, colour: the channels of the lines.
     bounds: the ends of the y axis.
+    kept: more columns of `last`, for covers.
     The layers have the names ends_0 to ends_2. The page removes them in a narrow chart.
     """
     value, across, own = (str(channel["shorthand"]).split(":")[0] for channel in (y, x, colour))
     last = last.sort_values(value).reset_index(drop=True)
-    names = last[[own, across, value, "said"]].assign(beside=spread_out(last[value], bounds))
+    names = last[[own, across, value, "said", *kept]].assign(beside=spread_out(last[value], bounds))
     data.ends = {"value": value, "bounds": list(bounds)}
     base, edge = data.chart("ends", names), alt.XValue("width")
     at_line, at_name = alt.Y(f"{value}:Q", scale=y["scale"]), alt.Y("beside:Q", scale=y["scale"])

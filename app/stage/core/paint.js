@@ -36,6 +36,9 @@ export const textSize = () => type.scale * labels() * Math.max(12, Math.min(28, 
 const labels = () =>
   type.scale < 1.5 && innerWidth >= ROOM.width && innerHeight >= ROOM.height ? type.labels : 1;
 
+// Whether the reader is guided: a picture may leave out what only Everything shows.
+export const guided = () => type.labels > 1;
+
 // A label that is smaller where there is room for large text, and never below 13 pixels in a window
 // 1500 wide.
 export const smallText = em => Math.max(0.85 * em, Math.min(em, 13 * type.scale));

@@ -10,8 +10,8 @@ export const startAtLine = body => {
     });
   if (!body.scrollTop || !cut) return;
   const box = cut.getBoundingClientRect(),
-    line = cut.matches('.option') ? box.height : parseFloat(getComputedStyle(cut).lineHeight),
-    rest = Math.min(box.bottom - top, line - ((top - box.top) % line)),
+    line = cut.matches('.option') ? box.height + 4 : parseFloat(getComputedStyle(cut).lineHeight),
+    rest = Math.min(box.bottom - top + 4, line - ((top - box.top) % line)),
     wanted = body.scrollTop + rest,
     missing = wanted - (body.scrollHeight - body.clientHeight);
   if (missing > 0) body.style.paddingBottom = `${Math.ceil(missing)}px`;

@@ -3,6 +3,7 @@
 // lanes; a drag moves what is shown.
 import { canvasView } from '../core/canvas.js';
 import { PALETTE, blend, button, element, number, rgb, short, way } from '../core/paint.js';
+import { drawMap, mapLayout } from './grid_map.js';
 import { cellOf as blockCell, cellSize, gridLayout } from './layouts/grid.js';
 
 const RUNNING = PALETTE.wavefronts.now,
@@ -11,7 +12,8 @@ const RUNNING = PALETTE.wavefronts.now,
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,
-    timed = unit !== 'turn';
+    timed = unit !== 'turn',
+    mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
   const {
       launch: launchOf,
       block: blockOf,
@@ -40,11 +42,13 @@ export default function (host, { meta, columns }, context) {
     size,
     cells,
     lanes,
+    map,
     before = -1;
 
   const layout = given => {
     size = given;
     ({ cells, lanes } = gridLayout(size));
+    map = mapLayout({ ...lanes, x: lanes.x - 1.5 * size.em }, all);
   };
   const grid = launch => cellSize(cells, launch, size.em),
     cellOf = (launch, block) => blockCell(cells, launch, block, size.em);
@@ -72,6 +76,7 @@ export default function (host, { meta, columns }, context) {
     if (at.launch === frame.launch) g.strokeRect(...cellOf(launches[at.launch], at.block));
     const n = placeOf[at.launch][at.block];
     if (n < 0) return;
+    if (mapped) return g.strokeRect(...map.at(sm[n]));
     const [bx, by, bw, bh] = barOf(n);
     if (bx + bw > lanes.x && bx < lanes.x + lanes.w)
       g.strokeRect(
@@ -197,16 +202,18 @@ export default function (host, { meta, columns }, context) {
       later = blend(rgb(paint.border), rgb(paint.background), 0.4);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText('SMs', lanes.x, lanes.y - 0.7 * em);
+    const head = lanes.x - (mapped ? 1.5 * em : 0);
+    g.fillText('SMs', head, lanes.y - 0.7 * em);
     const used = g.measureText('SMs ').width;
     g.font = `${em}px ${paint.font}`;
     if (all > multiprocessors)
       g.fillText(
         `${number(multiprocessors)} of ${number(all)} have a block`,
-        lanes.x + used,
+        head + used,
         lanes.y - 0.7 * em,
         lanes.w - used,
       );
+    if (mapped) return drawMap(g, map, all, heldAt(paint, step), { paint, em });
     g.save();
     g.beginPath();
     g.rect(lanes.x, lanes.y, lanes.w, lanes.h);
@@ -226,6 +233,17 @@ export default function (host, { meta, columns }, context) {
     g.stroke();
     g.restore();
     axes(g, paint);
+  };
+  // The SMs with a block so far, and how it is drawn.
+  const heldAt = (paint, step) => {
+    const held = new Map();
+    for (let n = 0; n < count; n++)
+      if (first[n] <= step)
+        held.set(sm[n], {
+          text: String(blockOf[n]),
+          ...(last[n] > step ? { colour: RUNNING, ink: '#000' } : { colour: DONE, ink: '#fff' }),
+        });
+    return held;
   };
   // A block's bar up to `until`, with its number where there is room.
   const bar = (g, n, colour, ink, until = Infinity) => {
@@ -329,6 +347,10 @@ export default function (host, { meta, columns }, context) {
         (row * launch.cols + col) * launch.per_item +
         Math.floor(((px - row * w) / w) * launch.per_item);
       return { part: 'cell', launch: launches.indexOf(launch), block };
+    }
+    if (mapped) {
+      const n = byLane[map.find(px, py)]?.[0];
+      return n === undefined ? null : { part: 'lane', launch: launchOf[n], block: blockOf[n] };
     }
     if (px < lanes.x || px >= lanes.x + lanes.w || py < lanes.y || py >= lanes.y + lanes.h)
       return null;

@@ -4,9 +4,11 @@ import { canvasView } from '../core/canvas.js';
 import { PALETTE, blend, exact, figure, rgb, smallText, theme } from '../core/paint.js';
 import { largest } from './layouts/largest.js';
 import { lanesLayout } from './layouts/lanes.js';
+import { drawShuffles } from './lane_shuffles.js';
 
 const LANES = 32,
-  SHOWN = 16; // lanes of a row with a line of their own
+  SHOWN = 16, // lanes of a row with a line of their own
+  ROUNDED = 4; // the most lanes whose shuffles are drawn round by round
 
 const laneOf = thread => thread % LANES,
   warpOf = thread => Math.floor(thread / LANES),
@@ -72,6 +74,7 @@ export default function (host, { meta, columns }, context) {
         Math.max(1, ...threadsOf(row, tile).map(one => keysOf(row, one, tile).length)),
       ),
     );
+  const rounds = lanes <= ROUNDED && Number.isInteger(Math.log2(lanes)) ? Math.log2(lanes) : 0;
   const known = (steps, row, key, step) => steps[at(row, key)] >= 0 && steps[at(row, key)] <= step;
   const hue = (row, one, tile) => {
     const mine = threadsOf(row, tile),
@@ -82,7 +85,7 @@ export default function (host, { meta, columns }, context) {
   };
 
   const layout = size => {
-    const shape = { rows, cols: Math.max(...widest), lanes, slots },
+    const shape = { rows, cols: Math.max(...widest), lanes, slots, rounds },
       made = largest(size, now => lanesLayout(now, shape), roomy);
     ({ grid, list, em } = made);
     return made.height;
@@ -268,42 +271,33 @@ export default function (host, { meta, columns }, context) {
   };
   // The largest score of each lane comes from its register. Shuffles make one max of them.
   const drawLargest = (made, word, { paint, tile, mine }) => {
-    const wide = Math.min(list.slot, list.w / mine.length),
+    const wide = rounds ? list.slot : Math.min(list.slot, list.w / mine.length),
+      left = list.x + (rounds ? list.name : 0),
       y = list.foot + em;
-    if (wide < 3 * em) return false;
-    mine.forEach((one, n) => {
+    if (wide < 2.8 * em) return false;
+    const lanes = mine.map((one, n) => {
       const held = keysOf(chosen, one, tile),
         score = key => s[at(chosen, key)],
         best = held.reduce((most, key) => (score(key) > score(most) ? key : most)),
-        from = [list.x + list.name + held.indexOf(best) * list.slot, list.y + n * list.high],
-        rect = [list.x + n * wide, y, wide - 4, 1.6 * em],
-        start = (0.4 * n) / mine.length;
-      made.push({
-        id: `largest ${one}`,
-        kind: 'rect',
-        rect,
+        from = [list.x + list.name + held.indexOf(best) * list.slot, list.y + n * list.high];
+      return {
+        one,
+        max: score(best),
         fill: blend(hue(chosen, one, tile), paper, 0.32),
-        stroke: paint.border,
-        enter: { rect: [...from, list.slot - 4, list.high - 4] },
-        ease: 'both',
-        span: [start, start + 0.5],
-      });
-      word(`largest of ${one}`, rect[0] + 0.3 * em, y + 1.15 * em, figure(score(best), 2), {
-        mono: true,
-        most: wide - em,
-        span: [0.8, 1],
-      });
+        from: [...from, list.slot - 4, list.high - 4],
+      };
     });
+    drawShuffles(made, word, { lanes, rounds, left, wide, y, em, name: list.x, paint });
     return true;
   };
   const drawFoot = (made, word, { step, paint, tile, named, mine, small }) => {
     if (!mine.length || step < summed[named]) return;
     const of = columnsOf => columnsOf[named * rows + chosen],
       shared = mine.length > 1 && new Set(mine.map(warpOf)).size === 1;
-    const how = shared ? 'Largest scores, by shuffles' : 'The max and the sum of the row:',
+    const how = shared ? 'The max of the tile, by shuffles' : 'The max and the sum of the row:',
       most = list.w,
       chips = shared && drawLargest(made, word, { paint, tile, mine }),
-      under = list.foot + (chips ? 4.2 : 2.1) * em;
+      under = list.foot + (chips ? 4.2 + 3.1 * rounds : 2.1) * em;
     word('how', list.x, list.foot + 0.6 * em, how, { most });
     if (Number.isFinite(of(m)) && Number.isFinite(of(l)))
       word('ends', list.x, under, `max m = ${figure(of(m), 4)}, sum l = ${figure(of(l), 4)}`, {

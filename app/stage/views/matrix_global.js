@@ -15,11 +15,11 @@ const MEANING = [
   'V, a value: what it carries',
   '',
   'S = Q K\u1d40',
-  'How well each query fits each key',
-  'P = softmax of each row of S',
+  'How well a query fits a key',
+  'P = softmax of a row of S',
   'Weights that sum to one',
   'O = P V',
-  'The values, mixed by these weights',
+  'The values, mixed by weights',
 ]; // a formula is bold
 export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
 

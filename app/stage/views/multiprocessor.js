@@ -16,6 +16,7 @@ function onTop(colour) {
 export default function (host, { meta }, context) {
   const { clock } = context;
   const { launches, frames, gpu } = meta,
+    several = launches.filter(launch => !launch.what_if).length,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
   let rows, em, width;
 
@@ -50,8 +51,8 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(
-      'One SM of ' +
-        `${gpu}${launches.length > 1 ? `; launch ${frame.launch + 1} of ${launches.length}: ${launch.entry}` : ''}`,
+      `One SM of ${gpu}${launch.what_if ? `, ${launch.what_if}` : ''}` +
+        (several > 1 ? `; launch ${frame.launch + 1} of ${several}: ${launch.entry}` : ''),
       0,
       em,
       width,
@@ -107,7 +108,7 @@ export default function (host, { meta }, context) {
         g.fillText(`${number(left)} left`, width - 0.4 * em, bar.y + bar.h / 2 + 0.35 * em);
         g.textAlign = 'left';
       }
-      if (at && at.resource === n) {
+      if (at && at.resource === n && at.block !== undefined) {
         g.strokeStyle = paint.primary;
         g.lineWidth = 2.5;
         g.strokeRect(at.block * share * width, bar.y, share * width, bar.h);
@@ -132,10 +133,14 @@ export default function (host, { meta }, context) {
     if (n < 0 || px < 0 || px >= width) return null;
     const resource = launch.resources[n],
       block = Math.floor(px / ((resource.each / resource.of) * width));
-    return block < held(launch, frame, n) ? { resource: n, block } : null;
+    const taken = block < held(launch, frame, n),
+      what = launch.what_if ? { what_if: true } : {}; // a question covers the whole of its bars
+    if (!taken && !launch.what_if) return null;
+    return taken ? { resource: n, block, ...what } : { resource: n, ...what };
   };
   const describe = ({ resource: n, block }, step) => {
     const resource = launches[frameAt(step).launch].resources[n];
+    if (block === undefined) return `${resource.name}: left`;
     return `block ${block}: ${number(resource.each)} of ${number(resource.of)} ${resource.unit}`;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;

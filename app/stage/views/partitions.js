@@ -20,20 +20,21 @@ const SAID = {
 const FLIES = { combine: COLOURS.P, write: COLOURS.O }; // what comes from each block then
 
 export default function (host, { meta }, context) {
-  const { frames, length, parts, v1, v2, name, head } = meta,
+  const { frames, length, parts, v1, v2, name, head, multiprocessors } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
-  let em, width, left, scale, bar, y1, y2, y3;
+  let em, width, left, scale, bar, y1, y2, y3, y4;
 
   const layout = pane => {
     ({ em, width } = pane);
     left = 2 * em;
     scale = (width - left - 2) / length;
-    const fixed = 11.4 * em; // texts, and the ways to the second kernel
+    const fixed = 15.2 * em; // texts, the ways to the second kernel, and the SMs
     bar = Math.max(0.9 * em, Math.min(4 * em, (pane.height - fixed) / 4));
     y1 = 1.5 * em;
     y2 = y1 + 2 * bar + 3.9 * em;
     y3 = y2 + 2 * bar + 3.6 * em;
-    return y3 + 2.2 * em;
+    y4 = y3 + 2.8 * em;
+    return y4 + 3 * em;
   };
   // The first of the texts that fits, or ''.
   const fitted = (texts, wide) =>
@@ -43,7 +44,8 @@ export default function (host, { meta }, context) {
     return { x, w: (one.end - one.first) * scale - (one.end < length ? 3 : 0) };
   };
 
-  const addLane = (marks, paint, id, y, one, texts) => {
+  // spare: pixels left of the lane that its words may take. Returns what its words leave free.
+  const addLane = (marks, paint, id, y, one, texts, spare = 0) => {
     const { x, w } = boxOf(one);
     for (const [n, key, colour] of [
       [0, 'k', COLOURS.K],
@@ -60,7 +62,31 @@ export default function (host, { meta }, context) {
     if (one.phase !== 'done')
       marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
     const kind = one.state ? 'result' : 'tokens';
-    marks.text(`${id} ${kind}`, [x, y + 2 * bar + 1.1 * em], fitted(texts, w));
+    const inside = fitted(texts, w),
+      more = spare > 0 && inside !== texts[0] ? fitted(texts, w + spare) : '',
+      base = y + 2 * bar + 1.1 * em;
+    if (more) marks.text(`${id} ${kind}`, [x + w, base], more, { align: 'right' });
+    else marks.text(`${id} ${kind}`, [x, base], inside);
+    return w - widest([inside], `${em}px ${theme(host).font}`) - em;
+  };
+  // The SMs with work for this query head, of all of the GPU.
+  const addSms = (marks, paint, frame) => {
+    const said = widest(['V2: 88 of 888 SMs'], `${em}px ${theme(host).font}`) + em,
+      each = (width - said - 2) / multiprocessors,
+      shares = [
+        ['V1', [frame.v1]],
+        ['V2', frame.v2],
+      ];
+    for (const [row, [name, lanes]] of shares.entries()) {
+      const y = y4 + 1.5 * em * row,
+        busy = lanes.filter(one => one.phase !== 'done').length;
+      marks.text(`sms ${name}`, [0, y + 0.9 * em], `${name}: ${busy} of ${multiprocessors} SMs`);
+      for (let sm = 0; sm < multiprocessors; sm++)
+        marks.rect(`sm ${name} ${sm}`, [said + sm * each, y, Math.max(1, each - 1.5), em], {
+          fill: sm < busy ? paint.text : paint.panel,
+          stroke: paint.border,
+        });
+    }
   };
   const addAxis = (marks, paint, y) => {
     for (const [n, key] of ['K', 'V'].entries())
@@ -130,18 +156,20 @@ export default function (host, { meta }, context) {
     addLane(made, paint, 'V1', y1, frame.v1, frame.v1.state ? [all] : ['']);
     label('V2', y2 - 0.5 * em, `${blocks} block${blocks > 1 ? 's' : ''}, one for each partition`);
     addAxis(made, paint, y2);
+    let spare = 0;
     frame.v2.forEach((one, n) => {
       const m = `m ${short(parts[n].m, 3)}`,
         tokens = `${one.first} to ${one.end - 1}`,
         before = [`tokens ${tokens}`, tokens, String(one.first)],
         texts = one.state ? [`${m}, l ${short(parts[n].l, 3)}`, m] : before;
-      addLane(made, paint, `V2 ${n}`, y2, one, texts);
+      spare = addLane(made, paint, `V2 ${n}`, y2, one, texts, n === blocks - 1 ? spare : 0);
     });
     addSecond(made, paint, frame);
+    addSms(made, paint, frame);
     return made.list;
   };
   const over = (g, { at, paint }) => {
-    if (!at) return;
+    if (!at || at.part) return;
     g.strokeStyle = paint.primary;
     g.lineWidth = 2;
     const top = at.partition === null ? y1 : y2,
@@ -152,6 +180,7 @@ export default function (host, { meta }, context) {
     g.stroke();
   };
   const locate = (x, y) => {
+    if (y >= y4 - 0.3 * em && y < y4 + 2.9 * em) return { part: 'sms' };
     const token = Math.floor((x - left) / scale),
       within = top => y >= top && y < top + 2 * bar;
     if (token < 0 || token >= length || !(within(y1) || within(y2))) return null;
@@ -159,7 +188,8 @@ export default function (host, { meta }, context) {
       ? { token, partition: null }
       : { token, partition: frameAt(0).v2.findIndex(one => token >= one.first && token < one.end) };
   };
-  const describe = ({ token, partition }, step) => {
+  const describe = ({ token, partition, part }, step) => {
+    if (part) return 'SMs with a block of this query head';
     const frame = frameAt(step),
       one = partition === null ? frame.v1 : frame.v2[partition],
       numbers = partition === null ? v1 : parts[partition];

@@ -2,7 +2,7 @@
 // them the pool as the step leaves it, and what contiguous slots would reserve. A press on a step
 // of the axis goes there.
 import { canvasView } from '../core/canvas.js';
-import { PALETTE, element, number } from '../core/paint.js';
+import { PALETTE, element, guided, number } from '../core/paint.js';
 import { placePages } from './layouts/pages.js';
 import {
   drawLabel,
@@ -30,17 +30,19 @@ export default function (host, { meta }, context) {
     row,
     top,
     place,
+    few = false, // a guided reader sees requests and pool only
     low = false;
 
   const layout = pane => {
     ({ em, width } = pane);
-    low = pane.height < 26 * em;
+    few = guided();
+    low = few || pane.height < 26 * em;
     const right = Math.min(width > 60 * em ? 21 * em : 9 * em, 0.3 * width);
     left = Math.round(Math.min(9.5 * em, width * 0.22));
     wide = (width - left - right) / Math.max(1, last);
     top = 1.6 * em;
     row = Math.max(1.25 * em, Math.min(2.4 * em, (0.42 * pane.height - top) / visits.length));
-    const below = low ? 1.6 * em : 1.8 * em + 2 * 1.9 * em,
+    const below = few ? 0.4 * em : low ? 1.6 * em : 1.8 * em + 2 * 1.9 * em,
       pool = top + visits.length * row + 2.6 * em;
     place = placePages(count, {
       left: 0.4 * em,
@@ -48,7 +50,7 @@ export default function (host, { meta }, context) {
       width: width - 0.4 * em,
       height: Math.max(2 * em, pane.height - pool - below),
       em,
-      high: 5.5 * em,
+      high: (few ? 7 : 5.5) * em,
     });
     return place.bottom + below + 2;
   };
@@ -99,6 +101,7 @@ export default function (host, { meta }, context) {
     );
     drawPool(g, paint, place, frame, count, size, frame.copied);
     if (at?.page !== undefined) outlinePage(g, paint, place, at.page);
+    if (few) return;
     const free = frame.free.join(', ');
     text(
       [

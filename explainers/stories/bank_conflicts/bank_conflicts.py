@@ -71,6 +71,13 @@ def stage_of(
     )
 
 
+def swizzled_view(story: Story, shown: Story) -> list[stage.View]:
+    """Returns the picture of the tile in memory with a swizzle. An empty list unless its steps are those of `shown`."""
+    alike = [frame["access"] for frame in story.frames] == [frame["access"] for frame in shown.frames]
+    meta: BanksMeta = {"sides": story.sides}
+    return [stage.View("tile_memory", "swizzled", "The swizzled tile", meta)] if alike else []
+
+
 TABS = [
     stage.Tab("lines", "Every line"),
     stage.Tab("rule", "The rule"),
@@ -93,16 +100,18 @@ def states(story: Story, cycles: str) -> list[stage.State]:
         title = f"wavefronts so far{', ' if side['name'] else ''}{side['name']}"
         found.append(stage.State(title, so_far, colour=WAVEFRONTS[colour]))
     for title, name in (("this access takes", "wavefronts"), ("at best", "ideal"), ("conflicts", "conflicts")):
-        found.append(_of_both(story, title, [_both(story, f["access"], name) for f in story.frames]))
+        values = [_both(story, f["access"], name) for f in story.frames]
+        found.append(_of_both(story, title, values, deep=name != "wavefronts"))
     if cycles:
         found.append(_of_both(story, "cycles an access", [cycles] * len(story.frames)))
     return found
 
 
-def _of_both(story: Story, title: str, values: Sequence[str]) -> stage.State:
+def _of_both(story: Story, title: str, values: Sequence[str], deep: bool = False) -> stage.State:
     """Returns an entry, with the names of both sides if any value has two."""
     sides = " and ".join(side["name"] for side in story.sides)
-    return stage.State(f"{title}, {sides}" if any(" and " in value for value in values) else title, values)
+    named = f"{title}, {sides}" if any(" and " in value for value in values) else title
+    return stage.State(named, values, deep=deep)
 
 
 def _both(story: Story, access: int, name: str) -> str:

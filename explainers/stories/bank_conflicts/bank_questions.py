@@ -26,10 +26,11 @@ def questions(story: Story, cycles: str = "") -> list[Question]:
     return [_service(story.sides, hides), *remedy, _bank_of(story.sides[0])]
 
 
-def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None) -> list[Question]:
+def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None, view: str = "memory") -> list[Question]:
     """The question on a swizzle, the remedy without unused words. Empty unless both remedies end the conflict.
 
     at: see `explain`.
+    view: the picture of the swizzled tile.
     """
     walks = [explain([run], at).sides[0]["accesses"] for run in (padded, swizzled)]
     sizes = [run.request.plan.launches[0].shared_bytes for run in (padded, swizzled)]
@@ -52,7 +53,7 @@ def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None) -> list[Ques
             f"The swizzled tile takes {sizes[1]:,} bytes of shared memory, and the padded one {sizes[0]:,}. "
             f"An access takes {taken} with either.",
             step=walks[1][0]["wavefronts"] - 1,
-            view="memory",
+            view=view,
         )
     ]
 

@@ -175,12 +175,11 @@ def _conflict_begins(access: BankAccess, wavefront: int) -> bool:
 def _head(access: BankAccess) -> str:
     """Returns the access in a sentence: Each lane loads 4 bytes of X."""
     bytes_of = f"{access['bytes']} bytes"
-    alike = f", {access['alike']} times alike" if access["alike"] > 1 else ""
     verb = {"a load": "loads", "a store": "stores"}.get(access["kind"])
     if verb:
-        return f"Each lane {verb} {bytes_of} of {access['tensor']}{alike}."
+        return f"Each lane {verb} {bytes_of} of {access['tensor']}."
     kind = access["kind"][0].upper() + access["kind"][1:]
-    return f"{kind} moves {bytes_of} of {access['tensor']} for each lane{alike}."
+    return f"{kind} moves {bytes_of} of {access['tensor']} for each lane."
 
 
 def served_said(name: str, access: BankAccess, wavefront: int) -> str:
@@ -189,6 +188,8 @@ def served_said(name: str, access: BankAccess, wavefront: int) -> str:
     if not access["wavefronts"]:
         return text
     served = _served(access, wavefront)
+    if access["wavefronts"] == 1 and text.endswith("at most one word."):
+        return f"{text[:-1]}: {served}"
     return f"{text} {served[0].upper()}{served[1:]}" if served.startswith("done") else f"{text} Now {served}"
 
 

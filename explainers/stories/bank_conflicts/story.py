@@ -61,7 +61,12 @@ class BankConflicts(Story[Look]):
         cycles, source = bank_cycles.cycles_said(runs), runner.provenance(chosen)
         result = bank_conflicts.stage_of(walk, runs, source, cycles, [at.choice], at.told, chosen=chosen.request)
         result = replace(result, views=[*result.views, *([] if subject.first_read else threads.own_view(chosen))])
-        other = bank_questions.swizzle(runs[1], runner.run(subject.swizzled), at.at) if subject.swizzled else []
+        other = []
+        if subject.swizzled:
+            swizzled = runner.run(subject.swizzled)
+            turned = bank_conflicts.swizzled_view(bank_walk.explain([runs[0], swizzled], at.at), walk)
+            other = bank_questions.swizzle(runs[1], swizzled, at.at, view=turned[0].id if turned else "memory")
+            result = replace(result, views=[result.views[0], *turned, *result.views[1:]])
         shared = thread_questions.shared_pictures(result)
         return replace(result, questions=[*result.questions, *other, *shared])
 

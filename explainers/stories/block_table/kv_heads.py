@@ -158,10 +158,15 @@ def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
         has = f"shares {its} with {count(others, 'other')}" if others else f"has {its} for itself"
         said.append(f"{has} ({one.title})")
     asks = f"Query head {head} asks for {found[0].by_head[head]:,} bytes of K and V."
+    sentence = f"{asks} It {listed(said)}."
+    if head and found[0].by_head[head] == found[0].by_head[0]:  # what is new
+        known = [one.title for one, own in zip(found, reads_of) if any(q < head and kv == own for q, kv in one.links)]
+        again = f" With {listed(known)}, an earlier query head has read its KV head." if known else ""
+        sentence = f"Now query head {head}.{again}"
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",
-        "sentence": f"{asks} It {listed(said)}.",
+        "sentence": sentence,
         "head": head,
     }
 

@@ -47,6 +47,7 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
             f"e^(m_i - m), for example partition {low['partition']} by {low['weight']:.3g}.",
             step=merged,
             view=made.views[0].id,
+            veils=("headline",),
             hides=TOLD,
         )
     ]
@@ -67,8 +68,10 @@ def _helps(made: Stage, meta: PartitionsMeta) -> Question:
                 f"Both kernels read one cache. V2 adds a workspace: m, l and an output for each of {parts} partitions."
             ),
         },
-        f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}. "
+        f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}: so many SMs work. "
         "With many sequences the SMs are full without partitions.",
         step=min(1, len(meta["frames"]) - 1),
         view=made.views[0].id,
+        covers=[{"part": "sms"}],
+        shows={"part": "sms"},
     )

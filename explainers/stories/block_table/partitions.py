@@ -12,6 +12,7 @@ from explainers.stories.block_table.partition_steps import BlockStep, Steps
 from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
 from explainers.story.glossary import count
+from kernels.build.occupancy import MACHINES
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -20,6 +21,7 @@ from kernels.trace.probes import sites_of
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
+SMS = MACHINES["sm_90"].multiprocessors  # where no GPU is known
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,13 @@ def compare(run_v1: Run, run_v2: Run, name: str) -> Comparison:
     return Comparison([story.frame(n) for n in range(story.count)], parts, v1, v2, float(np.abs(o1 - o2).max()))
 
 
-def view(story: Comparison, length: int, name: str, head: int) -> PartitionsMeta:
+def view(story: Comparison, length: int, name: str, head: int, multiprocessors: int = SMS) -> PartitionsMeta:
     """Returns the meta of the view `partitions`.
 
     length: tokens of the context.
     name: the sequence.
     head: the query head.
+    multiprocessors: SMs of the GPU.
     """
     return {
         "frames": story.frames,
@@ -91,16 +94,26 @@ def view(story: Comparison, length: int, name: str, head: int) -> PartitionsMeta
         "v2": story.v2,
         "name": name,
         "head": head,
+        "multiprocessors": multiprocessors,
     }
 
 
 def stage_of(
-    run_v1: Run, run_v2: Run, name: str, provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()
+    run_v1: Run,
+    run_v2: Run,
+    name: str,
+    provenance: stage.Provenance,
+    tabs: Sequence[stage.Tab] = (),
+    multiprocessors: int = SMS,
 ) -> stage.Stage:
-    """Returns the whole stage of both kernels on one clock, over one query head of one sequence. name: the sequence."""
+    """Returns the whole stage of both kernels on one clock, over one query head of one sequence.
+
+    name: the sequence.
+    multiprocessors: SMs of the GPU.
+    """
     story = compare(run_v1, run_v2, name)
     sequence, head = Paged(run_v1.request).place
-    compared = view(story, int(paging.lengths(run_v1)[sequence]), name, head)
+    compared = view(story, int(paging.lengths(run_v1)[sequence]), name, head, multiprocessors)
     requests = [run.request for run in (run_v1, run_v2)]
     lit = [f"lines_v{n}" for n in (1, 2)]
     return stage.Stage(

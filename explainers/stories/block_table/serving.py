@@ -163,8 +163,8 @@ def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: in
     usage = [frame["usage"] for frame in frames]
     bytes_ = [stage.State("slack", [u["slack"] * slot_bytes for u in usage], "B", deep=True)] if slot_bytes else []
     return [
-        stage.State("tokens prefilled", prefilled),
-        stage.State("tokens decoded", decoded),
+        stage.State("tokens prefilled", prefilled, deep=True),
+        stage.State("tokens decoded", decoded, deep=True),
         stage.State("empty slots", [u["slack"] for u in usage]),
         *bytes_,
         stage.State("held in pages", [u["held"] for u in usage], deep=True),
@@ -211,13 +211,19 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
     )
 
 
-def gain_sentence(scenario: Scenario, block_size: int) -> str:
-    """Returns the gain of pages in steps."""
+def ends(scenario: Scenario, block_size: int) -> tuple[int, int | None]:
+    """Returns the last step with pages, and with reserved slots: None if that cannot serve all requests."""
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
-    if other is None:
+    return len(steps), None if other is None else len(other)
+
+
+def gain_sentence(scenario: Scenario, block_size: int) -> str:
+    """Returns the gain of pages in steps."""
+    paged, reserved = ends(scenario, block_size)
+    if reserved is None:
         return "This pool cannot serve all requests without pages."
-    return f"With pages, all answers end by step {len(steps)}. With reserved slots they need {len(other)} steps."
+    return f"With pages, all answers end by step {paged}. With reserved slots they need {reserved} steps."
 
 
 def _contiguous(scenario: Scenario, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:

@@ -50,7 +50,9 @@ class Paging(Story[Subject]):
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
                 result = generated_text.added(result, subject) if subject.scenario.texts else result
-                return replace(result, questions=cache_questions.serving(result))
+                asks = cache_questions.serving(result)
+                full = next((question.step for question in asks if question.id == "at_once"), 0)
+                return replace(result, questions=asks, step=full)
             case Cache():
                 result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
                 return replace(result, questions=cache_questions.pool(result))
@@ -77,7 +79,7 @@ def _walk(walk: Walk, runner: Runner) -> Stage:
 def _partitions(both: Partitions, runner: Runner) -> Stage:
     whole, cut = runner.run(both.whole), runner.run(both.cut)
     more = [stage.Tab("blocks", "Enough blocks"), stage.BUILDS, stage.DATA]
-    result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more)
+    result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more, *(runner.live_gpu() or ())[:1])
     whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
     cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
     asks = partition_questions.partitions(result)

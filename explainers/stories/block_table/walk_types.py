@@ -129,6 +129,7 @@ class PartitionsMeta(TypedDict):
     v1, v2: {"m", "l"} of the whole context by each kernel.
     name: of the sequence.
     head: the query head.
+    multiprocessors: SMs of the GPU.
     """
 
     frames: list[PartitionsFrame]
@@ -138,6 +139,7 @@ class PartitionsMeta(TypedDict):
     v2: dict[str, float]
     name: str
     head: int
+    multiprocessors: int
 
 
 class HeadsFrame(Frame):

@@ -8,7 +8,7 @@ import pandas as pd
 from explainers.charts.inline import Inline
 from explainers.charts.line_ends import decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, sizes
+from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, sizes
 from kernels.build.occupancy import Machine
 
 HUES = ("green", "blue", "orange", "purple", "vermillion", "grey")
@@ -18,9 +18,11 @@ HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
 OWNER = {"L1 cache": "one SM", "L2 cache": "all SMs"}
+PLATEAUS = {"in L1": "L1 of one SM", "in L2": "L2 of all SMs", "in device memory": "device memory (HBM)"}
+FAR = ("partly in L2", "L2, far half (likely)", 0.05)  # a level, its name, and the spread of a plateau
 NOTES = {
-    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. Beyond L2, "
-    "the data is in device memory (HBM), outside the chip.",
+    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. L2 has two "
+    "halves, and the way to the far one is likely longer.",
     "others": "One thread follows a chain, one load at a time. Constant memory and textures have caches of their own. "
     "The dashed line is the shared memory of an SM, from CUDA's table.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
@@ -88,17 +90,21 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     rule = _step_rule(data, rows, marked, x)
     last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
     names = last.line if rows.source.nunique() > 1 else last["where"]
-    ends = named_ends(data, last.assign(said=names), x, y, bounds, colour)
-    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
-    return data.layered([*marks, *rule, *lines, *ends], 360)
+    ends = named_ends(data, last.assign(said=names), x, y, bounds, colour, ["beyond"])
+    named = measure.kind == "latency" and SPACES["through_l1"] in set(rows["where"]) and not shared
+    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()), not named)
+    levels = _plateau_names(data, marked, x, y) if named else []
+    return data.layered([*marks, *rule, *lines, *levels, *ends], 360)
 
 
 def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Returns the rows of the chart, with the line, the step and the size of each."""
     step = {size: n for n, size in enumerate(sizes(marked), 1)}
-    rows = rows[rows.kind == measure.kind]
+    rows, known = rows[rows.kind == measure.kind], edges(marked)
+    beyond = rows.working_set > known[0].fits if known else False
     return rows.assign(
         line=rows["where"] + ", " + rows.source,
+        beyond=(rows["where"] == SPACES["from_l2"]) | (rows["where"] == SPACES["through_l1"]) & beyond,
         step=[step.get(int(size)) for size in rows.working_set],
         size=rows.working_set.map(bytes_said),
     )
@@ -155,10 +161,41 @@ def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X)
     return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
 
 
+def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Returns the name of each level over its part of the chain through L1."""
+    chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
+    found = []
+    for level, part in chain.groupby(chain.index.map(levels_met(marked))):
+        flat = level != FAR[0] or part.max() / part.min() < 1 + FAR[2]
+        name = FAR[1] if level == FAR[0] and flat and len(part) > 1 else PLATEAUS.get(level)
+        if name:
+            near = level in ("in L1", "in L2")  # the others are short, at the right
+            low, high = float(part.index.min()), float(part.index.max())
+            at = {"working_set": (low * high) ** 0.5 if near else high, "cycles": part.median()}
+            found.append({"said": name, **at, "near": near, "beyond": level != "in L1"})
+    base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
+    texts = [
+        base.mark_text(align=align, baseline="bottom", dy=-9)
+        .encode(x=x, y=height, text="said:N")
+        .transform_filter(alt.datum.near == near)
+        for align, near in (("center", True), ("right", False))
+    ]
+    return texts
+
+
 def _marks(
-    data: Inline, marked: pd.DataFrame, kind: str, shared: int | None, x: alt.X, ends_of_axis: tuple[float, float]
+    data: Inline,
+    marked: pd.DataFrame,
+    kind: str,
+    shared: int | None,
+    x: alt.X,
+    ends_of_axis: tuple[float, float],
+    named: bool,
 ) -> list[alt.Chart]:
-    """Returns a band with a name at the end of each cache, and a rule at the size of an SM's shared memory."""
+    """Returns a band at the end of each cache, and a rule at the size of an SM's shared memory.
+
+    named: whether each band has the name of its cache.
+    """
     ends = [
         {
             "working_set": edge.fits,
@@ -171,7 +208,7 @@ def _marks(
     if ends:
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
-        for row, edge in enumerate(reversed(ends)):  # one below the other, since bands may be close
+        for row, edge in enumerate(reversed(ends) if named else ()):  # one below the other, since bands may be close
             text = _beside(base, x, float(edge["to"]), row, middle)
             layers.append(text.transform_filter(alt.datum.working_set == edge["working_set"]))
     if shared:

@@ -1,12 +1,9 @@
 """Questions about the levels of the memory: how far L2 is, and what happens at the end of L1."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from explainers.stories.memory_hierarchy.memory_levels import (
     MIB,
-    SPACES,
     Edge,
     bytes_said,
     edges,
@@ -16,8 +13,6 @@ from explainers.stories.memory_hierarchy.memory_levels import (
 )
 from explainers.story.questions import idea
 from explainers.story.stage import Question
-
-LARGEST = 2**40  # bytes, beyond any working set
 
 
 def questions(table: pd.DataFrame) -> list[Question]:
@@ -46,7 +41,7 @@ def _distance(table: pd.DataFrame, cycles: pd.Series) -> Question:
         view="latency",
         veils=("tabs",),
         hides=_shown(table, sizes(table)[step]),
-        covers=_beyond(edges(table)[0].fits + 1),
+        covers=[{"beyond": True}],
     )
 
 
@@ -68,14 +63,8 @@ def _end(table: pd.DataFrame, l1: Edge, cycles: pd.Series) -> Question:
         step=step,
         view="latency",
         veils=("tabs",),
-        covers=_beyond(l1.fits + 1),
+        covers=[{"beyond": True}],
     )
-
-
-def _beyond(size: int) -> list[Mapping[str, object]]:
-    """Returns the covers of the chains over the data from this size on."""
-    through = {"where": SPACES["through_l1"], "working_set": [size, LARGEST]}
-    return [through, {"where": SPACES["from_l2"], "working_set": [0, LARGEST]}]
 
 
 def _shown(table: pd.DataFrame, size: int) -> list[str]:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
 from explainers.stories.occupancy.frames import MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
+from explainers.stories.occupancy.more_registers import twice
 from explainers.story import stage
 from explainers.story.glossary import count, listed
 from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
@@ -14,16 +15,28 @@ from kernels.core.spec import KernelSpec
 
 
 def frames(found: Sequence[Occupancy], machine: Machine, name: str) -> list[ResourceFrame]:
-    """Returns for each launch a step for all resources together, and then a step for each resource."""
+    """Returns for each launch a step for each resource, and then a step for all together.
+
+    A single launch has a last step with twice the registers of a thread.
+    """
     made: list[ResourceFrame] = []
     for number, o in enumerate(found):
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
         said = _resource_sentences(o, block, machine)
-        where = f"{o.entry} · " if len(found) > 1 else ""
-        made.append(_frame(number, len(o.limits) + 1, f"{where}all together", together(o, machine, name)))
+        where = f"{o.entry} \u00b7 " if len(found) > 1 else ""
         for shown, resource in enumerate(o.limits, 1):
             made.append(_frame(number, shown, f"{where}{resource}", said[resource]))
+        made.append(_frame(number, len(o.limits) + 1, f"{where}all together", together(o, machine, name)))
+    for o in with_twice(found, machine)[len(found) :]:
+        said_twice = f"With twice the registers, only {count(o.blocks, 'block')} and {o.warps} warps fit."
+        made.append(_frame(len(found), len(o.limits) + 1, "twice the registers", said_twice))
     return made
+
+
+def with_twice(found: Sequence[Occupancy], machine: Machine) -> list[Occupancy]:
+    """Returns the launches, and a single one once more with twice the registers of a thread."""
+    more = twice(found[0], machine) if len(found) == 1 else None
+    return [*found, *([more] if more else [])]
 
 
 def together(o: Occupancy, machine: Machine, name: str) -> str:
@@ -39,7 +52,7 @@ def together(o: Occupancy, machine: Machine, name: str) -> str:
 def view(found: Sequence[Occupancy], machine: Machine, name: str) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
     """Returns the meta of the view `multiprocessor`, and the frames. name: the GPU."""
     launches: list[ResourceLaunch] = []
-    for o in found:
+    for number, o in enumerate(with_twice(found, machine)):
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
         sizes = {
             "warps": (block.warps, machine.warps, "warps"),
@@ -51,12 +64,21 @@ def view(found: Sequence[Occupancy], machine: Machine, name: str) -> tuple[Multi
             {"name": n, "each": each, "of": of, "unit": unit, "blocks": o.limits[n], "limit": n in o.limiters}
             for n, (each, of, unit) in sizes.items()
         ]
-        launches.append({"entry": o.entry, "warps": block.warps, "blocks": o.blocks, "resources": resources})
+        what_if = "with twice the registers for each thread" if number == len(found) else ""
+        one: ResourceLaunch = {
+            "entry": o.entry,
+            "what_if": what_if,
+            "warps": block.warps,
+            "blocks": o.blocks,
+            "resources": resources,
+        }
+        launches.append(one)
     return {"gpu": name, "launches": launches}, frames(found, machine, name)
 
 
 def states(found: Sequence[Occupancy], machine: Machine, steps: Sequence[ResourceFrame]) -> list[stage.State]:
     """Returns the strip: the blocks and warps that the counted resources allow, and the limit."""
+    found = with_twice(found, machine)
     so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in steps]
     blocks = [min(allowed.values()) for allowed in so_far]
     each = [-(-found[f["launch"]].threads // 32) for f in steps]
@@ -162,18 +184,16 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
 def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
     """Returns the blocks per SM that each resource of one launch allows.
 
-    The first step shows all, with a mark at each resource with the least number of blocks. Then each resource comes at
-    its step, and the last step has the mark again.
+    Each resource comes at its step. The last step marks each resource with the least number of blocks.
     before: the steps of earlier launches.
     """
-    names, first, last = list(o.limits), before + 1, before + len(o.limits) + 1
+    names, last = list(o.limits), before + len(o.limits) + 1
     rows = pd.DataFrame(
         [
             {"resource": name, "blocks": allowed, "what": kind, "from": at, "to": until}
             for n, (name, allowed) in enumerate(o.limits.items(), 1)
             for kind, at, until in (
-                ("the limit" if name in o.limiters else "would allow", first, first + 1),
-                ("would allow", first + n, last),
+                ("would allow", before + n, last),
                 ("the limit" if name in o.limiters else "would allow", last, 10**6),
             )
         ]

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from explainers.stories.occupancy.frames import GridFrame
+from explainers.stories.occupancy.more_registers import twice
 from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count
-from explainers.story.questions import amounts, idea
+from explainers.story.questions import Where, amounts, idea
 from explainers.story.stage import Question, View
 from kernels.build.occupancy import REGISTERS, Machine, Occupancy, needs
-
-MOST_REGISTERS = 255  # of a thread
 
 
 def multiprocessors(view: View) -> list[Question]:
@@ -32,7 +31,7 @@ def multiprocessors(view: View) -> list[Question]:
 def block_limits(found: Sequence[Occupancy], on: Machine, gpu: str, view: str = "multiprocessor") -> list[Question]:
     """Questions about the first launch: the use of many warps, and the effect of more registers."""
     o = found[0]
-    return [_waiting(o, view), *_more_registers(o, on, gpu, view)] if o.blocks else []
+    return [_waiting(o, view), *_more_registers(o, on, gpu, view, len(found) == 1)] if o.blocks else []
 
 
 def _waiting(o: Occupancy, view: str) -> Question:
@@ -50,18 +49,21 @@ def _waiting(o: Occupancy, view: str) -> Question:
         wrong,
         f"The SM holds {o.warps} warps and switches at no cost. More warps hide more waiting: that is occupancy.",
         view=view,
+        step=len(o.limits),
         hides=[f"While one warp waits for memory, another of the {o.warps} warps runs."],
     )
 
 
-def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Question]:
-    """A question about a build with twice the registers, if a thread can have so many."""
-    twice = 2 * o.registers
-    if twice > MOST_REGISTERS:
+def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str, alone: bool) -> list[Question]:
+    """A question about a build with twice the registers, if a thread can have so many.
+
+    alone: whether it is the only launch. Then the last step shows the answer.
+    """
+    more = twice(o, on)
+    if more is None:
         return []
-    block = needs(o.threads, twice, o.shared_bytes, on)
-    by_registers, each = block.warps_by_registers // block.warps, block.registers_per_warp * block.warps
-    now = min(by_registers, *(blocks for name, blocks in o.limits.items() if name != "registers"))
+    block = needs(o.threads, more.registers, o.shared_bytes, on)
+    by_registers, each, now = more.limits["registers"], block.registers_per_warp * block.warps, more.blocks
     texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, max(0, o.blocks - 2))}
     reason = f"{REGISTERS:,} / {each:,} is {REGISTERS / each:.2g}, so {count(by_registers, 'block')} fit."
     limit = " Another resource is still the limit." if now < by_registers else ""
@@ -75,8 +77,11 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str) -> list[Ques
     )
     taken = f"A block would take {each:,} registers."
     why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
-    step = 1 + list(o.limits).index("registers")
-    return [idea("registers", text, texts[now], wrong, why, step=step, view=view)]
+    hides = [f"only {texts[now]} and {more.warps} warps", f"{now} of {on.blocks}", f"{more.warps} of {on.warps}"]
+    where: Where = {"step": len(o.limits) + 1, "view": view, "hides": hides, "covers": [{"what_if": True}]}
+    if not alone:
+        where = {"step": list(o.limits).index("registers"), "view": view}
+    return [idea("registers", text, texts[now], wrong, why, **where)]
 
 
 def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid") -> list[Question]:

@@ -92,11 +92,13 @@ class Resource(TypedDict):
 class ResourceLaunch(TypedDict):
     """A launch.
 
+    what_if: the difference from the present build, empty for none.
     warps: of a block.
     blocks: on an SM at once.
     """
 
     entry: str
+    what_if: str
     warps: int
     blocks: int
     resources: list[Resource]

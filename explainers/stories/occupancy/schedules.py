@@ -85,7 +85,7 @@ def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
         turns, steps = turns + int(turn[-1]) + 1, steps + launch.blocks + 1
     most = max(launch.blocks for launch in plan.launches)
     said = (
-        "The order is the launch order: no timeline of this build is recorded. "
+        "This is an order and no time, as no timeline of this build is recorded. "
         f"Each of the {multiprocessors} SMs of {gpu} takes one block at a time here. "
         "All blocks are equally long, as their real times are not known."
     )

@@ -29,13 +29,14 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         "They write them to global memory": "The trace has no store of S. Global memory is the slowest of all.",
     }
     why = (
-        f"These {len(threads)} lanes are neighbours in one warp. A shuffle passes a value from lane to lane, "
-        "without any memory."
+        f"These {len(threads)} lanes are neighbours in one warp. In each round, two lanes exchange their max: "
+        "no memory is needed."
     )
     text = f"{count(len(threads), 'lane')} hold the scores of row {row}. How do they find the max of the row?"
-    first = lanes.scored[row - lanes.row0]
+    first, weighed = lanes.scored[row - lanes.row0], lanes.weighed[row - lanes.row0]
+    seen = weighed if (weighed >= 0).any() else first  # the step with the shuffles
     where: Where = {
-        "step": int(first[first >= 0].min()),
+        "step": int(seen[seen >= 0].min()),
         "view": "lanes",
         "veils": ("headline",),
         "hides": ["by shuffles"],

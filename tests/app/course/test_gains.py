@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.course import Gain, StopError, gains, stops
+from app.course import Gain, StopError, compared, gains, stops
+from explainers.stories.block_table import serving
+from kernels.build import occupancy
 from kernels.catalog import current
+from kernels.kv_cache.scenarios import SERVED
 from kernels.recordings import tables
 
 STOPS = {stop.name: stop for stop in stops()}
@@ -66,11 +69,31 @@ def test_the_gain_of_flash_is_the_recorded_one_and_padding_explains_it():
     assert f"{padded:.3g} times faster" in told.small and padded > 3
 
 
+def test_the_warps_of_the_builds_of_occupancy_are_the_derived_ones():
+    stop, kernel = STOPS["occupancy"], current().kernels["03_flash"]
+    time, enough, warps, fewer = stop.gain
+    problem = kernel.problem_type(seq_len=4096, batch=1, num_heads=8, head_dim=64)
+    blocks = (warps.problem, warps.before_problem, fewer.problem)
+    for settings, block in zip((time.settings, time.before_settings, enough.settings), blocks):
+        (found,) = occupancy.occupancy(kernel, problem, settings)
+        assert block == {"threads": found.threads, "registers": found.registers, "shared_bytes": found.shared_bytes}
+    told = gains.told(stop, current())
+    assert "48 warps" in told.wins and "20 warps" in told.wins and "32 warps" in told.small
+
+
+def test_the_steps_of_serving_are_those_of_its_page():
+    told = gains.told(STOPS["serving"], current())
+    assert serving.gain_sentence(SERVED["one_prompt"], 16) == (
+        "With pages, all answers end by step 26. With reserved slots they need 49 steps."
+    )
+    assert "26 steps" in told.wins and "49 steps" in told.wins
+
+
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
     assert f"takes {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
     (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
-    assert f"{far['ns']:.3g} ns" in gains.told(STOPS["levels"], current()).wins
+    assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
     pairs = [(row["sustained_peer_us"], row["sustained_us"]) for row in duels]
     found = [f"takes {peer / ours:.3g} times as long" for peer, ours in pairs if ours == ours]
@@ -91,11 +114,11 @@ def test_a_problem_without_a_recording_is_refused():
 
 
 def test_a_loss_is_never_told_as_a_gain():
-    slower = gains.Compared(2.0, 1.0, "us", "a GPU")
+    slower = compared.Compared(2.0, 1.0, "us", "a GPU")
     assert (slower.loss, slower.more, slower.now) == ("2", "1e+02%", "2 us")
     with pytest.raises(StopError, match="no gain"):
         slower.times  # noqa: B018
-    assert gains.amount(34_493_956_096, "B") == "34.5 GB" and gains.amount(213126.968, "us") == "213 ms"
+    assert compared.amount(34_493_956_096, "B") == "34.5 GB" and compared.amount(213126.968, "us") == "213 ms"
 
 
 def test_lse_has_four_bytes_for_a_query_and_p_four_for_each_pair():

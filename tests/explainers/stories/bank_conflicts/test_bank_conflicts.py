@@ -131,7 +131,7 @@ def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu
         story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
         assert [a["alike"] for a in story.sides[1]["accesses"]] == [32] and story.total == 32
         assert story.frames[0]["title"] == "Access 1 \u00b7 1 of 32" and not story.left_out
-        assert story.frames[0]["sentence"].startswith("Each lane loads 4 bytes of X, 32 times alike.")
+        assert story.frames[0]["sentence"].startswith("Each lane loads 4 bytes of X. ")
     both, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), (("PAD", 1), ("SWIZZLE", 1)))
     assert len(both.sides[1]["accesses"]) > 1 and len(both.frames) <= bank_walk.SHOWN_STEPS + 32
     assert both.total == 32 and both.left_out > 0

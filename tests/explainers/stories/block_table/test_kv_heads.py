@@ -47,7 +47,7 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
     assert (
         len(made.frames) == 4
-        and "shares it with 1 other (GQA 4:2) and shares it with 3 others (MQA 4:1)." in made.frames[2]["sentence"]
+        and "shares it with 1 other (GQA 4:2) and shares it with 3 others (MQA 4:1)." in made.frames[0]["sentence"]
     )
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:

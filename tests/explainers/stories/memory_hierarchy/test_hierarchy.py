@@ -102,6 +102,8 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
         "L1 of one SM: up to 128 KiB",
         "L2 of all SMs: up to 32 MiB",
     ]
+    assert [row["said"] for row in data["levels"]] == ["L1 of one SM", "L2 of all SMs", "device memory (HBM)"]
+    assert [row["beyond"] for row in data["levels"]] == [False, True, True]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
     times = round(levels["L2 cache"] / levels["L1 cache"])

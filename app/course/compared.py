@@ -1,0 +1,103 @@
+"""Two amounts of one kind, in words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.course.stop import StopError
+
+UNITS = {
+    "us": ((1e6, "s"), (1e3, "ms"), (1, "us")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")),
+}
+
+
+SIZES = ("seq_len", "batch", "window", "num_heads")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two amounts of one kind, in words.
+
+    value, value_before: the amounts. unit: of both.
+    place: the GPU and the date, or the rule of a derived amount.
+    sizes, sizes_before: of the problem, such as seq_len, batch and window.
+    copy_rate: bytes per microsecond of a copy on that GPU, for bytes.
+    """
+
+    value: float
+    value_before: float
+    unit: str
+    place: str
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    sizes_before: Mapping[str, float] = field(default_factory=dict)
+    copy_rate: float = 0.0
+
+    @property
+    def now(self) -> str:
+        return amount(self.value, self.unit)
+
+    @property
+    def before(self) -> str:
+        return amount(self.value_before, self.unit)
+
+    @property
+    def times(self) -> str:
+        """How many times smaller the amount is now."""
+        return _ratio(self.value_before, self.value)
+
+    @property
+    def loss(self) -> str:
+        """How many times larger the amount is now."""
+        return _ratio(self.value, self.value_before)
+
+    @property
+    def less(self) -> str:
+        """By how many per cent the amount is smaller now."""
+        return f"{100 * (1 - self.value / self.value_before):.2g}%"
+
+    @property
+    def more(self) -> str:
+        """By how many per cent the amount is larger now."""
+        return f"{100 * (self.value / self.value_before - 1):.2g}%"
+
+    @property
+    def copy_before(self) -> str:
+        """The time in which the GPU copies the bytes of before."""
+        return amount(self.value_before / self.copy_rate, "us")
+
+    @property
+    def tokens(self) -> str:
+        return f"{self.sizes['seq_len']:,.0f}"
+
+    @property
+    def heads(self) -> str:
+        return f"{self.sizes['num_heads']:,.0f}"
+
+    @property
+    def batch(self) -> str:
+        return f"{self.sizes['batch']:,.0f}"
+
+    @property
+    def window(self) -> str:
+        return f"{self.sizes['window']:,.0f}"
+
+    @property
+    def window_before(self) -> str:
+        return f"{self.sizes_before['window']:,.0f}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A value in at most three digits, in the unit that fits."""
+    scale, name = next(((s, n) for s, n in UNITS.get(unit, ()) if value >= s), (1, unit))
+    short = f"{float(f'{value / scale:.3g}'):,.10g}"
+    return f"{short} {name}".strip()
+
+
+def _ratio(larger: float, smaller: float) -> str:
+    if larger < smaller:
+        raise StopError(f"{larger:g} is less than {smaller:g}, so this is no gain. Take .loss, .less or .more.")
+    return f"{float(f'{larger / smaller:.3g}'):,.10g}"
+
+
+def sizes_of(row: Mapping[str, object]) -> dict[str, float]:
+    return {name: float(value) for name, value in row.items() if name in SIZES and isinstance(value, (int, float))}
