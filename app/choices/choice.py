@@ -20,6 +20,7 @@ class Choice:
     meaning: a sentence of help.
     check: raises ProblemError for a text that is not allowed.
     late: only the story knows the values, from recordings or from a run.
+    also: a regular expression of further texts that a link may have.
     stays: a value chosen in one story means something else in another, so it does not go along.
     """
 
@@ -32,6 +33,7 @@ class Choice:
     check: Callable[[str], object] | None = None
     late: bool = False
     stays: bool = False
+    also: str = ""
 
     def read(self, name: str, value: Any) -> Any:
         """A value of a link or a recording (text, number or list) in the type of the default. Raises ProblemError if it
@@ -43,7 +45,7 @@ class Choice:
         if self.nested and isinstance(value, str):  # a row may be empty
             rows = value.rstrip("; ").split(";")
             value = [row.split(",") if row.strip() else () for row in rows] if any(rows) else ()
-        limits = {"allowed": self.allowed, "low": self.low, "high": self.high, "nested": self.nested}
+        limits = {"allowed": self.allowed, "low": self.low, "high": self.high, "nested": self.nested, "also": self.also}
         return check_value(name, value, self.default, limits)
 
     def takes(self, value: object) -> bool:
@@ -63,7 +65,8 @@ def of_field(field: Field) -> Choice:
     """The Choice of a problem's field (core.fields.problem_field)."""
     limits = field.metadata
     return Choice(
-        field.default, limits["allowed"], limits["low"], limits["high"], bool(limits["nested"]), limits["meaning"]
+        *(field.default, limits["allowed"], limits["low"], limits["high"], bool(limits["nested"]), limits["meaning"]),
+        also=limits["also"],
     )
 
 

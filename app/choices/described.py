@@ -63,7 +63,8 @@ def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
     if isinstance(choice.default, tuple) or isinstance(choice.default, str) and choice.allowed is None:
         return entry | {"kind": "text"}
     if choice.allowed is not None:
-        return entry | {"kind": "select", "options": [option(allowed) for allowed in choice.allowed]}
+        values = choice.allowed if value in choice.allowed else (*choice.allowed, value)  # by a link (Choice.also)
+        return entry | {"kind": "select", "options": [option(allowed) for allowed in values]}
     return entry | {"kind": "number", "low": choice.low, "high": choice.high, "whole": isinstance(choice.default, int)}
 
 

@@ -1,5 +1,6 @@
 """The fields of a problem: their limits, their values from numbers or text, and their errors."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, asdict, field, fields
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ def problem_field(
     high: float | None = None,
     nested: bool = False,
     formerly: str = "",
+    also: str = "",
 ) -> Any:
     """A dataclass field with its limits in the metadata, for the command line, the pages and the checks.
 
@@ -28,8 +30,9 @@ def problem_field(
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
     formerly: a former name. Links and scripts may still use it.
+    also: a regular expression of further valid texts, such as the name of a file.
     """
-    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None}
+    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
     return field(default=default, metadata={"meaning": meaning, **limits, "formerly": formerly})
 
 
@@ -73,7 +76,7 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
 
     value: a number, a tuple, or text from a URL or a command line: a number, 1,2,3 for a tuple, 1,2;3 for a tuple of
         tuples.
-    limits: `allowed` (a tuple of values), or `low` and `high` (inclusive, for a tuple of each element).
+    limits: `allowed` (a tuple of values) and `also`, or `low` and `high` (inclusive, for a tuple of each element).
     """
     allowed: Any = limits.get("allowed")
     low: Any = limits.get("low")
@@ -90,6 +93,9 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):
         raise ProblemError(f"{name} is {quoted(value)}. It must be {expected}.") from None
+    also = limits.get("also")
+    if also and isinstance(number, str) and re.fullmatch(also, number):
+        return number
     if number not in allowed if allowed else not low <= number <= high:
         raise ProblemError(f"{name} is {shortened(show_value(number))}. It must be {expected}.")
     return number

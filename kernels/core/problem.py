@@ -68,6 +68,7 @@ class Problem:
     # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
     mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     operator: ClassVar[str] = ""  # the PyTorch operator (ops/) with calls of such problems, or none
+    valued: ClassVar[tuple[str, ...]] = ()  # inputs whose values a file can give (with_values)
     cache_use: ClassVar[CacheUse | None] = None  # None for a problem without a paged KV cache
 
     causal: bool = False  # each query sees only the keys up to itself
@@ -205,6 +206,10 @@ class Problem:
     def with_fields(self, **changes: object) -> Self:
         """A copy with these fields. A problem that fills in fields from others makes those anew."""
         return replace(self, **changes)  # type: ignore[type-var]
+
+    def with_values(self, name: str) -> Self | None:
+        """A copy with the values of a file (build/own_values.py) as its `valued` inputs. None if it takes none."""
+        return None
 
     @classmethod
     def attends_to_cache(cls) -> bool:

@@ -13,8 +13,10 @@ from urllib.parse import urlencode
 import torch
 from torch.overrides import TorchFunctionMode
 
+from kernels.build import own_values
 from kernels.core.call import Call, Option
 from kernels.core.fields import field_values, fields_of, write_value
+from kernels.core.problem import Problem
 from kernels.core.tensors import Initial, Role
 from kernels.errors import WarpglassError
 from kernels.ops import binding
@@ -22,7 +24,10 @@ from kernels.ops.operators import ATTENTION
 
 PAGE = "any_kernel"  # the page that shows any problem of any kernel
 SITE = "http://127.0.0.1:8501"
+OWN = "The page shows the values of the first of these calls, with the scale 1 / sqrt(head_dim)."
+RANDOM = "The page draws random values."
 Key = tuple[str, Call, str]
+Tensors = dict[str, torch.Tensor]
 
 
 @dataclass
@@ -36,6 +41,7 @@ class Seen:
     us, roof, roof_percent: by the kernel's nearest recorded problem, or None.
     bytes: the inputs and outputs.
     link: the page with the call as a problem, or "".
+    values: which values the page shows, in a sentence.
     reason: why no kernel fits, or "".
     """
 
@@ -48,6 +54,7 @@ class Seen:
     roof_percent: float | None = None
     bytes: int = 0
     link: str = ""
+    values: str = ""
     reason: str = ""
 
     @property
@@ -61,10 +68,13 @@ class Seen:
 
 
 class Watched:
-    """The calls of a model, in the order of their first occurrence. Its text is a table."""
+    """The calls of a model, in the order of their first occurrence. Its text is a table.
 
-    def __init__(self, site: str) -> None:
-        self.site, self._seen = site, dict[Key, Seen]()
+    values: whether files with the values of the calls are written, for the pages.
+    """
+
+    def __init__(self, site: str, values: bool) -> None:
+        self.site, self.values, self._seen = site, values, dict[Key, Seen]()
 
     @property
     def calls(self) -> list[Seen]:
@@ -81,16 +91,16 @@ class Watched:
             share = f", {seen.roof_percent:.0f} % of the {seen.roof} roof" if seen.roof_percent is not None else ""
             lines.append(f"  {seen.kernel}: {time}{share}" if seen.kernel else f"  no kernel: {seen.reason}")
             if seen.link:
-                lines.append(f"  {seen.link}")
+                lines.append(f"  {seen.link}\n  {seen.values}")
         return "\n".join(lines)
 
-    def _add(self, by: str, call: Call, kernel: str = "") -> None:
+    def _add(self, by: str, call: Call, tensors: Tensors, kernel: str = "") -> None:
         key = (by, call, kernel)
         if key not in self._seen:
-            self._seen[key] = self._described(Seen(by, call), kernel)
+            self._seen[key] = self._described(Seen(by, call), tensors, kernel)
         self._seen[key].count += 1
 
-    def _described(self, seen: Seen, kernel: str) -> Seen:
+    def _described(self, seen: Seen, tensors: Tensors, kernel: str) -> Seen:
         """Fills in the kernel, its recorded time and the link. On a machine without a GPU it is the recorded GPU's."""
         from kernels.ops import choice
 
@@ -107,26 +117,46 @@ class Watched:
         seen.bytes = sum(
             t.nbytes for t in chosen.problem.tensors() if t.initial is Initial.GIVEN or t.role is Role.OUTPUT
         )
-        values, known_fields = field_values(chosen.problem), fields_of(chosen.kernel.problem_type)
+        problem, seen.values = _valued(chosen.problem, tensors) if self.values else (chosen.problem, RANDOM)
+        values, known_fields = field_values(problem), fields_of(chosen.kernel.problem_type)
         changed = {
-            n: write_value(v)
-            for n, v in values.items()
-            if v != known_fields[n].default and n not in chosen.problem.follows
+            n: write_value(v) for n, v in values.items() if v != known_fields[n].default and n not in problem.follows
         }
         seen.link = f"{self.site}/{PAGE}?{urlencode({'kernel': seen.kernel, **changed})}"
         return seen
 
 
+def _valued(problem: Problem, tensors: Tensors) -> tuple[Problem, str]:
+    """The problem with the values of a call, and a sentence. The values go into a file of the private cache."""
+    given = {name: tensors[name] for name in problem.valued if name in tensors}
+    if not given or len(given) < len(problem.valued) or problem.with_values("values_" + 16 * "0") is None:
+        return problem, f"The kernel's problem takes no values of a call. {RANDOM}"
+    if any(x.device.type not in ("cpu", "cuda") for x in given.values()) or torch.compiler.is_compiling():
+        return problem, f"The call has no values. {RANDOM}"
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return problem, f"A graph is being captured, so no value can be read. {RANDOM}"
+    bytes_as_written = sum(x.numel() * (2 if x.dtype == torch.float16 else 4) for x in given.values())
+    if bytes_as_written > own_values.MOST_BYTES:
+        return problem, (
+            f"The values do not fit: {bytes_as_written / 2**20:,.1f} MiB, and a file takes "
+            f"{own_values.MOST_BYTES / 2**20:,.0f} MiB. {RANDOM}"
+        )
+    arrays = {name: (x if x.dtype == torch.float16 else x.float()).detach().cpu().numpy() for name, x in given.items()}
+    return problem.with_values(own_values.save(arrays)) or problem, OWN
+
+
 @contextmanager
-def watch(site: str = SITE) -> Iterator[Watched]:
+def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
     """Records the calls of the operators and of torch's scaled_dot_product_attention.
 
     site: the address of the pages in the links.
+    values: write the values of the first of equal calls into the private cache of this machine, if they fit. This
+        waits for the GPU. A page on this machine shows them.
     """
-    made = Watched(site)
+    made = Watched(site, values)
 
-    def called(found: binding.Bound, tensors: dict[str, torch.Tensor]) -> None:
-        made._add(found.operator.name, found.call)
+    def called(found: binding.Bound, tensors: Tensors) -> None:
+        made._add(found.operator.name, found.call, tensors)
 
     binding.watchers.append(called)
     try:
@@ -157,4 +187,5 @@ class _TorchCalls(TorchFunctionMode):
     ) -> None:  # fmt: skip
         options: dict[str, Option] = {"causal": is_causal, "attn_mask": attn_mask is not None, "dropout": dropout_p}
         if query.dim() == 4:
-            self.watched._add("torch", ATTENTION.call({"q": query, "k": key, "v": value}, options))
+            given = {"q": query, "k": key, "v": value}
+            self.watched._add("torch", ATTENTION.call(given, options), given)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernels.build import own_values
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
@@ -48,6 +49,7 @@ class GradientProblem(GradientCases, SixteenBitProblem):
 
     title: ClassVar[str] = "Gradients of attention"
     operator: ClassVar[str] = "attention_backward"
+    valued: ClassVar[tuple[str, ...]] = ("q", "k", "v", "do")
     gradients: ClassVar[bool] = True
     picture: ClassVar[Mapping[str, str]] = {
         **{"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"},
@@ -89,7 +91,10 @@ class GradientProblem(GradientCases, SixteenBitProblem):
         given, kind = self._rounded(), element_type(self.dtype).numpy
         q, k, v = given.values()
         o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, self._too_long)
-        do = np.random.default_rng((self.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
+        if own_values.is_name(self.scores):
+            do = own_values.load(self.scores, {"do": o.shape})["do"]
+        else:
+            do = np.random.default_rng((self.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
         return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
 
     @property

@@ -99,6 +99,9 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
             raise ProblemError("Its kernels are for causal calls with a window or a sink.")
         return cls(**sizes, mask="window", window=window or call.given("k").size("key"), sink_logits=sink)  # type: ignore[arg-type]
 
+    def with_values(self, name: str) -> Self | None:
+        return None if self.sink_logits else super().with_values(name)
+
     def made(self) -> dict[str, np.ndarray]:
         return {"sink": self.logits}
 

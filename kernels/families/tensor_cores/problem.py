@@ -3,12 +3,13 @@ of its own for queries and keys, and either of the usual orders in memory."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
 
+from kernels.build import own_values
 from kernels.core import reference
 from kernels.core.call import Call, attention_sizes
 from kernels.core.dtypes import element_type
@@ -44,6 +45,7 @@ class SixteenBitProblem(SixteenBitCases):
     sink: the first key far above all others.
     low_rank: Q and K from 4 directions.
     climb_5, climb_9.5: random, plus 5 or 9.5 times `score_scale` for each earlier tile of 128 keys.
+    values_...: Q, K and V from the file of a watched call (build/own_values.py).
     """
 
     seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
@@ -57,11 +59,12 @@ class SixteenBitProblem(SixteenBitCases):
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     seq_len_kv: int = problem_field(0, "keys per head, or 0 for as many as queries", low=0, high=65536)
     layout: str = problem_field("bhsd", "order in memory: b batch, h head, s row, d dim", allowed=tuple(ORDERS))
-    scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES)
+    scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES, also=own_values.PATTERN)
 
     title: ClassVar[str] = "Attention in 16 bits"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
     operator: ClassVar[str] = "attention"
+    valued: ClassVar[tuple[str, ...]] = ("q", "k", "v")
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
 
     def __post_init__(self) -> None:
@@ -173,10 +176,11 @@ class SixteenBitProblem(SixteenBitCases):
         """q, k, v as [batch, head, row, dim] in float32, not yet rounded to `dtype`."""
         rng = np.random.default_rng(self.seed)
         shapes = {"q": (self.num_heads, self.seq_len), "k": (self.kv_heads, self.keys), "v": (self.kv_heads, self.keys)}
-        drawn = {
-            name: rng.standard_normal((self.batch, heads, rows, self.head_dim), dtype=np.float32)
-            for name, (heads, rows) in shapes.items()
-        }
+        sizes = {name: (self.batch, heads, rows, self.head_dim) for name, (heads, rows) in shapes.items()}
+        if own_values.is_name(self.scores):
+            drawn = own_values.load(self.scores, sizes)
+        else:
+            drawn = {name: rng.standard_normal(size, dtype=np.float32) for name, size in sizes.items()}
         if self.scores == "low_rank":
             basis = rng.standard_normal((LOW_RANK, self.head_dim), dtype=np.float32)
             for name in ("q", "k"):
@@ -192,6 +196,9 @@ class SixteenBitProblem(SixteenBitCases):
             drawn["q"][..., 0] = CLIMBS[self.scores] / self.scale
         drawn["q"] *= np.float32(self.score_scale)
         return drawn
+
+    def with_values(self, name: str) -> Self | None:
+        return replace(self, scores=name)
 
     def _rounded(self) -> dict[str, np.ndarray]:
         """The same, rounded to `dtype`. Nobody writes into them."""

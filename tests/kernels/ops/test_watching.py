@@ -1,9 +1,11 @@
 """watch records the calls of a model."""
 
+from urllib.parse import parse_qsl, urlsplit
+
 import torch
 from attention_truth import tensors
 
-from kernels import ops
+from kernels import catalog, ops
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
@@ -43,9 +45,6 @@ def test_a_backward_is_seen_too():
 
 
 def test_a_link_opens_the_call_as_a_problem():
-    from urllib.parse import parse_qsl, urlsplit
-
-    from kernels import catalog
     from kernels.core.fields import fields_of
 
     q, k, v = tensors(20, 30)
@@ -58,6 +57,44 @@ def test_a_link_opens_the_call_as_a_problem():
     assert (link.netloc, link.path) == ("here", "/any_kernel")
     assert set(given) <= set(fields_of(spec.problem_type))
     assert (problem.seq_len, problem.keys, problem.num_heads, problem.kv_heads, problem.causal) == (20, 30, 4, 2, True)
+
+
+def opened(seen):
+    """The problem of a link."""
+    given = dict(parse_qsl(urlsplit(seen.link).query))
+    return catalog.find(given.pop("kernel")).problem_type(**given)
+
+
+def test_the_page_of_a_call_has_the_values_of_the_call(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    given = [x.requires_grad_() for x in tensors(20, 30, rows=True, dtype=torch.float32)]
+    with ops.watch() as seen:
+        sdpa(*given, enable_gqa=True)
+        o, _ = ops.attention(*given)
+        do = torch.randn_like(o)
+        o.backward(do)
+    for one, names in zip(seen.calls, ("qkv", "qkv", ("q", "k", "v", "do"))):
+        inputs = opened(one).inputs()
+        for name, tensor in zip(names, (*given, do)):
+            logical = opened(one).logical(inputs[name])
+            assert (logical == tensor.detach().numpy()).all(), (one.by, name)
+        assert one.values.startswith("The page shows the values") and one.values in str(seen)
+
+
+def test_what_does_not_fit_is_said_and_the_page_draws_values(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    q = torch.empty(4, 16, 4096, 128, device="meta", dtype=torch.float16)
+    with ops.watch() as seen:
+        sdpa(q, q, q)
+        sdpa(*[torch.empty(1, 16, 2048, 128, dtype=torch.float16)] * 3)
+    assert [one.values for one in seen.calls] == [
+        "The call has no values. The page draws random values.",
+        "The values do not fit: 24.0 MiB, and a file takes 16 MiB. The page draws random values.",
+    ]
+    with ops.watch(values=False) as seen:
+        sdpa(*tensors(20, kv_heads=4))
+    assert seen.calls[0].values == "The page draws random values." and "scores" not in seen.calls[0].link
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_model_without_attention_says_so():
