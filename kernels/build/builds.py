@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, cpp, nvrtc
+from kernels.build.plain import toolchain as plain
+from kernels.build.plain.names import own_defines
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
 
@@ -23,9 +25,10 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     target: "cpu", or an architecture such as sm_90a.
     Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target.
     """
-    toolchain = _toolchain(target)
-    options = [f"-D{name}={value}" for name, value in sorted(defines.items())]
-    if mode is Mode.MARKS:
+    toolchain = _toolchain(spec, mode, target)
+    chosen = own_defines(spec, defines) if spec.plain else defines
+    options = [f"-D{name}={value}" for name, value in sorted(chosen.items())]
+    if mode is Mode.MARKS and not spec.plain:
         spec = _marked(spec)
     options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
@@ -60,5 +63,7 @@ def _marked(spec: KernelSpec) -> KernelSpec:
     return replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
 
 
-def _toolchain(target: str) -> Toolchain:
-    return cpp.Toolchain() if target == CPU else nvrtc.Toolchain(target)
+def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:
+    if target != CPU:
+        return nvrtc.Toolchain(target)
+    return plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()

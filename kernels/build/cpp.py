@@ -30,7 +30,7 @@ def cpp_compiler() -> tuple[str, ...]:
         found = shutil.which(name) if name else None
         if found:
             return (found,)
-    if _run([sys.executable, "-m", "ziglang", "version"]).returncode == 0:
+    if run([sys.executable, "-m", "ziglang", "version"]).returncode == 0:
         return (sys.executable, "-m", "ziglang", "c++")
     raise BackendUnavailable(
         "No C++ compiler was found. Install one (Debian: apt install g++) or the ziglang wheel (pip install "
@@ -74,21 +74,30 @@ class Toolchain:
         (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
-        done = _run([*self.command, *options, *flags], {"TMPDIR": str(sources), "LC_ALL": "C"})
-        if done.returncode and child.exceeded(done.stderr):
-            raise BuildError(
-                f"{spec.path.name} does not compile: the compiler reached its limit ({child.COMPILER_BYTES >> 30} GiB, "
-                f"{child.COMPILER_SECONDS} s). Look for a macro, a template or an #include without an end."
-            )
-        if done.returncode:
-            for number in _OF_THE_DISK:
-                if os.strerror(number) in done.stderr:
-                    raise OSError(number, os.strerror(number), str(folder))
-            if not sources.is_dir():  # the cache was removed under the compiler
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-            raise BuildError(first_error(spec, done.stderr, _ERROR))
+        log = compiled(spec, [*self.command, *options, *flags], sources)
         shutil.rmtree(sources)
-        return done.stderr, ()
+        return log, ()
+
+
+def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
+    """Runs a compiler's command for a kernel and returns its log. sources: the folder of its files.
+
+    Raises BuildError, or OSError if the compiler cannot write.
+    """
+    done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
+    if done.returncode and child.exceeded(done.stderr):
+        raise BuildError(
+            f"{spec.path.name} does not compile: the compiler reached its limit ({child.COMPILER_BYTES >> 30} GiB, "
+            f"{child.COMPILER_SECONDS} s). Look for a macro, a template or an #include without an end."
+        )
+    if done.returncode:
+        for number in _OF_THE_DISK:
+            if os.strerror(number) in done.stderr:
+                raise OSError(number, os.strerror(number), str(sources.parent))
+        if not sources.is_dir():  # the cache was removed under the compiler
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sources.parent))
+        raise BuildError(first_error(spec, done.stderr, _ERROR))
+    return done.stderr
 
 
 def _unit(spec: KernelSpec) -> str:
@@ -111,15 +120,15 @@ def _unit(spec: KernelSpec) -> str:
 @lru_cache
 def _takes(command: tuple[str, ...], option: str) -> bool:
     """Whether the compiler knows an option."""
-    return _run([*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]).returncode == 0
+    return run([*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]).returncode == 0
 
 
 @lru_cache
 def _version(command: tuple[str, ...]) -> str:
-    return _run([*command, "--version"]).stdout.splitlines()[0].strip()
+    return run([*command, "--version"]).stdout.splitlines()[0].strip()
 
 
-def _run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a command. more: variables of its environment. Raises BackendUnavailable if it is gone."""
     if shutil.which(command[0]):
         return child.compile_with(command, more or {})

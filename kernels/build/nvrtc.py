@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kernels.build.log import first_error
+from kernels.build.plain import nvidia
 from kernels.build.product import EntryFacts
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
@@ -67,10 +69,14 @@ class Toolchain:
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
         nvrtc = self.nvrtc
-        (name, source), *headers = spec.files
+        (name, source), *headers = nvidia.files_of(spec) if spec.plain else spec.files
+        options = [*options, *nvidia.include_options()] if spec.plain else options
         texts, names = [text.encode() for _, text in headers], [header.encode() for header, _ in headers]
         program = _check(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(headers), texts, names))
+        instances = nvidia.instances(spec, options)
         try:
+            for instance in instances:
+                _check(nvrtc, (*nvrtc.nvrtcAddNameExpression(program, instance.encode()), None))
             flags = [option.encode() for option in options]
             (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
             log = self._text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
@@ -80,9 +86,15 @@ class Toolchain:
                 self._bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
             )
             (folder / f"{spec.name}.ptx").write_text(self._text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX))
+            lowered = {
+                _check(nvrtc, nvrtc.nvrtcGetLoweredName(program, instance.encode())).decode(): entry
+                for instance, entry in instances.items()
+            }
         finally:
             _check(nvrtc, (*nvrtc.nvrtcDestroyProgram(program), None))
-        facts = ptxas_facts(log)
+        facts = tuple(
+            replace(fact, entry=lowered.get(fact.entry, fact.entry), symbol=fact.entry) for fact in ptxas_facts(log)
+        )
         if not facts:
             raise BuildError(
                 f"{name} was compiled for {self.arch}, but ptxas reported no registers. Its log: {log[:500]!r}"

@@ -35,6 +35,7 @@ class EntryFacts:
     shared_bytes: static shared memory of a block. A launch adds its dynamic bytes.
     spill_bytes: spill stores and loads of a thread.
     stack_bytes: stack frame of a thread.
+    symbol: its name in the cubin. An instance of a template has another one than in the comment.
     """
 
     entry: str
@@ -42,6 +43,7 @@ class EntryFacts:
     shared_bytes: int
     spill_bytes: int
     stack_bytes: int
+    symbol: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Build:
     compiler: str
     log: str
     facts: tuple[EntryFacts, ...] = ()
+
+    def symbol_of(self, entry: str) -> str:
+        """The name of an entry in the cubin."""
+        return next((fact.symbol for fact in self.facts if fact.entry == entry and fact.symbol), entry)
 
     @property
     def ptx_path(self) -> Path:

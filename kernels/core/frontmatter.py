@@ -15,8 +15,8 @@ from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, LaunchText, ScratchText, Tuned
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.problem import Problem
-from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, parameters
-from kernels.core.sources import includes
+from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
+from kernels.core.sources import includes, is_plain
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError
 
@@ -116,7 +116,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         constants=constants,
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=tuple(_scratch(name, key, entry) for key, entry in _tables(name, "scratch", table).items()),
-        launch_texts=_launches(name, source, table["launches"]),
+        launch_texts=_launches(name, source, is_plain(files), table["launches"]),
         requires=requires,
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
@@ -265,22 +265,19 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     )
 
 
-def _launches(file: str, source: str, entries: Any) -> tuple[LaunchText, ...]:
+def _launches(file: str, source: str, plain: bool, entries: Any) -> tuple[LaunchText, ...]:
     _typed(file, "launches", entries, list, "tables [[launches]]")
     if not entries:
         raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
-    return tuple(_launch(file, source, number, entry) for number, entry in enumerate(entries))
+    return tuple(_launch(file, source, plain, number, entry) for number, entry in enumerate(entries))
 
 
-def _launch(file: str, source: str, number: int, entry: Table) -> LaunchText:
+def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> LaunchText:
     where = f"launches[{number}]"
     _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
     name = _typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")
     _typed(file, f"{where}.item", entry.get("item", ""), str, "a text in quotes")
-    if not re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
-        raise FrontMatterError(
-            f'{file}: {where}.entry is {name!r}, and the file has no extern "C" __global__ function of that name.'
-        )
+    _check_entry(file, where, name, source, plain)
     for key in ("grid", "block", "cluster"):
         sizes = entry.get(key, [1])
         if not isinstance(sizes, list) or not 1 <= len(sizes) <= 3 or not all(isinstance(s, (str, int)) for s in sizes):
@@ -309,6 +306,16 @@ def _launch(file: str, source: str, number: int, entry: Table) -> LaunchText:
         entry.get("item", "block"),
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
+    )
+
+
+def _check_entry(file: str, where: str, name: str, source: str, plain: bool) -> None:
+    """FrontMatterError unless the file has this kernel. A plain kernel may be a template or have C++ linkage."""
+    if is_plain_c(source, name) or plain and parameters(source, name):
+        return
+    linkage = "" if plain else 'extern "C" '
+    raise FrontMatterError(
+        f"{file}: {where}.entry is {name!r}, and the file has no {linkage}__global__ function of that name."
     )
 
 

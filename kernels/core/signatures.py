@@ -26,10 +26,10 @@ OTHER_C_TYPES = (
 def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
 
-    The type has no const and no __restrict__, such as float*.
+    The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>.
     """
     bare = _COMMENT.sub(" ", source)
-    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(([^)]*)\)", bare):
+    for found in re.finditer(rf"\b{re.escape(function_of(entry))}\s*\(([^)]*)\)", bare):
         if _GLOBAL.search(bare[: found.start()]):
             texts = found[1].replace("PROBE_PARAM", "").split(",")
             return tuple(_parameter(text) for text in texts if text.strip())
@@ -44,6 +44,21 @@ def _parameter(text: str) -> tuple[str, str]:
 def signature(source: str, entry: str) -> tuple[str, ...]:
     """The names of `parameters`."""
     return tuple(name for _, name in parameters(source, entry))
+
+
+def function_of(entry: str) -> str:
+    """The function of an entry: flash for flash<64, 32>."""
+    return entry.partition("<")[0].strip()
+
+
+def symbol_of(entry: str) -> str:
+    """The entry as a name in C: flash_64_32_ for flash<64, 32>."""
+    return re.sub(r"\W+", "_", entry)
+
+
+def is_plain_c(source: str, entry: str) -> bool:
+    """Whether an entry is extern "C", so that its symbol is its name."""
+    return re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(entry)}\s*\(', source) is not None
 
 
 def without_comments(text: str) -> str:

@@ -42,7 +42,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
             raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some files.")
         found[name] = _read(file)
         for line, header in includes(name, found[name]):
-            if header in found or (shim / header).is_file():
+            if header in found or (shim / header).is_file() or (shim / "cuda" / header).is_file():
                 continue
             place = next((folder / header for folder in (path.parent, device) if (folder / header).exists()), None)
             where = f"{name}: line {line}: it includes {header!r},"
@@ -54,6 +54,11 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
 
     add(path.name, path)
     return tuple(found.items())
+
+
+def is_plain(files: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a kernel is in CUDA's own names: its files do not include common.cuh, the header of written probes."""
+    return all(name != "common.cuh" for name, _ in files)
 
 
 @lru_cache(maxsize=256)  # kernels share their headers

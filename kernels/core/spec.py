@@ -23,6 +23,7 @@ from kernels.core.planning import check_conditions, launch_of, scratch_tensor
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.signatures import signature, without_comments
+from kernels.core.sources import is_plain
 from kernels.errors import ProblemError
 
 MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
@@ -78,6 +79,11 @@ class KernelSpec:
     def source(self) -> str:
         """The text of the .cu."""
         return self.files[0][1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the kernel is in CUDA's own names, without common.cuh. Its probes are automatic."""
+        return is_plain(self.files)
 
     @property
     def code_hash(self) -> str:

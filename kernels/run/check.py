@@ -16,6 +16,8 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
 from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
+from kernels.run.plain import probing
+from kernels.run.plain.faults import Fault
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Verdict:
     ok: whether all errors are within their limits, and the builds agree.
     message: the reason of a failed run.
     records: of the probes.
+    faults: of a plain kernel on the CPU.
     """
 
     kernel: str
@@ -36,6 +39,7 @@ class Verdict:
     ok: bool
     message: str = ""
     records: int = 0
+    faults: tuple[Fault, ...] = ()
 
     @property
     def max_abs_error(self) -> float:
@@ -116,13 +120,22 @@ def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:
     return Verdict(kernel.name, "both", None, (), (), False, found.fault or message)
 
 
-def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, Verdict]:
+def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, ...]:
     """The Verdicts of the probed and the timed build, in a worker.
 
-    On the CPU, the timed build runs in both thread orders, and a difference is a failure.
+    On the CPU, the timed build runs in both thread orders, and a difference is a failure. A plain kernel whose probed
+    run stops has no other run: its faults harm the process.
     """
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
-    probed, timed = execute.run(request), execute.run_timed_build(request)
+    if probing.is_automatic(request):
+        probe = execute.probe_plain(request)
+        if probe[2].stopped:
+            message, faults = str(probing.stop(probe[2])), probe[2].faults
+            return (Verdict(kernel.name, "probed", case.problem, request.settings, (), False, message, 0, faults),)
+        probed = execute.run_of_probe(request, *probe)
+    else:
+        probed = execute.run(request)
+    timed = execute.run_timed_build(request)
     yardsticks = execute.yardstick(request)
     differ = [t.name for t in case.problem.outputs if probed.arrays[t.name].tobytes() != timed[t.name].tobytes()]
     any_order = races.sums_in_any_order(request)
@@ -144,14 +157,14 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, V
                 late_errors = execute.largest_errors(case.problem, late, backend)
                 timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
 
-    def verdict(build: str, largest: dict[str, float], message: str, records: int = 0) -> Verdict:
+    def verdict(build: str, largest: dict[str, float], message: str, *of_probes: Any) -> Verdict:
         errors = execute.judge(largest, yardsticks, case.problem)
         ok = all(error.ok for error in errors) and not message
-        return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, records)
+        return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
     return (
-        verdict("probed", probed.max_abs_errors, "", records),
+        verdict("probed", probed.max_abs_errors, " ".join(probing.errors(probed.faults)), records, probed.faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
 

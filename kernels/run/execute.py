@@ -22,9 +22,11 @@ from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import ProblemError, TooLargeError
 from kernels.run import backends
 from kernels.run.backends import Device, recorded
+from kernels.run.plain import probing, tables
+from kernels.run.plain.launches import Probed
 from kernels.run.results import Estimate, Run, Traffic
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
-from kernels.trace.trace import RawRecords, decode
+from kernels.trace.trace import RawRecords, Trace, decode
 
 FIRST_CAPACITY = 1024  # records per thread at first. A run with more records repeats with room for all
 TRACE_BYTES = 256 * 2**20  # of raw records. The trace counts the records beyond
@@ -111,11 +113,38 @@ def run(request: Request) -> Run:
     """A Run of the probed build. Its trace covers the request's scope."""
     if request.backend == "recorded":
         return recorded.load(request)
+    if probing.is_automatic(request):
+        return run_of_probe(request, *probe_plain(request))
     built, plan, arrays, raw = _launch_probed(request)
-    label = backends.PROVENANCE[request.backend]
+    trace = decode(raw, sites_of(request), _provenance(request, built))
+    return _run_of(request, built, plan, arrays, trace)
+
+
+def probe_plain(request: Request) -> tuple[Build, Plan, Probed, dict[str, np.ndarray]]:
+    """The probed run of a plain kernel on the CPU: its build, plan, log with faults, and arrays."""
+    built, plan, _ = prepare(request, Mode.PROBED)
+    probed, arrays = probing.probe(request, built, plan, lambda: start_arrays(request), TRACE_BYTES)
+    return built, plan, probed, arrays
+
+
+def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
+    """The Run of probe_plain's result. Raises RunError for a stopped run."""
+    if probed.stopped:
+        raise probing.stop(probed)
+    trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))
+    return replace(_run_of(request, built, plan, arrays, trace), faults=probed.faults)
+
+
+def _run_of(request: Request, built: Build, plan: Plan, arrays: dict[str, np.ndarray], trace: Trace) -> Run:
+    label, device = backends.PROVENANCE[request.backend], backends.module(request.backend).device()
+    kept = {tensor.name: arrays[tensor.name] for tensor in plan.tensors if tensor.role is not Role.SCRATCH}
+    errors = largest_errors(request.problem, arrays, request.backend)
+    return Run(request, label, device.name, built.compiler, trace.provenance["date"], kept, trace, errors)
+
+
+def _provenance(request: Request, built: Build) -> dict[str, str]:
     device = backends.module(request.backend).device()
-    date = datetime.date.today().isoformat()
-    provenance = {
+    return {
         "kernel": request.kernel.name,
         "code_hash": request.kernel.code_hash,
         "problem": json.dumps(asdict(request.problem)),
@@ -123,16 +152,12 @@ def run(request: Request) -> Run:
         "scope": json.dumps(asdict(request.scope)),
         "build": built.mode.value,
         "backend": request.backend,
-        "provenance": label,
+        "provenance": backends.PROVENANCE[request.backend],
         "device": device.name,
         "driver": device.driver,
         "compiler": built.compiler,
-        "date": date,
+        "date": datetime.date.today().isoformat(),
     }
-    trace = decode(raw, sites_of(request), provenance)
-    kept = {tensor.name: arrays[tensor.name] for tensor in plan.tensors if tensor.role is not Role.SCRATCH}
-    errors = largest_errors(request.problem, arrays, request.backend)
-    return Run(request, label, device.name, built.compiler, date, kept, trace, errors)
 
 
 def run_timed_build(request: Request) -> dict[str, np.ndarray]:
@@ -146,6 +171,10 @@ def traffic(request: Request) -> Traffic:
     """The Traffic of all blocks if it fits in memory, else of the request's scope."""
     if request.backend == "recorded":
         return recorded.load_traffic(request)
+    if probing.is_automatic(request):
+        of_all = replace(request, scope=Scope.everything(request.plan))
+        found = run_of_probe(of_all, *probe_plain(of_all)).trace
+        return Traffic(tables.traffic(found), not found.lost)
     _, plan, _, raw = _launch_probed(request)
     shares = [request.scope.range_of(launch.item, plan)[1] / launch.items for launch in plan.launches]
     whole = RECORD.itemsize * sum(int(r.counts.sum()) / share for r, share in zip(raw, shares)) < TRACE_BYTES

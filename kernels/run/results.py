@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.core.request import Request
+from kernels.run.plain.faults import Fault
 from kernels.trace.trace import Trace
 
 
@@ -18,6 +19,7 @@ class Run:
     arrays: the problem's inputs and outputs by name, in their own types.
     trace: of the request's scope.
     max_abs_errors: output -> its largest difference from float64. execute.judge compares it with its limit.
+    faults: of a plain kernel on the CPU.
     """
 
     request: Request
@@ -28,6 +30,7 @@ class Run:
     arrays: dict[str, np.ndarray]
     trace: Trace
     max_abs_errors: dict[str, float]
+    faults: tuple[Fault, ...] = ()
 
     @property
     def max_abs_error(self) -> float:

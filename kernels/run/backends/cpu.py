@@ -20,6 +20,7 @@ import numpy as np
 from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
+from kernels.core.signatures import symbol_of
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver
@@ -111,7 +112,7 @@ def _processor() -> str:
 _loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # in order of their last use
 
 
-def _library(path: Path) -> ctypes.CDLL:
+def library_of(path: Path) -> ctypes.CDLL:
     """The library of a build, loaded once. At most LIBRARIES stay loaded, the least recently used goes first."""
     if path not in _loaded:
         _loaded[path] = _load(path)
@@ -157,9 +158,9 @@ def launch(
         changes, the kernel has a race, lacks a wait, or adds in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
-    library, found = _library(build.path), []
+    library, found = library_of(build.path), []
     for number, step in enumerate(plan.launches):
-        values = [_argument(a, plan, arrays) for a in step.args]
+        values = arguments_of(step, plan, arrays)
         if capacities is not None:
             first, blocks = scope.blocks(step, plan)
             records = np.zeros((blocks * step.threads, capacities[number]), RECORD)
@@ -172,23 +173,28 @@ def launch(
                 np.uint32(first),
                 np.uint32(blocks),
             ]
-        _run(library, step, values, {name: arrays[name] for name in step.tensors}, reversed_order)
+        start(library, step, values, {name: arrays[name] for name in step.tensors}, reversed_order)
     return found
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
-    library, found = _library(build.path), []
+    library, found = library_of(build.path), []
     for number, step in enumerate(plan.launches):
         writers = step.groups(every)
         total = step.blocks * writers
         records, counts = np.zeros((total, capacity), MARK), np.zeros(total, np.uint32)
         marked = Marked(number, writers, records, counts, np.zeros(total, CLOCKS))
-        values = [_argument(a, plan, arrays) for a in step.args]
+        values = arguments_of(step, plan, arrays)
         values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
-        _run(library, step, values, {name: arrays[name] for name in step.tensors}, False)
+        start(library, step, values, {name: arrays[name] for name in step.tensors}, False)
         found.append(marked)
     return found
+
+
+def arguments_of(step: Launch, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.generic]:
+    """The arguments of a launch: addresses, numbers and structs."""
+    return [_argument(argument, plan, arrays) for argument in step.args]
 
 
 def _argument(
@@ -237,9 +243,10 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
         _deadline = None
 
 
-def _run(
+def start(
     library: ctypes.CDLL, step: Launch, values: list[np.generic], buffers: dict[str, np.ndarray], reversed_order: bool
 ) -> None:
+    """Runs one launch of a library. values: its arguments. buffers: the arrays that it may touch. Raises RunError."""
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
     table = (_Buffer * len(buffers))(
@@ -254,7 +261,7 @@ def _run(
     if _deadline is not None:
         signal.setitimer(signal.ITIMER_REAL, max(_deadline - time.monotonic(), 0.001), 0.02)
     try:
-        failed = library[f"launch_{step.entry}"](ctypes.byref(request), args)
+        failed = library[f"launch_{symbol_of(step.entry)}"](ctypes.byref(request), args)
     finally:
         if _deadline is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)

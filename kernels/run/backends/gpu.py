@@ -277,7 +277,7 @@ def _function(path: Path, entry: str) -> "cupy.RawKernel":
 
 def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
     """A step's function with the attribute for the step's shared memory."""
-    function = _function(build.path, step.entry)
+    function = _function(build.path, build.symbol_of(step.entry))
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes
     return function

@@ -28,6 +28,7 @@ Json: TypeAlias = "list[Json] | str | int | float | None"
 """The JSON of a message, which has no objects."""
 TYPES = {
     "Device": "kernels.run.backends",
+    "Fault": "kernels.run.plain.faults",
     "Gpu": "kernels.run.workers.devices",
     "Line": "kernels.build.disassembly",
     "Listing": "kernels.build.disassembly",

@@ -1,0 +1,137 @@
+"""The text that compiles for the CPU. No edit moves a line.
+
+1. The body of a host's function becomes blank: `main`, launches, calls of the CUDA runtime.
+2. `extern __shared__ T s[];` becomes a pointer to the block's dynamic shared memory.
+3. A call after each other `__shared__` array tells the runtime its name, so that each block starts with poison.
+4. `return;` of a kernel notes its line, so that a divergent barrier names it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kernels.build.plain.functions import Function, functions
+from kernels.build.plain.tokens import Token, closing, tokens
+
+_ATTRIBUTES = ("__align__", "alignas", "__attribute__")
+Edit = tuple[int, int, str]  # start, end, the new text
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The __shared__ arrays of a declaration: its token numbers, and the names."""
+
+    first: int
+    last: int
+    names: tuple[str, ...]
+    dynamic: bool
+
+
+def device_text(text: str) -> str:
+    """The text without host functions, for NVRTC. A text without them stays as it is."""
+    found = tokens(text)
+    return _applied(text, _host_edits(text, found, functions(text, found)))
+
+
+def cpu_text(text: str) -> str:
+    """The text for the CPU, with all edits."""
+    text = device_text(text)
+    found = tokens(text)
+    listed, arrays = functions(text, found), shared_arrays(found)
+    edits, everywhere = list[Edit](), list[str]()
+    for array in arrays:
+        inside = any(f.body < array.first < f.last for f in listed)
+        if array.dynamic:
+            edits.append(_pointer(text, found, array))
+            continue
+        edits += _aligned(found, array)
+        calls = "".join(f' simt_shared_array("{name}", {name});' for name in array.names)
+        if inside:
+            edits.append((found[array.last].end, found[array.last].end, calls))
+        else:
+            everywhere.append(calls)
+    for kernel in (f for f in listed if f.is_kernel):
+        at = found[kernel.body].end
+        edits += [(at, at, "".join(everywhere))] if everywhere else []
+        edits += _returns(found, kernel)
+    return _applied(text, edits)
+
+
+def shared_arrays(found: list[Token]) -> list[Arrays]:
+    """The declarations with __shared__."""
+    listed = []
+    for at, token in enumerate(found):
+        if token.text != "__shared__":
+            continue
+        first = at
+        while first and found[first - 1].text not in (";", "{", "}", ")", ":"):
+            first -= 1
+        last = at
+        while last < len(found) - 1 and found[last].text != ";":
+            last = closing(found, last) + 1 if found[last].text in ("(", "[", "{") else last + 1
+        words = [t.text for t in found[first:at]]
+        listed.append(
+            Arrays(first, last, _names(found[at + 1 : last]), "extern" in words or "extern" in _after(found, at))
+        )
+    return listed
+
+
+def _after(found: list[Token], at: int) -> str:
+    return found[at + 1].text if at + 1 < len(found) else ""
+
+
+def _names(declared: list[Token]) -> tuple[str, ...]:
+    """The names of a declaration after __shared__: the word before a size, a comma, a value or the end."""
+    names, depth, angles, before = [], 0, 0, ""
+    for text in [*(t.text for t in declared), ";"]:
+        if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
+            names.append(before)
+        if depth == 0:
+            angles += (text == "<") - (text == ">")
+        depth += (text in "([{") - (text in ")]}")
+        before = text if depth == 0 and text not in ")]}" else ""
+    return tuple(dict.fromkeys(names))
+
+
+def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
+    """The pointer in place of an extern array."""
+    words, at = [], array.first
+    while at < array.last and found[at].text != "[":
+        if found[at].text in _ATTRIBUTES:
+            at = closing(found, at + 1)
+        elif found[at].text not in ("extern", "__shared__"):
+            words.append(found[at].text)
+        at += 1
+    *kind, name = words
+    of = " ".join(kind).replace(" :: ", "::")
+    start, end = found[array.first].start, found[array.last].end
+    lines = "\n" * text.count("\n", start, end)
+    return start, end, f"{of}* const {name} = reinterpret_cast<{of}*>(simt_dynamic_shared());{lines}"
+
+
+def _aligned(found: list[Token], array: Arrays) -> list[Edit]:
+    """__align__ in place of alignas, which the compiler refuses after `static`."""
+    return [(t.start, t.end, "__align__") for t in found[array.first : array.last] if t.text == "alignas"]
+
+
+def _returns(found: list[Token], kernel: Function) -> list[Edit]:
+    inside = range(kernel.body, kernel.last)
+    return [
+        (found[at].start, found[at + 1].end, "{ simt_leave_here(); return; }")
+        for at in inside
+        if found[at].text == "return" and found[at + 1].text == ";"
+    ]
+
+
+def _host_edits(text: str, found: list[Token], listed: list[Function]) -> list[Edit]:
+    edits = []
+    for function in listed:
+        if not function.on_device:
+            start, end = found[function.first].start, found[function.last].end
+            edits.append((start, end, re.sub(r"[^\n]", " ", text[start:end])))
+    return edits
+
+
+def _applied(text: str, edits: list[Edit]) -> str:
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text

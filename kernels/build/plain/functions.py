@@ -1,0 +1,71 @@
+"""The functions of a .cu: kernels, device functions, and functions of the host."""
+
+import re
+from dataclasses import dataclass
+
+from kernels.build.plain.tokens import Token, bare, closing
+
+DEVICE = ("__global__", "__device__", "constexpr", "consteval")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:[^\n\\]|\\\n)*)", re.M)
+_SCOPES = ("namespace", "extern")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function definition.
+
+    name: of the function.
+    first, body, last: the numbers of its tokens: the first, the opening brace, the closing brace.
+    is_kernel, on_device: whether it is a kernel, and whether a GPU may run it.
+    """
+
+    name: str
+    first: int
+    body: int
+    last: int
+    is_kernel: bool
+    on_device: bool
+
+
+def functions(text: str, found: list[Token]) -> list[Function]:
+    """The function definitions outside of classes. Namespaces and extern "C" blocks are looked into."""
+    macros = _macros(text)
+    listed, at, first = list[Function](), 0, 0
+    while at < len(found):
+        token = found[at].text
+        if token == "{":
+            head = [t.text for t in found[first:at]]
+            if head and (head[0] in _SCOPES or head[:2] == ["inline", "namespace"]) and "(" not in head:
+                first = at = at + 1
+                continue
+            last = closing(found, at)
+            if "(" in head and not {"struct", "class", "union", "enum"} & set(head[: head.index("(")]):
+                listed.append(_function(head, first, at, last, macros))
+                first = last + 1
+            at = last
+        elif token in ("(", "["):
+            at = closing(found, at)
+        elif token in (";", "}"):
+            first = at + 1
+        at += 1
+    return listed
+
+
+def _function(head: list[str], first: int, body: int, last: int, macros: dict[str, set[str]]) -> Function:
+    words = set(head).union(*(macros.get(word, set()) for word in head))
+    return Function(_name(head), first, body, last, "__global__" in words, bool(words & {*DEVICE}))
+
+
+def _name(head: list[str]) -> str:
+    """The name before the parameters: the last word before a bracket at the top level that is no attribute's."""
+    depth, name = 0, ""
+    for before, token in zip(["", *head], head):
+        if token == "(" and depth == 0 and re.match(r"(?!__\w+__$|alignas$|decltype$|noexcept$)[A-Za-z_]", before):
+            name = name or before
+        depth += (token in "([") - (token in ")]")
+    return name
+
+
+def _macros(text: str) -> dict[str, set[str]]:
+    """The words of each macro without arguments, such as DEVICE for __device__ __forceinline__."""
+    return {name: set(re.findall(r"\w+", body)) for name, body in _DEFINE.findall(bare(text))}

@@ -1,0 +1,59 @@
+"""The lines of an instrumented build: the place of each machine address, read from its DWARF table by readelf."""
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kernels.errors import BuildError
+
+ROW = np.dtype([("pc", "<u4"), ("place", "<u4")])
+"""struct LineRow of device/simt/cuda/places.h."""
+LINE_BITS = 20
+_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The line table of a build. rows: [n] of ROW, by address. files: their names, the number 0 unused."""
+
+    rows: np.ndarray
+    files: tuple[str, ...]
+
+    def site(self, place: int) -> tuple[str, int]:
+        """File and line of a place, or ("", 0)."""
+        return (self.files[place >> LINE_BITS], place & (1 << LINE_BITS) - 1) if place else ("", 0)
+
+
+def file_of(library: Path) -> Path:
+    """The file of the table, next to the library."""
+    return library.with_suffix(".lines")
+
+
+def write(library: Path, names: list[str], file: Path) -> None:
+    """Reads the table of a library. names: the kernel's files, the only ones with places."""
+    files = ["", *names]
+    done = subprocess.run(["readelf", "-W", "--debug-dump=decodedline", str(library)], capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"readelf cannot read the lines of {library.name}: {done.stderr[:200]}. Install binutils.")
+    rows = set[tuple[int, int]]()
+    for name, line, address in filter(None, map(_row, done.stdout.splitlines())):
+        number = files.index(name) if name in files else 0
+        rows.add((int(address, 16), number << LINE_BITS | int(line) if number and line != "-" else 0))
+    latest = dict(sorted(rows))  # of several rows for an address, one of the kernel's own
+    file.write_text(json.dumps({"files": files, "rows": sorted(latest.items())}))
+
+
+def read(library: Path) -> Lines:
+    """The table of a library."""
+    held = json.loads(file_of(library).read_text())
+    rows = np.array([tuple(row) for row in held["rows"]], ROW)
+    return Lines(rows, tuple(held["files"]))
+
+
+def _row(text: str) -> tuple[str, str, str] | None:
+    found = _ROW.match(text)
+    return (Path(found[1]).name, found[2], found[3]) if found else None

@@ -1,0 +1,70 @@
+"""The constructs that a plain kernel may not use, each refused with its line and a remedy."""
+
+import re
+
+from kernels.build.plain.functions import functions
+from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
+from kernels.build.plain.tokens import Token, bare, closing, line_of, tokens
+from kernels.errors import BuildError
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", re.M)
+_WORDS = {
+    "coalesced_threads": "coalesced groups are not known here. Use tiled_partition, or a mask",
+    "cudaGridDependencySynchronize": "programmatic launches are not known here. Use two launches",
+    "tex1Dfetch": "textures are not known here. Read the array itself",
+    "tex2D": "textures are not known here. Read the array itself",
+    "surf2Dwrite": "surfaces are not known here. Write the array itself",
+    "cluster_group": "clusters are not known here. Use one block",
+    "this_cluster": "clusters are not known here. Use one block",
+}
+
+
+def check(name: str, text: str) -> None:
+    """Raises BuildError for the first construct of a file that no build accepts. name: of the file."""
+    for at, reason in sorted(_found(text)):
+        raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
+
+
+def check_for_cpu(name: str, device_text: str) -> None:
+    """Raises BuildError for inline PTX, which has no meaning on a CPU. device_text: without host functions."""
+    found = tokens(device_text)
+    for number, token in enumerate(found):
+        if token.text in ("asm", "__asm__"):
+            said = _instruction(device_text, found, number)
+            raise BuildError(
+                f"{name} line {line_of(device_text, token.start)}: it has inline PTX ({said}), and the CPU runs C++. "
+                "Use CUDA's own function for this instruction, or a GPU."
+            )
+
+
+def _found(text: str) -> list[tuple[int, str]]:
+    found = tokens(text)
+    listed = [(f.start(1), _of_header(f[1])) for f in _INCLUDE.finditer(_without_comments(text))]
+    reasons = [(at, reason) for at, reason in listed if reason]
+    reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
+    for function in functions(text, found):
+        inside = found[function.body : function.last] if function.on_device else []
+        launches = [token for token in inside if token.text == "<<<"]
+        reasons += [(t.start, "a launch inside device code is not known here. Launch from the host") for t in launches]
+    return reasons
+
+
+def _of_header(name: str) -> str:
+    """The reason against a header in angle brackets, or ""."""
+    if name in CUDA_HEADERS or name in STANDARD_HEADERS or name in HOST_HEADERS:
+        return ""
+    return (
+        f"it includes <{name}>, which is not among CUDA's own headers here. Write the part that it needs into the file"
+    )
+
+
+def _without_comments(text: str) -> str:
+    """The text without comments. An include's name is no literal."""
+    return bare(text)
+
+
+def _instruction(text: str, found: list[Token], number: int) -> str:
+    """The first instruction of an asm statement, such as mma.sync.aligned.m16n8k16."""
+    last = found[min(closing(found, number + 1), len(found) - 1)].end
+    literal = re.search(r'"\s*\{?\s*([\w.:]+)', text[found[number].start : last])
+    return literal[1] if literal else "asm"

@@ -1,0 +1,100 @@
+"""The system's C++ compiler for a plain kernel: with the compiler's instrumentation, or without.
+
+An instrumented build calls a function before each access (-fsanitize=thread) and before each index of an array
+(-fsanitize=bounds-strict). device/simt/cuda/runtime.cpp defines these functions. The build has -O0, so that each access
+of the source stays one, and a table of its lines (lines.py).
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from kernels.build import cache, cpp
+from kernels.build.plain import lines, refusals
+from kernels.build.plain.edits import cpu_text, device_text
+from kernels.build.plain.standard import CUDA
+from kernels.build.product import EntryFacts
+from kernels.core.signatures import symbol_of
+from kernels.core.spec import KernelSpec
+from kernels.errors import BackendUnavailable
+
+INSTRUMENTED = ("-g1", "-fsanitize=thread", "-fsanitize=bounds-strict")
+_PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
+SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
+
+
+class Toolchain(cpp.Toolchain):
+    """The compiler for plain kernels (product.Toolchain). instrumented: whether its build reports each access."""
+
+    def __init__(self, instrumented: bool) -> None:
+        super().__init__()
+        self.instrumented = instrumented
+        self.options = [option for option in self.options if option != "-Wl,-z,defs"]
+        self.options += ["-w", "-fno-threadsafe-statics", "-fno-strict-aliasing"]
+        if instrumented:
+            if "clang" in self.version or "zig" in self.version:
+                raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
+            self.options = [option for option in self.options if option != "-O1"]
+            self.options += ["-O0", *INSTRUMENTED, *(f"--param={text}" for text in _PARAMETERS)]
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """(name, text) of the headers of device/simt/cuda, and of the shim's own that it uses."""
+        own = [(str(path.relative_to(CUDA)), path.read_text()) for path in sorted(CUDA.rglob("*")) if path.is_file()]
+        return (*own, *((name, (cpp.SHIM / name).read_text()) for name in SHIM_HEADERS))
+
+    def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
+        """Compiles the kernel and links it with the runtime. Raises BuildError."""
+        sources = folder / "sources"
+        for name, text in self.headers():
+            (sources / "cuda" / name).parent.mkdir(parents=True, exist_ok=True)
+            (sources / "cuda" / name).write_text(text)
+        for name, text in spec.files:
+            refusals.check(name, text)
+            refusals.check_for_cpu(name, device_text(text))
+            (sources / name).write_text(cpu_text(text))
+        (sources / "unit.cpp").write_text(_unit(spec))
+        unit, library = str(sources / "unit.o"), folder / f"{spec.name}{self.suffix}"
+        compiled = [
+            "-fPIC",
+            "-fvisibility=hidden",
+            f"-I{sources / 'cuda'}",
+            "-x",
+            "c++",
+            "-c",
+            str(sources / "unit.cpp"),
+        ]
+        log = cpp.compiled(spec, [*self.command, *options, *compiled, "-o", unit], sources)
+        linked = [*self.command, "-shared", "-Wl,-z,defs", unit, str(self._runtime()), "-o", str(library), "-ldl"]
+        log += cpp.compiled(spec, linked, sources)
+        if self.instrumented:
+            lines.write(library, [name for name, _ in spec.files], lines.file_of(library))
+        shutil.rmtree(sources)
+        return log, ()
+
+    def _runtime(self) -> Path:
+        """The object file of runtime.cpp, from the cache or new. All plain kernels share it."""
+        texts = self.headers()
+        options = ["-std=c++17", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]
+
+        def make(folder: Path) -> dict[str, Any]:
+            for name, text in texts:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text)
+            made = [f"-I{folder}", "-c", str(folder / "runtime.cpp"), "-o", str(folder / "runtime.o")]
+            done = cpp.run([*self.command, *options, *made], {"TMPDIR": str(folder), "LC_ALL": "C"})
+            if done.returncode:
+                raise BackendUnavailable(f"The CPU's runtime does not compile: {done.stderr[:500]}")
+            for path in folder.iterdir():
+                if path.name != "runtime.o":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return {}
+
+        key = cache.key_of("runtime", self.version, *options, *(part for file in texts for part in file))
+        return cache.get(key, "runtime.o", make)[0] / "runtime.o"
+
+
+def _unit(spec: KernelSpec) -> str:
+    """The compiled file: CUDA's names, the kernel, and its launches."""
+    entries = dict.fromkeys(launch.entry for launch in spec.launch_texts)
+    exports = "".join(f"SIMT_PLAIN_EXPORT({symbol_of(entry)}, {entry})\n" for entry in entries)
+    return f'#include "language.h"\n#include "{spec.files[0][0]}"\n{exports}'

@@ -1,0 +1,1 @@
+// language.h holds its names.

@@ -1,0 +1,221 @@
+// The CPU's half of a plain kernel: simt.h runs its threads, and this file adds what an instrumented build reports.
+//
+// g++ -fsanitize=thread calls a function before each access of the kernel. This file defines these functions. shadow.h
+// finds races, unwritten reads and accesses out of bounds. log.h keeps the accesses for a trace.
+#include "calls.h"
+enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
+#include "simt.h"
+#undef exit
+#undef abort
+#undef threadIdx
+#undef blockIdx
+#undef blockDim
+#undef gridDim
+#include <vector>
+#include <dlfcn.h>
+#include <link.h>
+#include "shadow.h"
+
+using namespace simt;
+
+static void begin_block() {
+  for (const Region& r : regions)
+    if (r.shared && r.base != shared_memory) memset(const_cast<char*>(r.base), 0xff, r.bytes);  // NaN, as float
+  fence_of_block.resize(++block_tag + 1);
+  last_atomic = block_barriers = 0;
+  block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
+  for (unsigned i = 0; i < threads; ++i) own[i] = Own{}, own[i].clock = 1;
+}
+static void begin_launch(const Launch& asked) {
+  launch_first = block_tag + 1;
+  pending.p = nullptr;
+  for (unsigned i = 0; i < asked.buffer_count && line_count; ++i) {
+    const Buffer& b = asked.buffers[i];
+    if (!region_at(b.base)) add_region(strdup(b.name), b.base, b.bytes, b.element_bytes, false, true);
+  }
+  for (Region& r : regions)
+    if (r.base == shared_memory) r.bytes = asked.shared_bytes;
+}
+static Site site_of(const char* file, unsigned line) { return {file, line}; }
+
+extern "C" {
+uint3 simt_thread_idx() { return {current->thread_idx.x, current->thread_idx.y, current->thread_idx.z}; }
+uint3 simt_block_idx() { return {block_idx.x, block_idx.y, block_idx.z}; }
+uint3 simt_block_dim() { return {block_dim.x, block_dim.y, block_dim.z}; }
+uint3 simt_grid_dim() { return {grid_dim.x, grid_dim.y, grid_dim.z}; }
+unsigned simt_rank() { return current->linear; }
+char* simt_dynamic_shared() { return shared_memory; }
+unsigned simt_dynamic_bytes() { return launch->shared_bytes; }
+
+void simt_shared(const char* name, const void* array, size_t bytes, size_t element) {
+  for (const Region& r : regions)
+    if (r.base == array && r.bytes == bytes) return;
+  add_region(name, static_cast<const char*>(array), bytes, element, true, false);
+  memset(const_cast<void*>(array), 0xff, bytes);
+}
+void simt_access(const void* p, size_t bytes, int kind, void* pc) { access((char*)p, bytes, kind, pc); }
+void simt_leave(void* pc) { own[current->linear].left_at = place_of(pc); }
+
+// ---- barriers and collectives ----
+void simt_barrier(const char* file, unsigned line, void* pc, int predicate, int* found) {
+  settle();
+  Own& me = own[current->linear];
+  me.last = place_of(pc), me.predicate = predicate, me.at_barrier = true;
+  if (line_count) log_access(me.last, SIMT_BARRIER, 1, ~0u, me.barriers, me.seq);
+  const Site here = site_of(file, line);
+  at(here);
+  current->state = State::AT_BARRIER;
+  if (!at_barrier++) barrier_site = here;
+  yield();
+  if (me.barriers == block_barriers) open_barrier();
+  me.barriers = block_barriers;
+  if (found) memcpy(found, barrier_votes, sizeof barrier_votes);
+}
+static void collective(void* pc, const char* file, unsigned line) {
+  settle();
+  own[current->linear].last = place_of(pc);
+  at(site_of(file, line));
+}
+void simt_syncwarp(unsigned mask, const char* file, unsigned line, void* pc) {
+  collective(pc, file, line);
+  rendezvous(mask, SYNCWARP, nullptr, [](void**, unsigned lanes) { order_lanes(lanes); });
+}
+uint64_t simt_exchange(unsigned mask, uint64_t value, unsigned source, const char* file, unsigned line, void* pc) {
+  collective(pc, file, line);
+  Own& me = own[current->linear];
+  if (line_count) log_access(me.last, SIMT_SHUFFLE, 1, ~0u, 0, me.seq);
+  Shuffle s{value, 0, source & 31};
+  rendezvous(mask, SHUFFLE, &s, exchange);
+  return s.received;
+}
+unsigned simt_vote(unsigned mask, int holds, const char* file, unsigned line, void* pc) {
+  collective(pc, file, line);
+  Vote vote{holds != 0, 0};
+  rendezvous(mask, VOTE, &vote, count_votes);
+  return vote.all;
+}
+void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), const char* file, unsigned line, void* pc) {
+  collective(pc, file, line);
+  rendezvous(mask, MMA, mine, work);
+}
+void simt_grid_barrier(const char* file, unsigned line, void* pc) {
+  if (grid_dim.x * grid_dim.y * grid_dim.z == 1) return simt_barrier(file, line, pc, 0, nullptr);
+  at(site_of(file, line));
+  die("grid.sync() needs all %u blocks at one time, and the CPU runs one block after another. Launch one block, or run "
+      "it on a GPU", grid_dim.x * grid_dim.y * grid_dim.z);
+}
+void simt_spin() {
+  if (!in_kernel) return;
+  if (!(++spins % 64)) settle(), yield();
+}
+void simt_fence() {
+  settle();
+  fence_of_block[block_tag] = ++now;
+  simt_spin();
+}
+
+// ---- asynchronous copies: they land at the wait in the reversed order, at once in the other ----
+void simt_copy_async(void* to, const void* from, size_t bytes) {
+  if (!launch->reversed) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  auto* const copy = static_cast<Copy*>(malloc(sizeof(Copy)));
+  *copy = {to, from, (unsigned)bytes, current->groups, current->copies};
+  current->copies = copy;
+}
+void simt_copies_commit() { ++current->groups; }
+void simt_copies_wait(unsigned open) {
+  settle();
+  const unsigned closed = current->groups;
+  end_copies(*current, true, closed > open ? closed - open : 0);
+}
+
+// ---- output and ends ----
+int simt_print(const char* format, ...) {
+  va_list list;
+  va_start(list, format);
+  const size_t room = sizeof printed - printed_bytes;
+  const int wanted = vsnprintf(printed + printed_bytes, room, format, list);
+  va_end(list);
+  printed_bytes += wanted < 0 ? 0 : (size_t)wanted < room ? wanted : room - 1;
+  return wanted;
+}
+void simt_stop(const char* file, unsigned line, const char* why) {
+  at(site_of(file, line));
+  die("%s", why);
+}
+
+int simt_run(void* request, void (*entry)(void**), void** args) {
+  Launch* const asked = static_cast<Launch*>(request);
+  extension = Extension{};
+  extension.begin = begin_block;
+  begin_launch(*asked);
+  const int code = run(asked, entry, args);
+  pending.p = nullptr;
+  return code;
+}
+
+// ---- Python's calls ----
+#define PYTHON __attribute__((visibility("default")))
+// Before the launches of a run: its lines, and no findings. names: of the files
+PYTHON void simt_begin(const LineRow* rows, size_t count, const char* const* names) {
+  Dl_info info;
+  dladdr(reinterpret_cast<void*>(&simt_run), &info);
+  module_first = static_cast<const char*>(info.dli_fbase);
+  const auto end_of = [](dl_phdr_info* one, size_t, void*) {
+    if (reinterpret_cast<const char*>(one->dlpi_addr) != module_first) return 0;
+    for (int i = 0; i < one->dlpi_phnum; ++i) {
+      const char* const end = module_first + one->dlpi_phdr[i].p_vaddr + one->dlpi_phdr[i].p_memsz;
+      if (one->dlpi_phdr[i].p_type == PT_LOAD && end > module_end) module_end = end;
+    }
+    return 1;
+  };
+  module_end = module_first;
+  dl_iterate_phdr(end_of, nullptr);
+  set_lines(rows, count, names);
+  for (const Region& r : regions) free(r.cells);
+  regions.clear(), findings.clear();
+  add_region("shared memory", shared_memory, SHARED_MAX, 4, true, false);
+  log_rows = nullptr, printed_bytes = 0;
+}
+// Before a launch: the room for its log, and the blocks of the log
+PYTHON void simt_log(LogRow* rows, uint64_t room, unsigned first_block, unsigned blocks) {
+  log_rows = rows, log_room = room, log_count = 0, log_first = first_block, log_blocks = blocks;
+}
+// A tensor of the run. given: 1 if it has values before the first launch
+PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsigned element, int given) {
+  add_region(strdup(name), base, bytes, element, false, given);
+}
+PYTHON uint64_t simt_logged() { return log_count; }
+PYTHON const char* simt_region(unsigned number) { return number < regions.size() ? regions[number].name : nullptr; }
+PYTHON int simt_is_shared(unsigned number) { return regions[number].shared; }
+PYTHON unsigned simt_element(unsigned number) { return regions[number].element; }
+PYTHON unsigned simt_found(const Finding** out) { return *out = findings.data(), findings.size(); }
+PYTHON const char* simt_printed() { return printed[printed_bytes] = 0, printed; }
+
+// ---- the compiler's calls ----
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+#define HOOKS(n)                                                                                                \
+  void __tsan_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }                 \
+  void __tsan_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }               \
+  void __tsan_unaligned_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }       \
+  void __tsan_unaligned_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }     \
+  void __tsan_volatile_read##n(void* p) { simt_spin(); access((char*)p, n, SIMT_READ, __builtin_return_address(0)); } \
+  void __tsan_volatile_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }
+HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
+void __tsan_read_range(void* p, uint64_t n) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }
+void __tsan_write_range(void* p, uint64_t n) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }
+struct UbsanType { uint16_t kind, info; char name[1]; };
+struct UbsanBounds { const char* file; uint32_t line, column; UbsanType *array, *index; };
+// -fsanitize=bounds-strict: an index outside an array of known size
+void __ubsan_handle_out_of_bounds(UbsanBounds* at_index, uintptr_t index) {
+  if (!in_kernel) return;
+  settle();
+  at({at_index->file, at_index->line});
+  const long long shown = at_index->index->info & 1 ? (long long)(int32_t)index : (long long)index;
+  outside_array(at_index->array->name, shown);
+}
+}

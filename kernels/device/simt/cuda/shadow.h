@@ -1,0 +1,225 @@
+// Shadow memory: for each word, its last write, two reads, and its written bytes.
+//
+// Two accesses of a word conflict if different threads make them, at least one writes, and not both are atomic. They
+// are ordered in four cases:
+//   1. A barrier of the block is between them.
+//   2. A __syncwarp that names both lanes is between them.
+//   3. An earlier launch made one of them.
+//   4. The first block passed a __threadfence after its access, and the second block an atomic after that fence.
+// The rule does not depend on the order of execution.
+#pragma once
+#include "places.h"
+
+namespace simt {
+
+struct Who {
+  uint32_t place, block, time;
+  uint16_t thread, barriers, clock;
+  uint8_t bytes, atomic;  // a mask of the word's bytes
+};
+struct Cell {
+  Who write, read[2];  // the last read, and the last one of another warp or block
+  uint32_t written_in;  // the block of the written bytes, for shared memory
+  uint8_t written;      // a mask of bytes
+};
+struct Region {
+  const char* name;
+  const char* base;
+  uint64_t bytes;
+  unsigned element, word;
+  bool shared, given;  // given: all bytes have a value before the launch
+  Cell* cells;
+};
+struct Own {  // of each thread, next to its Fiber
+  uint32_t last, left_at, seq;
+  uint16_t barriers, clock, seen[32];
+  unsigned mask;
+  int predicate;
+  bool at_barrier;
+};
+enum FindingKind { RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED };
+struct Finding {  // as in kernels/run/plain/faults.py
+  uint32_t kind, place1, place2, region, block1, block2, thread1, thread2, writes, same, count, _;
+  int64_t offset;
+};
+
+static std::vector<Region> regions;
+static std::vector<Finding> findings;
+static Own own[THREADS_MAX];
+static uint32_t block_tag, launch_first, now, spins;
+static uint64_t last_atomic;  // the time of this block's last atomic
+static std::vector<uint32_t> fence_of_block;
+static int barrier_votes[3];
+static unsigned first_arrived, block_barriers;
+
+static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigned region) {
+  for (Finding& f : findings)
+    if (f.kind == kind && f.place1 == place1 && f.place2 == place2 && f.region == region) return ++f.count, f;
+  findings.push_back(Finding{kind, place1, place2, region, 0, 0, 0, 0, 0, 1, 1, 0, 0});
+  return findings.back();
+}
+static void add_region(const char* name, const char* base, uint64_t bytes, unsigned element, bool shared, bool given) {
+  const unsigned word = element % 4 ? element % 2 ? 1 : 2 : 4;
+  regions.push_back({name, base, bytes, element, word, shared, given,
+                     static_cast<Cell*>(calloc(bytes / word + 1, sizeof(Cell)))});
+}
+static Region* region_at(const char* p) {
+  static unsigned last;
+  const auto in = [&](const Region& r) { return uint64_t(p - r.base) < r.bytes; };
+  if (last < regions.size() && in(regions[last])) return &regions[last];
+  for (unsigned i = 0; i < regions.size(); ++i)
+    if (in(regions[i])) return &regions[last = i];
+  return nullptr;
+}
+
+// ---- conflicts ----
+static bool ordered(const Who& w) {
+  const Own& me = own[current->linear];
+  if (!w.place || w.block < launch_first) return true;
+  if (w.block != block_tag) return fence_of_block[w.block] > w.time && last_atomic > fence_of_block[w.block];
+  if (w.thread == current->linear || w.barriers < me.barriers) return true;
+  return w.thread / 32 == current->linear / 32 && me.seen[w.thread % 32] > w.clock;
+}
+// writes: 1 if the second access writes, 2 if the first does
+static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes, bool same) {
+  const unsigned kind = w.block != block_tag ? BLOCK_RACE : w.thread / 32 == current->linear / 32 ? WARP_RACE : RACE;
+  Finding& f = finding(kind, w.place, place, region);
+  if (f.count > 1 && !(f.same && !same)) return;
+  f.offset = offset, f.thread1 = w.thread, f.thread2 = current->linear, f.block1 = w.block - launch_first;
+  f.block2 = block_tag - launch_first, f.writes = writes, f.same = same;
+}
+// A write's conflicts wait until its value is in memory: a write of the present value is harmless.
+static struct {
+  char* p;
+  unsigned bytes, age, region;
+  int64_t offset;
+  uint32_t place;
+  char old[16];
+  unsigned count;
+  Who conflicts[8];
+  unsigned writes[8];
+} pending;
+static void settle() {
+  if (!pending.p) return;
+  const bool same = pending.bytes <= 16 && !memcmp(pending.old, pending.p, pending.bytes);
+  for (unsigned i = 0; i < pending.count; ++i)
+    report_race(pending.conflicts[i], pending.region, pending.offset, pending.place, pending.writes[i], same);
+  pending.p = nullptr, pending.count = 0;
+}
+
+static void touch(Region& r, uint64_t word, uint8_t bytes, int kind, const Who& me, int64_t offset) {
+  Cell& c = r.cells[word];
+  const unsigned number = &r - regions.data();
+  if (r.shared && c.written_in != block_tag) c.written_in = block_tag, c.written = 0;
+  if (kind != SIMT_WRITE && !r.given && (c.written & bytes) != bytes) {
+    Finding& f = finding(UNWRITTEN, me.place, 0, number);
+    if (f.count == 1) f.offset = offset, f.thread1 = me.thread, f.block1 = block_tag - launch_first;
+  }
+  const auto conflict = [&](const Who& w, unsigned first_writes) {
+    if (!(w.bytes & bytes) || (w.atomic && me.atomic) || (r.shared && w.block != block_tag) || ordered(w)) return;
+    const unsigned writes = first_writes | (kind != SIMT_READ);
+    if (kind != SIMT_WRITE) report_race(w, number, offset, me.place, writes, false);
+    else if (pending.count < 8) pending.writes[pending.count] = writes, pending.conflicts[pending.count++] = w;
+  };
+  conflict(c.write, 2);
+  if (kind == SIMT_READ) {
+    Who& newest = c.read[0];
+    const bool elsewhere = newest.block != me.block || newest.thread / 32 != me.thread / 32;
+    if (elsewhere || !c.read[1].place) c.read[1] = newest;
+    newest = me;
+    return;
+  }
+  for (const Who& reader : c.read) conflict(reader, 0);
+  c.write = me;
+  c.written |= bytes;
+}
+
+// ---- accesses ----
+COLD static void outside(char* p, unsigned bytes, int kind) {
+  const char* const done_by = kind == SIMT_WRITE ? "store" : kind == SIMT_READ ? "load" : "atomic";
+  const ptrdiff_t in_dynamic = p - shared_memory;
+  if (in_dynamic >= 0 && in_dynamic < (ptrdiff_t)SHARED_MAX)
+    die("illegal address: a shared %s of %u bytes at offset %td; the launch gives each block %u bytes of dynamic shared "
+        "memory", done_by, bytes, in_dynamic, launch->shared_bytes);
+  die("illegal address: a %s of %u bytes outside every buffer of this launch: %s", done_by, bytes, outside_of(p).text);
+}
+COLD static void outside_array(const char* type, long long index) {
+  die("illegal address: index %lld is outside an array of type %s", index, type);
+}
+static void access(char* p, unsigned bytes, int kind, void* pc) {
+  if (!in_kernel || failed || !line_count) return;
+  if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) return;  // a thread's own variable
+  if (pending.p && (kind != SIMT_READ || ++pending.age > 1)) settle();
+  Own& me = own[current->linear];
+  const uint32_t place = place_of(pc);
+  me.last = place;
+  at(site_of_place(place));
+  Region* const r = region_at(p);
+  if (!r) {
+    if (!place || (p >= module_first && p < module_end)) return;  // a constant or a static of the program
+    settle();
+    outside(p, bytes, kind);
+  }
+  const int64_t offset = p - r->base;
+  log_access(place, kind, bytes, r - regions.data(), offset, me.seq);
+  if (uint64_t(offset) + bytes > r->bytes) settle(), outside(p, bytes, kind);
+  if (bytes <= 16 && reinterpret_cast<uintptr_t>(p) % bytes) {
+    settle();
+    die("a load or store of %u bytes at %s is not aligned to its width", bytes, address_of(p).text);
+  }
+  if (kind == SIMT_ATOMIC) last_atomic = now + 1;
+  const Who who{place, block_tag, ++now, (uint16_t)current->linear, me.barriers, me.clock, 0, kind == SIMT_ATOMIC};
+  if (kind == SIMT_WRITE) {
+    pending.p = p, pending.bytes = bytes, pending.age = 0, pending.count = 0;
+    pending.offset = offset, pending.place = place, pending.region = r - regions.data();
+    memcpy(pending.old, p, bytes < 16 ? bytes : 16);
+  }
+  for (uint64_t first = offset, end = offset + bytes; first < end;) {
+    const uint64_t word = first / r->word, next = (word + 1) * r->word, last = next < end ? next : end;
+    Who part = who;
+    part.bytes = ((1u << (last - first)) - 1) << (first - word * r->word);
+    touch(*r, word, part.bytes, kind, part, offset);
+    first = last;
+  }
+}
+
+// ---- order ----
+static void order_lanes(unsigned lanes) {
+  const unsigned warp = current->linear & ~31u;
+  uint16_t seen[32] = {};
+  for (unsigned l = 0; l < 32; ++l) {
+    if (!(lanes >> l & 1)) continue;
+    Own& lane = own[warp + l];
+    lane.seen[l] = ++lane.clock;
+    for (unsigned k = 0; k < 32; ++k)
+      if (lane.seen[k] > seen[k]) seen[k] = lane.seen[k];
+  }
+  for (unsigned l = 0; l < 32; ++l)
+    if (lanes >> l & 1) memcpy(own[warp + l].seen, seen, sizeof seen);
+}
+static void report_divergence(unsigned kind, uint32_t place1, uint32_t place2, unsigned thread1, unsigned thread2) {
+  Finding& f = finding(kind, place1, place2, ~0u);
+  if (f.count > 1) return;
+  f.thread1 = thread1, f.thread2 = thread2, f.block1 = f.block2 = block_tag - launch_first;
+}
+// By the first thread that goes on
+static void open_barrier() {
+  barrier_votes[0] = 0, barrier_votes[1] = 1, barrier_votes[2] = 0;
+  unsigned gone = ~0u, here = current->linear;
+  for (unsigned i = 0; i < threads; ++i) {
+    if (!own[i].at_barrier) {
+      if (gone == ~0u || (own[gone].left_at && !own[i].left_at)) gone = i;
+      continue;
+    }
+    const int p = own[i].predicate;
+    barrier_votes[0] += p != 0, barrier_votes[1] &= p != 0, barrier_votes[2] |= p != 0;
+    if (own[i].last != own[here].last) report_divergence(DIVERGENT, own[here].last, own[i].last, here, i);
+    own[i].at_barrier = false;
+  }
+  if (gone != ~0u) {
+    const uint32_t left_at = own[gone].left_at;
+    report_divergence(left_at ? LEFT_EARLY : DIVERGENT, own[here].last, left_at ? left_at : own[gone].last, here, gone);
+  }
+  ++block_barriers;
+}
+}  // namespace simt

@@ -1,0 +1,1 @@
+"""Runs of plain kernels on the CPU with automatic probes, and the faults that the runs show."""
