@@ -10,6 +10,7 @@ from explainers.story.stage import Block, Stage, State, Tab, View
 from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
+from kernels.measure import gradient_duels
 from kernels.recordings import tables
 from kernels.run.results import Run
 
@@ -76,7 +77,12 @@ def _nudge(subject: Request, runner: Runner) -> list[Block]:
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:
-    return times.blocks(subject, current().kernels, tables.recorded("bench"))
+    met = gradient_duels.recorded()
+    recorded = times.Recorded(*met) if met else None
+    return [
+        *times.blocks(subject, current().kernels, tables.recorded("bench"), recorded),
+        *times.memory(subject),
+    ]
 
 
 def states(request: Request, story: walk.Walk) -> list[State]:

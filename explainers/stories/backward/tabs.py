@@ -98,6 +98,8 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
         rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
     told = ", ".join(f"{number:,} numbers of {part}" for part, number in found.items())
     more = [stage.text(f"In the second run, other bits: {told}.")] if found else []
+    if found and parts.any_order(request) and not any(found.values()):
+        more = [stage.text("The second run has equal bits: few parts of dQ add up. Choose more tokens.")]
     return [stage.text(rule + " dK and dV grow in registers of one block."), *more]
 
 

@@ -2,35 +2,77 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 
 import pandas as pd
 
-from explainers.story import stage
+from explainers.stories.backward import parts, turns
+from explainers.stories.backward.tabs import LONG, amount
+from explainers.stories.backward.turns import Recorded
+from explainers.story import axes, stage
+from explainers.story.glossary import count
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role
+from kernels.measure import duels
 from kernels.recordings.tables import Provenance
 
 SAME = ("seq_len", "seq_len_kv", "head_dim", "batch", "num_heads", "num_kv_heads", "causal", "dtype")
 Tables = Mapping[str, tuple[pd.DataFrame, Provenance]]
 
 
-def blocks(request: Request, catalog: Mapping[str, KernelSpec], recorded: Tables) -> list[Block]:
+def blocks(
+    request: Request, catalog: Mapping[str, KernelSpec], recorded: Tables, backward: Recorded | None = None
+) -> list[Block]:
     """The table of times, or a sentence if no recording exists.
 
     recorded: the tables of the bench.
+    backward: the duels of the backward.
     """
-    heading = stage.heading("Time and memory, next to the forward")
+    heading = stage.heading("Time, next to the forward")
     for table, where in recorded.values():
         found = _rows(request.kernel, catalog, table, where)
         if found is not None:
             said = f"Recorded on {where.device}, {where.date}. The forward is the fastest kernel with these sizes."
             return [heading, stage.table(found, said)]
+    forward = [name for name, spec in catalog.items() if is_forward(spec)]
+    met = duels.recorded() if backward else None
+    if found := turns.blocks(request.kernel, backward, Recorded(*met) if met else None, forward):
+        return [heading, *found]
     return [
         heading,
         stage.note("No recording of this backward exists yet. A run on this CPU never yields a time of a kernel."),
     ]
+
+
+def memory(request: Request) -> list[Block]:
+    """The bytes of the tensors of both passes, for this problem and for longer ones."""
+    own = {field.name for field in fields(request.problem)}
+    sizes = [{"seq_len": n, "seq_len_kv": 0} for n in LONG]
+    problems = [replace(request.problem, **{k: v for k, v in one.items() if k in own}) for one in sizes]
+    rows = [_bytes(replace(request, problem=problem)) for problem in problems]
+    heads = axes.heads(parts.tensors(request)["Q"])
+    said = (
+        f"Derived from the sizes, for {count(heads, 'head')}. The forward keeps Q, K, V, O and LSE. The backward adds "
+        "dO and three gradients. Scratch is for delta and the sums of dQ."
+    )
+    return [stage.heading("Memory, next to the forward"), stage.table(pd.DataFrame([_bytes(request), *rows]), said)]
+
+
+def _bytes(request: Request) -> dict[str, object]:
+    of = parts.tensors(request)
+    size = {part: tensor.size * tensor.itemsize for part, tensor in of.items()}
+    scratch = sum(t.size * t.itemsize for t in request.plan.tensors if t.role is Role.SCRATCH)
+    kept = [part for part in ("Q", "K", "V", "O", "LSE") if part in size]
+    queries, keys, _ = parts.sizes(request)
+    return {
+        "tokens": queries,
+        "forward": amount(sum(size[part] for part in kept)),
+        "backward adds": amount(sum(size[part] for part in ("dO", "dQ", "dK", "dV"))),
+        "scratch": amount(scratch),
+        "P, if stored": amount(queries * keys * axes.heads(of["Q"]) * of["Q"].itemsize),
+    }
 
 
 def _rows(
@@ -55,8 +97,8 @@ def _rows(
                 "head_dim": problem.get("head_dim"),
                 "causal": "yes" if problem.get("causal") else "no",
                 "type": problem.get("dtype", ""),
-                "backward pass": _ms(_us(row)),
-                "forward pass": _ms(fastest) if fastest else "",
+                "backward pass": turns.ms(_us(row)),
+                "forward pass": turns.ms(fastest) if fastest else "",
                 "times": round(_us(row) / fastest, 2) if fastest else None,
                 "peak memory": f"{row['peak_bytes'] / 1e6:.3g} MB"
                 if row.get("peak_bytes") == row.get("peak_bytes")
@@ -87,7 +129,3 @@ def _us(row: Mapping[str, object]) -> float:
     """The sustained time of a row if it has one, else the rested time."""
     sustained = float(str(row.get("sustained_us", "nan")))
     return sustained if sustained == sustained else float(str(row["median_us"]))
-
-
-def _ms(us: float) -> str:
-    return f"{us / 1e3:.3g} ms" if us >= 1000 else f"{us:.3g} us"

@@ -1,14 +1,14 @@
 """The story of timing: the times of a sweep, recorded on named GPUs or measured on this one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from explainers.stories.timing import duels, sweep_form, times, timing_stage, timing_tables
+from explainers.stories.timing import declared_duels, duels, sweep_form, times, timing_stage, timing_tables
 from explainers.stories.timing.timing_stage import Shown
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
 from kernels.errors import ProblemError
-from kernels.measure import bench
+from kernels.measure import bench, gradient_duels
 from kernels.measure import duels as timed_duels
 from kernels.recordings import tables
 
@@ -51,10 +51,19 @@ class Times(Story[Sources]):
                 reason = "The page has no recorded and no measured times yet."
             return timing_stage.nothing_yet(" ".join([reason, *bench.not_recorded()]), others, here)
         made = timing_stage.stage_of(shown_of(subject), others, here)
+        if found := gradient_duels.recorded():
+            tab = stage.Tab("turns", declared_duels.titles(found[0]))
+            made = replace(made, tabs=[*made.tabs[:-1], tab, made.tabs[-1]])
         return stage.warned(made, tables.left_out(bench.KIND))
 
     def parts(self) -> dict[str, Part[Sources]]:
-        return {"figures": figures_tab, "missing": missing_tab, "others": others_tab, "duels": duels_tab}
+        return {
+            "figures": figures_tab,
+            "missing": missing_tab,
+            "others": others_tab,
+            "duels": duels_tab,
+            "turns": turns_tab,
+        }
 
 
 def shown_of(sources: Sources) -> Shown:
@@ -92,6 +101,11 @@ def others_tab(sources: Sources, runner: Runner) -> list[Block]:
 def duels_tab(sources: Sources, runner: Runner) -> list[Block]:
     found = timed_duels.recorded()
     return duels.blocks(*found) if found else [stage.note("No duel of the present code is recorded.")]
+
+
+def turns_tab(sources: Sources, runner: Runner) -> list[Block]:
+    found = gradient_duels.recorded()
+    return declared_duels.blocks(*found) if found else [stage.note("No duel of the present code is recorded.")]
 
 
 STORY = Times()

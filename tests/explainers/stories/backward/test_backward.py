@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from app.parts import running
-from explainers.stories.backward import parts, tabs, times, walk
+from explainers.stories.backward import parts, tabs, times, turns, walk
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
 from kernels.catalog import current
 from kernels.core.request import Request
+from kernels.measure import duels, gradient_duels
+from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 from kernels.run import races
 
@@ -228,3 +230,30 @@ def test_another_tile_and_head_are_traced():
     run = running.run(Request(spec, problem))
     story = walk.walk(run)
     assert {frame["head"] for frame in story.frames} == {0, 1}  # the block of a KV head walks over both query heads
+
+
+def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes():
+    made, where = next(iter(tables.recorded(gradient_duels.KIND).values()))
+    forward, other = next(iter(tables.recorded(duels.KIND).values()))
+    names = [name for name, spec in current().kernels.items() if times.is_forward(spec)]
+    for name in [*dict.fromkeys(made.name), next(iter(ACCEPTED))]:
+        spec = ACCEPTED[name]
+        found = turns.blocks(spec, turns.Recorded(made, where), turns.Recorded(forward, other), names)
+        rows = pd.DataFrame(found[-1]["rows"], columns=found[-1]["columns"])
+        shown = name if name in set(made.name) else found[0]["text"].split()[-1].rstrip(".")
+        own = made[(made.name == shown) & (made.peer == "sdpa_cudnn")]
+        for row in rows.itertuples(index=False):
+            same = own[(own.seq_len == row.tokens) & (own.head_dim == row.head_dim) & (own.dtype == row.type)]
+            same = same[same.causal == (row.mask == "causal")]
+            assert row.backward in {turns.ms(us) for us in same.sustained_us}
+        assert any(cell for cell in rows.iloc[:, -1])
+
+
+def test_the_memory_is_that_of_the_tensors():
+    request = made(next(iter(ACCEPTED)))[0].request
+    first = times.memory(request)[-1]["rows"][0]
+    own = {part: t.size * t.itemsize for part, t in parts.tensors(request).items()}
+    assert first[1:3] == [
+        tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
+        tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
+    ]

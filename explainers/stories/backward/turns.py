@@ -1,0 +1,97 @@
+"""Times of a backward from recorded duels: next to torch's backward in the same turns, and to the forward's times."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from explainers.stories.timing.wording import shown_name
+from explainers.story import stage
+from explainers.story.stage import Block
+from kernels.core.spec import KernelSpec
+from kernels.measure import duels
+from kernels.recordings.tables import Provenance
+
+SHAPE = ["seq_len", "head_dim", "batch", "num_heads", "num_kv_heads", "causal", "dtype"]
+RIVALS = ("sdpa_flash", "sdpa_cudnn")
+
+
+class Recorded(NamedTuple):
+    """A recorded table of duels."""
+
+    table: pd.DataFrame
+    where: Provenance
+
+
+def blocks(kernel: KernelSpec, backward: Recorded | None, forward: Recorded | None, writes_o: list[str]) -> list[Block]:
+    """The table of times of a kernel as tuned, or of the fastest recorded kernel. Empty without a recording.
+
+    backward, forward: the duels of the two passes.
+    writes_o: the names of the kernels of the forward.
+    """
+    if backward is None or backward.table.empty:
+        return []
+    own, other = _own(kernel.name, backward), ""
+    if own is None:
+        other = str(backward.table.loc[backward.table.sustained_tflops.idxmax(), "name"])
+        own = _own(other, backward)
+    if own is None:
+        return []
+    head = (
+        [stage.text(f"No recording has {kernel.name}. The table has the fastest backward, {other}.")] if other else []
+    )
+    rows = [_row(shape, part) for shape, part in own.groupby(SHAPE, sort=True)]
+    said = (
+        f"Recorded on {backward.where.device}, {backward.where.date}. Times are sustained: the kernel and torch's "
+        "backwards take turns of 400 ms."
+    )
+    if forward is None:
+        return [*head, stage.table(pd.DataFrame(rows), said)]
+    same = forward.where.device == backward.where.device
+    fastest = _fastest(forward.table[forward.table.name.isin(writes_o)])
+    column = "forward" if same else f"forward ({forward.where.device})"
+    for row, (shape, part) in zip(rows, own.groupby(SHAPE, sort=True)):
+        us = fastest.get(tuple(shape))
+        row[column] = ms(us) if us else ""
+        if same:
+            row["backward / forward"] = f"{part.sustained_us.iloc[0] / us:.2f}" if us else ""
+    more = "" if same else " The forward ran on another GPU, so the table has no ratio of the two."
+    return [
+        *head,
+        stage.table(pd.DataFrame(rows), said + " The forward is our fastest kernel with these sizes." + more),
+    ]
+
+
+def _own(name: str, backward: Recorded) -> pd.DataFrame | None:
+    """The sustained rows of a kernel as tuned."""
+    table = backward.table
+    own = table[(table.name == name) & (table.status == "ok") & table.sustained_us.notna()]
+    own = own[duels.as_tuned(own)] if len(own) else own
+    return own if len(own) else None
+
+
+def _row(shape: tuple[object, ...], part: pd.DataFrame) -> dict[str, object]:
+    """A kernel and its rivals on one shape."""
+    tokens, head_dim, batch, heads, _, causal, dtype = shape
+    us = float(part.sustained_us.iloc[0])
+    peers = part.set_index("peer").sustained_peer_us
+    return {
+        "tokens": tokens,
+        "head_dim": head_dim,
+        "batch x heads": f"{batch} x {heads}",
+        "mask": "causal" if causal else "none",
+        "type": dtype,
+        "backward": ms(us),
+        **{f"{shown_name(peer)}, backward": ms(float(peers[peer])) for peer in RIVALS if peer in peers},
+    }
+
+
+def _fastest(table: pd.DataFrame) -> Mapping[tuple[object, ...], float]:
+    """Shape -> the least sustained time of the forward on normal scores."""
+    plain = table[(table.status == "ok") & (table.scores == "random") & (table.score_scale == 1)]
+    return {tuple(shape): float(us) for shape, us in plain.groupby(SHAPE).sustained_us.min().items() if us == us}
+
+
+def ms(us: float) -> str:
+    """A time in a unit that people read."""
+    return f"{us / 1e3:.3g} ms" if us >= 1000 else f"{us:.3g} us"

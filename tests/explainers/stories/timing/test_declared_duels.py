@@ -1,0 +1,42 @@
+"""The duels that a problem declares: every figure on the page is the recorded table's."""
+
+import pytest
+
+from explainers.stories.timing import declared_duels as told
+from explainers.stories.timing.wording import shown_name
+from kernels.measure import duels, gradient_duels
+from kernels.recordings import tables
+
+
+@pytest.fixture
+def found():
+    made, where = next(iter(tables.recorded(gradient_duels.KIND).values()))
+    return told.sustained(made), where
+
+
+def test_a_sentence_has_both_ends_of_each_kernels_rates_and_ratios(found):
+    own = found[0][duels.as_tuned(found[0])]
+    for name, part in own.groupby("name"):
+        said = told.sentence(name, part)
+        assert f"{part.sustained_tflops.min():,.0f} to {part.sustained_tflops.max():,.0f} TFLOP/s" in said
+        for peer, rows in part.groupby("peer"):
+            ratio = rows.sustained_ratio
+            assert f"{ratio.min():.2f} to {ratio.max():.2f} times as fast as {shown_name(peer)}." in said
+
+
+def test_the_chart_has_each_kernel_and_peer_once_at_each_size(found):
+    own = found[0][duels.as_tuned(found[0])]
+    points = told.lines(own)
+    assert not points.duplicated(["line", "shape", "seq_len"]).any()
+    assert set(points.line) == {*own["name"], *map(shown_name, own.peer)}
+    assert points.groupby("shape").seq_len.nunique().min() > 1
+    assert told.chart(points).to_dict()["facet"]
+
+
+def test_every_problem_is_in_the_table_and_each_other_constant_has_its_price(found):
+    rows, where = found
+    own = rows[duels.as_tuned(rows)]
+    assert len(told.table(own)) == len(own.drop_duplicates(["name", "problem"]))
+    said = told.prices(rows)
+    assert len(said) == len(set(said)) and all(" % longer." in one for one in said)
+    assert [block["kind"] for block in told.blocks(rows, where)].count("chart") == 1
