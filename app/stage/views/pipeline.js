@@ -147,7 +147,9 @@ export default function (host, { meta, columns }, context) {
     if (above && box.high > 7 * em) {
       g.font = `600 ${small}px ${paint.font}`;
       g.fillStyle = paint.text;
-      g.fillText(`${number(Math.round(scores - began))} ns ahead`, Math.max(x0, box.x) + 4, y0 - 4);
+      g.textAlign = 'center';
+      g.fillText(`${number(Math.round(scores - began))} ns ahead`, (x0 + x1) / 2, y0 - 4);
+      g.textAlign = 'left';
     }
   };
   const drawRow = (g, paint, made, r, at) => {

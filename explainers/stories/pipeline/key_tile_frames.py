@@ -119,14 +119,15 @@ def _said(made: Pipeline, part: pd.DataFrame, bars: pd.DataFrame, leader: int, t
     phases = part[part.event != part.role]  # the start of its role is no phase
     said = [f"{title}: {made.noun} {leader} takes {figure(end - start, 3)} ns."]
     spent = (phases.end_ns - phases.start_ns).groupby(phases.event, sort=False).sum()
-    if len(spent) > 1:
+    other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
+    shares = made.noun == "warpgroup" and other is not None and len(softmax) > 0
+    if len(spent) > 1 and not shares:
         said.append(
             f"The longest phase is {_lower(phase_title(str(spent.idxmax())))}, with {figure(float(spent.max()), 3)} ns."
         )
     if ahead is not None:
         said.append(f"The copy of its keys had started {figure(ahead, 3)} ns before its scores.")
-    other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
-    if made.noun == "warpgroup" and other is not None and len(softmax):
+    if shares:
         ns = overlaps.shared(bars[bars.writer == other], softmax)[overlaps.PRODUCTS]
         whole = float((softmax.end_ns - softmax.start_ns).sum())
         said.append(f"During its softmax, {made.noun} {other} multiplies for {figure(ns, 3)} of {figure(whole, 3)} ns.")

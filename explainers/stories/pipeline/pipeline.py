@@ -139,12 +139,13 @@ def summary(story: BlockStory) -> str:
     queries = int((own.event == "write").sum())
     said = f"{story.name}: block {block} takes {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
     found = [said + (f" for {count(queries, 'query tile')}." if queries else ".")]
-    needed = pipelines.multiplying(made, block)
+    needed, meanwhile = pipelines.multiplying(made, block), overlaps.during_softmax(story.bars, story.leader)
+    if needed is not None and meanwhile and made.noun == "warpgroup":
+        found = []  # both shares say more
     if needed is not None:
         blocks = pipelines.resident(made, block)
         whose = f"The tensor cores, shared by {figure(blocks, 2)} blocks," if blocks > 1.05 else "The tensor cores"
         found.append(f"{whose} work for this block at least {needed:.0%} of the time.")
-    meanwhile = overlaps.during_softmax(story.bars, story.leader)
     if meanwhile and made.noun == "warpgroup":
         other = overlaps.partner(story.bars, story.leader)
         found.append(

@@ -1,11 +1,12 @@
-"""The schedule of warpgroups on the tensor cores: two modelled orders of the products, next to the marks.
+"""The schedule of warpgroups on the tensor cores: modelled orders of the products, next to the marks.
 
 Model: each product takes its time without waits (pipelines.TENSOR_FLOPS). Each softmax takes the same time, and a
 warpgroup does nothing else.
 
 - No turns: the warpgroups start each product together, share the tensor cores, and wait for it.
-- Turns: the tensor cores take one product after the other. A warpgroup starts the scores of a tile together with the
-  output of the tile before, then passes the turn on. Its softmax runs during the output.
+- Turns: the tensor cores take one product after the other, of the warpgroup that is ready first.
+- Own output: also, a warpgroup starts the scores of a tile together with the output of the tile before, then passes the
+  turn on. Its softmax runs during that output.
 """
 
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ from kernels.measure import pipelines
 TILES = 12  # modelled key tiles of each warpgroup
 SETTLED = 4  # from this tile on, the model repeats itself
 SHOWN = 2  # key tiles in the window
-NOTES = (
-    "all compute their softmax at once, and the tensor cores rest",
-    "one computes its softmax while another multiplies",
-)
+NOTES = {
+    "Without turns": "all compute their softmax at once, and the tensor cores rest",
+    "In turns": "one computes its softmax while another multiplies",
+    "Own output, too": "its own output of the tile before also runs during its softmax",
+}
 KINDS = ("S", "softmax", "O", "products", "other")
 
 
@@ -96,8 +98,24 @@ class Model:
                 now += ns
         return bars
 
+    def in_turns(self) -> list[Bar]:
+        """The warpgroups in turn: scores, softmax, output, each product when the tensor cores are free."""
+        bars: list[Bar] = []
+        free, ready, done = 0.0, [0.0] * self.groups, [0] * self.groups
+        while min(done) < 2 * TILES:
+            group = min((n for n in range(self.groups) if done[n] < 2 * TILES), key=lambda n: max(free, ready[n]))
+            tile, kind = done[group] // 2, "SO"[done[group] % 2]
+            start = max(free, ready[group])
+            free = start + self.product
+            bars += [Bar(self.groups, kind, tile, start, free), Bar(group, kind, tile, start, free)]
+            if kind == "S":
+                bars.append(Bar(group, "softmax", tile, free, free + self.softmax))
+            ready[group] = free + (self.softmax if kind == "S" else 0)
+            done[group] += 1
+        return bars
+
     def with_turns(self) -> list[Bar]:
-        """The warpgroups in turn: scores of a tile, and the output of the tile before during the softmax."""
+        """The warpgroups in turn. Each starts the scores of a tile with the output of the tile before."""
         bars: list[Bar] = []
         free, ready = 0.0, [0.0] * self.groups
         for tile in range(TILES):
@@ -141,37 +159,52 @@ def model_of(story: BlockStory) -> Model | None:
 
 
 def views(story: BlockStory) -> list[View]:
-    """The view of a block, if its model exists."""
+    """The views of a block, if its model exists: the idea of turns, and the idea of an output in flight."""
     model = model_of(story)
     if model is None:
         return []
-    noun = story.made.noun
+    both = bool(story.made.request.value_of("turns"))
+    orders = {
+        "Without turns": (model.without_turns(), not both),
+        "In turns": (model.in_turns(), False),
+        "Own output, too": (model.with_turns(), both),
+    }
+    pairs = {
+        "schedule": ("Idea and run", ("Without turns", "In turns")),
+        "own_output": ("Its own output", tuple(orders)[1:]),
+    }
+    return [
+        _view(story, model, id, title, {name: orders[name] for name in names}) for id, (title, names) in pairs.items()
+    ]
+
+
+def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str, tuple[list[Bar], bool]]) -> View:
+    """Two modelled orders, and the marks. orders: title -> its bars, and whether the kernel has this order."""
     groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
-    names = [f"{noun} {n}" for n in groups]
-    in_turns = bool(story.made.request.value_of("turns"))
-    modelled = [("Without turns", model.without_turns(), not in_turns), ("In turns", model.with_turns(), in_turns)]
+    names = [f"{story.made.noun} {n}" for n in groups]
     panels: list[Panel] = []
     bars: list[tuple[int, int, str, int, float, float]] = []
-    for n, (title, found, own) in enumerate(modelled):
+    for n, (order, (found, own)) in enumerate(orders.items()):
         begin = next(b.start for b in found if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
-        said = f"{title}: {figure(period(found), 3)} ns per key tile"
-        rows = [*names, "tensor cores"]
+        said = f"{order}: {figure(period(found), 3)} ns per key tile"
         begin -= model.product
-        panels.append({"title": said, "note": NOTES[n], "label": "modelled", "rows": rows, "begin": begin, "own": own})
+        rows = [*names, "tensor cores"]
+        panels.append(
+            {"title": said, "note": NOTES[order], "label": "modelled", "rows": rows, "begin": begin, "own": own}
+        )
         bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
-    title = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
+    said = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
     label = story.made.provenance
-    panels.append({"title": title, "note": "", "label": label, "rows": names, "begin": -1, "own": True})
+    panels.append({"title": said, "note": "", "label": label, "rows": names, "begin": -1, "own": True})
     bars += _measured(story, groups)
-    window = SHOWN * max(_key_tile(story), period(modelled[0][1]))
     rule = (
         f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
-        f"{figure(model.softmax, 3)} ns, also if all compute one. Nothing else takes time."
+        f"{figure(model.softmax, 3)} ns. Simplified: softmaxes at once do not slow each other. Nothing else takes time."
     )
     meta: ScheduleMeta = {
         "panels": panels,
         "kinds": list(KINDS),
-        "window": window,
+        "window": SHOWN * max(_key_tile(story), period(model.without_turns())),
         "rule": rule,
         "frames": story.frames,
     }
@@ -184,7 +217,7 @@ def views(story: BlockStory) -> list[View]:
         "start": np.array(start, float),
         "end": np.array(end, float),
     }
-    return [View("schedule", "schedule", "Idea and run", meta, columns)]
+    return View("schedule", id, title, meta, columns)
 
 
 def _key_tile(story: BlockStory) -> float:

@@ -16,7 +16,7 @@ def questions(story: BlockStory) -> list[Question]:
     model = schedule.model_of(story)
     if model is None:
         return []
-    return [*_meanwhile(story), *_why_turns(story, model), *_own_product(story)]
+    return [*_meanwhile(story), *_why_turns(story, model), *_own_product(story, model)]
 
 
 def _meanwhile(story: BlockStory) -> list[Question]:
@@ -70,7 +70,7 @@ def _typical(story: BlockStory, work: str) -> int:
 
 def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
     """The cost of a softmax that all warpgroups do at once."""
-    apart, turns = schedule.period(model.without_turns()), schedule.period(model.with_turns())
+    apart, turns = schedule.period(model.without_turns()), schedule.period(model.in_turns())
     idle = figure(model.softmax, 3)
     return [
         ask.idea(
@@ -78,13 +78,13 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
             "Suppose that all warpgroups did their softmax at the same time. How would that hurt?",
             "The tensor cores would have nothing to do",
             {
-                "The softmax would take half the time": "Both would share the same units for exponentials.",
+                "The softmax would take half the time": "They share the units for exponentials, so none gets faster.",
                 "Nothing: they share no data": f"They share the tensor cores. A key tile would take {figure(apart, 3)} "
                 f"ns in place of {figure(turns, 3)} ns (modelled).",
                 "Shared memory would be full": "A softmax works in registers only.",
             },
-            f"The tensor cores would rest for {idle} ns of each key tile. In the model, both overlaps cut a key tile "
-            f"from {figure(apart, 3)} to {figure(turns, 3)} ns. The run below takes longer.",
+            f"The tensor cores would rest for {idle} ns of each key tile. In the model, turns cut a key tile from "
+            f"{figure(apart, 3)} to {figure(turns, 3)} ns.",
             step=min(NEAR, len(story.frames) - 1),
             view="schedule",
             covers=[{"panel": 0, "row": model.groups}],
@@ -94,18 +94,24 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
     ]
 
 
-def _own_product(story: BlockStory) -> list[Question]:
+def _own_product(story: BlockStory, model: schedule.Model) -> list[Question]:
     """The product of a warpgroup that is in flight during its own softmax."""
     softmax = overlaps.softmax_of(story.bars, story.leader)
     flight = story.flight[story.flight.writer == story.leader]
     for bar in softmax.iloc[NEAR:].itertuples():
         under = flight[(flight.start_ns < bar.start_ns) & (flight.end_ns >= bar.end_ns)]
         if len(under) == 1 and under.event.iloc[0] == "output" and under.tile.iloc[0] == bar.tile - 1:
-            return [_asked_product(story, bar.tile, float(bar.start_ns), under)]
+            cut = [figure(schedule.period(bars), 3) for bars in (model.in_turns(), model.with_turns())]
+            saved = f"In the model, this cuts a key tile from {cut[0]} to {cut[1]} ns."
+            return [_asked_product(story, bar.tile, float(bar.start_ns), under, saved, model.groups)]
     return []
 
 
-def _asked_product(story: BlockStory, tile: int, start: float, under: pd.DataFrame) -> Question:
+def _asked_product(
+    story: BlockStory, tile: int, start: float, under: pd.DataFrame, saved: str, groups: int
+) -> Question:
+    """The question. start: of the softmax. under: the product in flight. saved: its use, in a
+    sentence. groups: the warpgroups of the model."""
     noun, leader = story.made.noun, story.leader
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= start < frame["span"][1])
     ahead = figure(start - float(under.start_ns.iloc[0]), 3)
@@ -119,10 +125,10 @@ def _asked_product(story: BlockStory, tile: int, start: float, under: pd.DataFra
             f"the output of key tile {tile}": "It needs the weights of this softmax.",
             "none: it waits for each product": why,
         },
-        why,
+        f"{why} {saved}",
         step=step,
-        view="pipeline",
-        covers=[{"writer": leader, "event": "output", "tile": tile - 1}],
-        shows={"writer": leader, "event": "output", "tile": tile - 1},
+        view="own_output",
+        covers=[{"panel": 1, "row": groups}],
+        shows={"panel": 1, "row": groups},
         veils=("tabs",),
     )

@@ -87,12 +87,10 @@ def test_the_steps_are_the_key_tiles_of_the_first_that_computes(overlap, story):
     assert spans[0][0] == 0 and spans[-1][1] == mine.end_ns.max()
 
 
-def test_a_step_s_sentence_has_its_longest_phases(story):
+def test_a_step_s_sentence_has_its_time(story):
     frame = story.frames[1]
     start, end = frame["span"]
-    assert frame["sentence"].startswith(
-        f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns. The longest phase is online softmax, with 450 ns."
-    )
+    assert frame["sentence"].startswith(f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns.")
     assert all(len(said.split()) <= 25 for f in story.frames for said in re.split(r"(?<=\.) ", f["sentence"]))
     inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
     assert frame["lines"] == inside.place.value_counts().to_dict()
@@ -303,9 +301,10 @@ def test_a_step_has_the_work_of_the_partner_during_its_softmax(story):
 def test_the_modelled_schedules():
     """Two warpgroups, products of 100 ns, softmax of 300 ns."""
     model = schedule.Model(2, 100.0, 300.0)
-    apart, turns = model.without_turns(), model.with_turns()
+    apart, plain, turns = model.without_turns(), model.in_turns(), model.with_turns()
     assert schedule.period(apart) == 2 * 2 * 100 + 300 and schedule.period(turns) == 4 * 100
-    for bars in (apart, turns):
+    assert schedule.period(plain) == 2 * 100 + 300  # a warpgroup waits for each of its products
+    for bars in (apart, plain, turns):
         cores = sorted((b for b in bars if b.row == 2), key=lambda bar: bar.start)
         assert all(a.end <= b.start for a, b in zip(cores, cores[1:]))  # one product, or one of all, at a time
         for row in (0, 1):
@@ -323,7 +322,9 @@ def test_the_modelled_schedules():
 
 
 def test_the_schedule_has_the_models_and_the_marks(overlap, story):
-    (shown,) = schedule.views(story)
+    turns, shown = schedule.views(story)
+    assert [view.id for view in (turns, shown)] == ["schedule", "own_output"]
+    assert [panel["own"] for panel in turns.meta["panels"]] == [False, False, True]
     labels = [panel["label"] for panel in shown.meta["panels"]]
     assert labels == ["modelled", "modelled", "recorded"] and shown.kind == "schedule"
     assert [panel["own"] for panel in shown.meta["panels"]] == [False, True, True]  # it takes turns
@@ -364,6 +365,7 @@ def test_the_questions_on_turns_have_the_marks_answers(long):
     softmax = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax") & (story.bars.tile == tile)]
     pairs = [(a, b) for a in own.itertuples() for b in softmax.itertuples() if a.start_ns < b.start_ns <= a.end_ns]
     assert pairs and right(product) == f"the output of key tile {tile - 1}"
+    assert (product.view, product.shows) == ("own_output", {"panel": 1, "row": 2})
 
 
 def test_the_questions_on_copies_have_the_marks_answers(long):
