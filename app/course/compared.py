@@ -61,6 +61,11 @@ class Compared:
         return f"{100 * (self.value / self.value_before - 1):.2g}%"
 
     @property
+    def percent(self) -> str:
+        """The amount now, a share of one, in per cent."""
+        return f"{100 * self.value:.2g}%"
+
+    @property
     def copy_before(self) -> str:
         """The time in which the GPU copies the bytes of before."""
         return amount(self.value_before / self.copy_rate, "us")

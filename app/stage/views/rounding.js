@@ -1,6 +1,6 @@
-// How far each step moves O in every type; then the errors of S, P, l and O against float64 as they
-// are so far, and larger below them what this step changes. Colours go by powers of ten, because
-// one step's error may be a thousandth of another's.
+// How far each step moves O in every type, and below it the errors of S, P, l and O against float64 as
+// they are so far. Colours go by powers of ten, because one step's error may be a thousandth of
+// another's.
 import { canvasView } from '../core/canvas.js';
 import {
   blend,
@@ -17,16 +17,19 @@ import {
 } from '../core/paint.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
-const HEAD = 3.45, // em: the titles over a row of panels, and the space before the second row
-  GAP = 0.9;
+const HEAD = 3.45, // em: the titles over the panels
+  TOP = 2.9; // em: the two lines over the table
 const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
   OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
 const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output' };
 // of the steps after the first, and of all
 const HEADS = ['inputs', 'scores', 'exp', 'weights', 'sum', 'P \u00d7 V', 'output', 'in the end'];
+// What makes the error: the type of the data, rounding by the kernel, or its arithmetic.
+const KINDS = ['data', 'sum', 'sum', 'kernel', 'sum', 'sum', 'kernel', 'all'];
+const KIND_SAID = { data: 'rounding', kernel: 'rounding', sum: 'arithmetic', all: '' };
+const KIND_TINT = { data: COLOURS.Q, kernel: COLOURS.P, sum: COLOURS.other, all: COLOURS.O };
 
 export default function (host, { meta, columns }, context) {
-  const { clock } = context;
   const { row0, rows, keys, dims, tiles, block, at, stages, absent, frames } = meta,
     wide = { S: keys, P: keys, l: tiles, O: dims };
   const { background, text } = theme(host),
@@ -105,33 +108,16 @@ export default function (host, { meta, columns }, context) {
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    const line = Math.max(1.5 * em, Math.min(2.3 * em, (0.3 * size.height) / (runs.length + 1.7))),
-      top = (runs.length + absent.length + 1.7) * line,
-      high = Math.max(
-        2.4 * em,
-        Math.min(size.height - top - (2 * HEAD + GAP) * em, 3.2 * rows * em),
-      );
+    const line = Math.max(1.5 * em, Math.min(3.6 * em, (0.45 * size.height) / runs.length)),
+      top = (TOP + 0.4) * em + (runs.length + absent.length) * line,
+      high = Math.max(2.4 * em, Math.min(size.height - top - HEAD * em, 7.5 * em));
     const label = Math.min(0.3 * size.width, 11.5 * em);
     table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / HEADS.length, line, label };
     area = { top, width: size.width, high };
-    return Math.floor(top + (2 * HEAD + GAP) * em + high);
+    return Math.floor(top + HEAD * em + high);
   };
-  // Of the parts: their errors so far, and below them the parts that this step changes.
-  const panelsAt = step => {
-    const names = Object.keys(SHARE),
-      moved = step > 1 ? names.filter(name => of(true, name, step).said) : [],
-      share = moved.length ? 0.38 : 1;
-    return [
-      ...rowOf(false, names, area.top, share * area.high),
-      ...rowOf(
-        true,
-        moved,
-        area.top + (HEAD + GAP) * em + share * area.high,
-        (1 - share) * area.high,
-      ),
-    ];
-  };
-  const rowOf = (alone, names, head, h) => {
+  const panels = () => rowOf(Object.keys(SHARE), area.top, area.high);
+  const rowOf = (names, head, h) => {
     const left = 2.4 * em,
       gap = 0.9 * em,
       whole = names.reduce((sum, name) => sum + SHARE[name], 0),
@@ -141,7 +127,7 @@ export default function (host, { meta, columns }, context) {
       const w = (room * SHARE[name]) / whole,
         y = head + HEAD * em;
       x += w + gap;
-      return { alone, name, x: x - w - gap, y, w, h, first: n === 0, head: head + 1.5 * em };
+      return { name, x: x - w - gap, y, w, h, first: n === 0, head: head + 1.5 * em };
     });
   };
 
@@ -149,20 +135,16 @@ export default function (host, { meta, columns }, context) {
   const draw = (g, { step: now, at: thing, paint }) => {
     const step = stepOf(now);
     g.imageSmoothingEnabled = false;
-    for (const panel of panelsAt(step)) drawPanel(g, paint, panel, step, thing);
+    for (const panel of panels()) drawPanel(g, paint, panel, step, thing);
     drawTable(g, paint, step, thing);
   };
-  const drawPanel = (g, paint, { alone, name, x, y, w, h, first, head }, step, thing) => {
-    const { image, said, upto } = of(alone, name, step);
+  const drawPanel = (g, paint, { name, x, y, w, h, first, head }, step, thing) => {
+    const { image, said, upto } = of(false, name, step);
     g.fillStyle = paint.text;
     if (first) {
       g.font = `600 ${em}px ${paint.font}`;
       g.fillText(
-        alone
-          ? `Changed by this step: ${stages[step]}`
-          : step
-            ? 'Errors so far, element by element'
-            : 'No errors so far',
+        step ? 'Errors so far, element by element' : 'No errors so far',
         0,
         head - 0.35 * em,
       );
@@ -227,9 +209,11 @@ export default function (host, { meta, columns }, context) {
       g.fillStyle = paint.text;
       g.font = `${n + 1 === step || n === HEADS.length - 1 ? 600 : 400} ${em}px ${paint.font}`;
       g.fillText(head, x + n * w, y + 0.9 * em, w - 3);
+      g.font = `${small}px ${paint.font}`;
+      g.fillText(KIND_SAID[KINDS[n]], x + n * w, y + 2.2 * em, w - 3);
     });
     runs.forEach((run, number) => {
-      const top = y + (number + 0.9) * line;
+      const top = y + TOP * em + number * line;
       g.font = `${run.chosen ? 600 : 400} ${em}px ${paint.font}`;
       g.fillStyle = paint.text;
       g.fillText(run.label, 0, top + 0.5 * line + 0.36 * em, label - 6);
@@ -238,11 +222,7 @@ export default function (host, { meta, columns }, context) {
           last = n === HEADS.length - 1,
           finite = Number.isFinite(value);
         g.fillStyle = finite
-          ? blend(
-              rgb(last ? COLOURS.O : COLOURS.P),
-              rgb(paint.background),
-              here || last ? 0.55 : 0.28,
-            )
+          ? blend(rgb(KIND_TINT[KINDS[n]]), rgb(paint.background), here || last ? 0.6 : 0.35)
           : PALETTE.wrong;
         g.fillRect(x + n * w, top + 1, finite ? bar(value) * (w - 6) : 0.5 * em, line - 3);
         g.fillStyle = paint.text;
@@ -258,33 +238,40 @@ export default function (host, { meta, columns }, context) {
     absent.forEach(([type, why], number) => {
       g.font = `${em}px ${paint.font}`;
       g.fillStyle = paint.text;
-      g.fillText(type, 0, y + (runs.length + number + 1.4) * line + 0.36 * em, label - 6);
+      g.fillText(
+        type,
+        0,
+        y + TOP * em + (runs.length + number + 0.5) * line + 0.36 * em,
+        label - 6,
+      );
       g.fillText(
         `not beside: ${why}`,
         x,
-        y + (runs.length + number + 1.4) * line + 0.36 * em,
+        y + TOP * em + (runs.length + number + 0.5) * line + 0.36 * em,
         HEADS.length * w,
       );
     });
-    const framed = (n, lines, first) =>
-      g.strokeRect(x + n * w - 1, y + first * line, w - 3, lines * line);
+    const framed = (n, first, last) => {
+      const from = first < 0 ? y : y + TOP * em + first * line;
+      g.strokeRect(x + n * w - 2, from, w - 2, y + TOP * em + last * line - from);
+    };
     g.strokeStyle = paint.text;
     g.lineWidth = 1.5;
-    if (step) framed(step - 1, runs.length + 0.9, 0);
+    if (step) framed(step - 1, -1, runs.length);
     g.strokeStyle = paint.primary;
-    if (thing?.run !== undefined) framed(thing.stage - 1, 1, thing.run + 0.9);
+    if (thing?.run !== undefined) framed(thing.stage - 1, thing.run, thing.run + 1);
   };
 
   // ---- the cursor ----
   const locate = (px, py) => {
-    for (const { alone, name, x, y, w, h } of panelsAt(stepOf(clock.step))) {
+    for (const { name, x, y, w, h } of panels()) {
       if (px < x || py < y || px >= x + w || py >= y + h) continue;
       const row = row0 + Math.floor(((py - y) * rows) / h),
         column = Math.floor(((px - x) * wide[name]) / w);
-      return { part: name, alone, row, [OF[name]]: column };
+      return { part: name, alone: false, row, [OF[name]]: column };
     }
     const { x, y, w, line } = table,
-      run = Math.floor((py - y) / line - 0.9),
+      run = Math.floor((py - y - TOP * em) / line),
       stage = 1 + Math.floor((px - x) / w);
     return run >= 0 && run < runs.length && stage >= 1 && stage <= HEADS.length
       ? { run, stage }
@@ -323,6 +310,9 @@ export default function (host, { meta, columns }, context) {
   const label = step =>
     `${frames[stepOf(step)].title}. ${frames[stepOf(step)].sentence} ${errorsAt(stepOf(step))}.`;
   const legend = [
+    [`background:${KIND_TINT.data}`, 'rounding of the data: any kernel in this type has it'],
+    [`background:${KIND_TINT.kernel}`, 'rounding by the kernel'],
+    [`background:${KIND_TINT.sum}`, 'arithmetic of the kernel'],
     [
       `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
       'error below and above float64: from the largest of the panel down to a millionth of it',

@@ -9,7 +9,14 @@ from app.parts import running
 from app.parts.story import Story
 from app.stories.compare import choices, tabs_of_pair, timed, verdict
 from app.stories.compare.reasons import Pair
-from explainers.stories.compare import output_gap, pair_questions, pair_times, two_kernels
+from explainers.stories.compare import (
+    output_gap,
+    pair_bars,
+    pair_questions,
+    pair_times,
+    time_verdict,
+    two_kernels,
+)
 from explainers.stories.compare.time_verdict import Verdict
 from explainers.story.stage import Stage, Tab
 
@@ -30,8 +37,12 @@ def make(pair: Pair) -> Stage:
     where = two_kernels.provenance([running.provenance(run) for run in runs])
     result = two_kernels.stage_of(runs, where, answer.said, answer.tone, [*TABS, *now, *MORE])
     lead = "lead" if answer.row is not None else ""
-    row = pair_times.longest(timed.times(*pair)) if answer.row is not None else None
-    return replace(result, questions=pair_questions.two_kernels(runs, result, row), lead=lead)
+    both = timed.times(*pair)
+    row = pair_times.longest(both) if answer.row is not None else None
+    if row is not None:  # the longest run fills a GPU, and the nearest problem may not
+        result = replace(result, summary=f"{time_verdict.brief_sentence(row)} {time_verdict.range_over(both)}".strip())
+    asked = pair_questions.two_kernels(runs, result, row)
+    return replace(result, views=[*result.views, *pair_bars.views(runs, row)], questions=asked, lead=lead)
 
 
 STORY = Story(

@@ -2,17 +2,13 @@
 
 from collections.abc import Sequence
 
-from explainers.stories.compare import pair_times, time_verdict
+from explainers.stories.compare import pair_bars, pair_times
 from explainers.stories.compare.pair_times import PairRow
-from explainers.stories.tiling import tiling as tiled
-from explainers.stories.tiling import traffic
-from explainers.story import picture
+from explainers.stories.timing.wording import microseconds
 from explainers.story.glossary import figure
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
-from kernels.core.request import Request
 from kernels.run.results import Run
-from kernels.trace.memory import traced
 
 
 def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) -> list[Question]:
@@ -26,17 +22,22 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
     each: list[float] = []
     names = [run.request.kernel.name for run in runs]
     sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
-    where: Where = {"step": len(made.frames) - 1, "veils": ("strip", "headline", "tabs")}
-    (a, per), (b, per_b) = (_traced(run.request) for run in runs)
-    if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
-        found.append(_more_bytes([_moved(run) for run in runs], (a, b), per, sides, where))
-        costs = [int(traced.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
-        if all(costs):
-            each = [cost / work for cost, work in zip(costs, (a, b))]
-            found.append(_more_wavefronts(each, per, sides, where))
+    where: Where = {"step": len(made.frames) - 1, "view": "bars", "veils": ("strip", "headline", "tabs")}
+    (a, per), (b, _) = (pair_bars.work(run.request) for run in runs)
+    bars = {one.id: one for one in pair_bars.of(runs, row)}
+    if "bytes" in bars:
+        found.append(_more_bytes([pair_bars.moved(run) for run in runs], (a, b), per, sides, _covered(where, "bytes")))
+    if "wavefronts" in bars:
+        each = [*bars["wavefronts"].values]
+        found.append(_more_wavefronts(each, per, sides, _covered(where, "wavefronts")))
     if row is not None:
-        found.append(_faster(row, each, per, sides, where))
+        found.append(_faster(row, each, per, sides, _covered(where, "time")))
     return found
+
+
+def _covered(where: Where, row: str) -> Where:
+    """The place of a question with its row of the picture covered."""
+    return {**where, "covers": [{"row": row}], "shows": {"row": row}}
 
 
 def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], where: Where) -> Question:
@@ -52,24 +53,12 @@ def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], whe
 def _faster(row: PairRow, each: Sequence[float], per: str, sides: dict[str, str], where: Where) -> Question:
     """Which side is faster, by the recorded times. each: the wavefronts of both sides, or nothing."""
     side = "even" if pair_times.is_even(row) else "AB"[row.ratio > 1]
-    said = time_verdict.brief_sentence(row)
+    said = f"A takes {microseconds(row.median_us)}, B {microseconds(row.median_us_b)}."
     wrong = {text: said for key, text in sides.items() if key != side}
     less = "AB"[each[1] < each[0]] if each else ""
-    why = f"{said} It needs fewer turns of the shared memory for each {per}." if side == less else said
-    where = {**where, "veils": ("headline", "tabs")}
-    text = f"Which side is faster at {pair_times.problem_said(row)}?"
+    why = f"{said} {side} needs fewer turns of the shared memory for each {per}." if side == less else said
+    text = f"Which side is faster at {pair_bars.tokens(row)}?"
     return idea("faster", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
-
-
-def _traced(request: Request) -> tuple[int, str]:
-    """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
-    items for other kernels. With a causal mask a later query has more keys."""
-    if not tiled.accepts(request.kernel):
-        return request.scope.count, request.plan.item
-    if request.problem.causal:
-        return traffic.pairs(request, False), "pair of query and key"
-    _, first, end = picture.query_rows(request)
-    return end - first, "query"
 
 
 def _more_bytes(
@@ -86,9 +75,3 @@ def _more_bytes(
     wrong = {said: f"The sides move {figure(each[0])} and {figure(each[1])} bytes." for said in sides.values()}
     del wrong[sides[right]]
     return idea("bytes", text, sides[right], wrong, why, list(sides.values()), **where)
-
-
-def _moved(run: Run) -> int:
-    """Bytes of global memory in the run's trace."""
-    table = run.trace.frame("space", "bytes", "event")
-    return int(table[table.space == "global"].bytes.sum())

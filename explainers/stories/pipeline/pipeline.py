@@ -114,7 +114,7 @@ def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.S
         state=states(first),
         tabs=TABS,
         provenance=provenance,
-        summary=before.sentence(stories) if beside else " ".join(summary(story) for story in stories),
+        summary=before.sentence(stories) if beside else " ".join(summary(story, len(stories) > 1) for story in stories),
         step=FIRST if len(first.frames) > FIRST else 0,
         questions=before.asked([q for asked in QUESTIONS for q in asked.questions(first)], beside),
     )
@@ -133,14 +133,17 @@ def whole_grid(story: BlockStory, named: bool) -> stage.View:
 TABS = [stage.Tab("shares", "Shares of the time"), stage.Tab("perfetto", "Take it along")]
 
 
-def summary(story: BlockStory) -> str:
-    """The time of the block, the work of its tensor cores, and the overlap of its warpgroups."""
+def summary(story: BlockStory, named: bool = False) -> str:
+    """The time of the block, the work of its tensor cores, and the overlap of its warpgroups.
+
+    named: whether it must name the kernel. Else the shares replace the time.
+    """
     made, block, own = story.made, story.block, story.bars[story.bars.writer == story.leader]
     queries = int((own.event == "write").sum())
     said = f"{story.name}: block {block} takes {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
     found = [said + (f" for {count(queries, 'query tile')}." if queries else ".")]
     needed, meanwhile = pipelines.multiplying(made, block), overlaps.during_softmax(story.bars, story.leader)
-    if needed is not None and meanwhile and made.noun == "warpgroup":
+    if needed is not None and meanwhile and made.noun == "warpgroup" and not named:
         found = []  # both shares say more
     if needed is not None:
         blocks = pipelines.resident(made, block)

@@ -59,7 +59,8 @@ def _most(made: Replay, where: Where) -> Question | None:
         f"This kernel multiplies {made.label} numbers. Which step costs the most accuracy?",
         titles[most],
         wrong,
-        f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next.",
+        f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next."
+        + (f" Every kernel in {made.label} has this part." if STAGES[most] == "inputs" else ""),
         ordered=list(titles.values()),
         **where,
     )

@@ -21,6 +21,7 @@ SPEEDS: Mapping[float, str] = {
 """Speed of our fastest kernel over the baseline's -> its words."""
 Cover = Mapping[str, object]  # column -> value of the covered points
 SHARES = (10, 25, 50, 90)  # percent of a roof
+CUT = 1  # the place of the last size in sight while the rival is asked for
 VEILS = ("sentence", "strip", "tabs", "headline")
 
 
@@ -58,8 +59,9 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
     lines = [wording.shown_name(row.label, row.title) for row in at_end.itertuples()]
     covers: list[Cover] = [{field: last, "line": line} for line in lines]
+    later: list[Cover] = [{field: [sizes[min(CUT, step - 1)] + 1, last]}]  # also the trend answers
     found = [
-        _rival(at_end, where, _named(rows[rows[field] == last], baseline), step, covers),
+        _rival(at_end, where, (_named(rows[rows[field] == last], baseline), baseline), step, later),
         _of_roof(at_end, where, step, covers),
     ]
     for growth in GROWTHS:
@@ -69,18 +71,22 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     return [question for question in found if question]
 
 
-def _rival(at_end: pd.DataFrame, where: str, baseline: str, step: int, covers: list[Cover]) -> Question | None:
-    """Returns the question on our fastest kernel and the baseline."""
+def _rival(at_end: pd.DataFrame, where: str, names: tuple[str, str], step: int, covers: list[Cover]) -> Question | None:
+    """Returns the question on our fastest kernel and the baseline.
+
+    names: the baseline with a remark, and without.
+    """
     known = at_end[at_end.speedup.notna()]
     if known.empty:
         return None
     row = known.iloc[0]
     name = wording.shown_name(row.label)
+    asked, baseline = names
     said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
     right = SPEEDS[made_of.nearest(SPEEDS, float(row.speedup))]
     return made_of.idea(
         "rival",
-        f"{where}, how does our fastest kernel compare with {baseline}?",
+        f"{where}, how does our fastest kernel compare with {asked}?",
         right,
         {words: _against(speed, row) for speed, words in SPEEDS.items() if words != right},
         said,

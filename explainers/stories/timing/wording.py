@@ -13,6 +13,7 @@ from kernels.measure.judging import ROUNDING_TIMES
 from kernels.measure.peers import PAGED
 
 READ = {
+    "sdpa_flash": "FlashAttention-2 (torch flash)",
     "flash_attn_3": "FlashAttention 3",
     "flash_attn_4": "FlashAttention 4",
     "flashinfer": "FlashInfer",

@@ -1,0 +1,88 @@
+"""The picture `bars`: the needs and the time of two kernels, a pair of bars a row, on both sides on one scale."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explainers.stories.compare.pair_times import PairRow
+from explainers.stories.tiling import tiling as tiled
+from explainers.stories.tiling import traffic
+from explainers.stories.timing.wording import microseconds
+from explainers.story import picture
+from explainers.story.glossary import figure
+from explainers.story.stage import View
+from kernels.core.request import Request
+from kernels.run.results import Run
+from kernels.trace.memory import traced
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A row of the picture.
+
+    id: bytes, wavefronts or time. title: in words.
+    values: of both sides. said: the same in words.
+    """
+
+    id: str
+    title: str
+    values: tuple[float, float]
+    said: tuple[str, str]
+
+
+def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
+    """The view of each side. None for sides that cannot be compared.
+
+    row: their times, None without a time.
+    """
+    rows = [vars(bars) for bars in of(runs, row)]
+    names = [run.request.kernel.name for run in runs]
+    meta = {"rows": rows, "names": names}
+    return [View("bars", "bars", "Needs and time", {**meta, "own": side}, side=side) for side in (0, 1) if rows]
+
+
+def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
+    """Bytes and wavefronts for as much work, and the times."""
+    (a, per), (b, per_b) = (work(run.request) for run in runs)
+    found: list[Bars] = []
+    if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
+        found.append(_bars("bytes", f"Bytes of global memory for each {per}", [moved(run) for run in runs], (a, b)))
+        turns = [wavefronts(run) for run in runs]
+        if all(turns):
+            found.append(_bars("wavefronts", f"Turns of shared memory (wavefronts) for each {per}", turns, (a, b)))
+    if row is not None:
+        times = float(row.median_us), float(row.median_us_b)
+        said = microseconds(times[0]), microseconds(times[1])
+        found.append(Bars("time", f"Time at {tokens(row)}, on {row.device}", times, said))
+    return found
+
+
+def _bars(id: str, title: str, amounts: Sequence[float], by: tuple[int, int]) -> Bars:
+    values = amounts[0] / by[0], amounts[1] / by[1]
+    return Bars(id, title, values, (figure(values[0]), figure(values[1])))
+
+
+def tokens(row: PairRow) -> str:
+    """The size of a timed problem."""
+    return f"{row.seq_len:,.0f} tokens" if row.seq_len == row.seq_len else str(row.title)
+
+
+def work(request: Request) -> tuple[int, str]:
+    """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
+    items for other kernels. With a causal mask a later query has more keys."""
+    if not tiled.accepts(request.kernel):
+        return request.scope.count, request.plan.item
+    if request.problem.causal:
+        return traffic.pairs(request, False), "pair of query and key"
+    _, first, end = picture.query_rows(request)
+    return end - first, "query"
+
+
+def moved(run: Run) -> int:
+    """Bytes of global memory in the run's trace."""
+    table = run.trace.frame("space", "bytes", "event")
+    return int(table[table.space == "global"].bytes.sum())
+
+
+def wavefronts(run: Run) -> int:
+    """Wavefronts of shared memory in the run's trace."""
+    return int(traced.requests(run.trace, space="shared").costs.wavefronts.sum())
