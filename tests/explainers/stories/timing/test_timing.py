@@ -109,7 +109,10 @@ def test_without_a_common_size_the_sentence_says_so(shown):
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
     listed = timing_tables.without_time(part).set_index("name")
-    assert listed.loc["FlashAttention-2 (torch flash)"].status == "cannot compute this" and "Half" in listed.loc["FlashAttention-2 (torch flash)"].reason
+    assert (
+        listed.loc["FlashAttention-2 (torch flash)"].status == "cannot compute this"
+        and "Half" in listed.loc["FlashAttention-2 (torch flash)"].reason
+    )
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
