@@ -6,15 +6,16 @@ meaning = "queries per tile"
 [constants.BLOCK_KV]
 default = 128
 values = [64, 128]
-meaning = "keys per tile. A warp has 16 of them."
+meaning = "keys per tile. Two warps have 32 of them."
 [constants.STAGES]
 default = 2
 values = [2, 3]
 meaning = "tiles of Q and dO in shared memory or on their way"
 */
-// The tiles of the backward on mma.sync. A tile of scores is transposed: 16 keys of a warp by BLOCK_Q queries. So P and
-// dS leave the first products in the registers where dV and dK want them. A lane holds parts of two keys, lane / 4 and
-// lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the two, column 8 i + 2 (lane % 4) + e.
+// The tiles of the backward on mma.sync. A tile of scores is transposed. A warp has 32 of the keys, in two parts of 16,
+// and half of the queries. So P and dS leave the first products in the registers where dV and dK want them.
+// A lane holds two keys of each part, lane / 4 and lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the two,
+// column 8 i + 2 (lane % 4) + e.
 #pragma once
 #include "add.cuh"
 #include "backward.cuh"
@@ -27,6 +28,9 @@ meaning = "tiles of Q and dO in shared memory or on their way"
 #define KV_TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
 #define DS_TILE (BLOCK_KV * BLOCK_Q)   // elements of a tile of dS
 #define STATS (2 * BLOCK_Q)            // floats of a tile of statistics: lse in units of log2, then delta
+#define KEY_WARPS (BLOCK_KV / 32)      // warps side by side along the keys. The next KEY_WARPS have the other half.
+#define HALF_Q (BLOCK_Q / 2)           // queries of a warp's scores
+#define HALF_D (HEAD_DIM / 2)          // dims of a warp's sums of dK and dV
 // A warp's part of a tile of dQ: 32 queries of QUERY_WARPS groups, and DIMS of the dims
 #define QUERY_WARPS (BLOCK_Q / 32)
 #define DIMS (HEAD_DIM * QUERY_WARPS / WARPS)
@@ -71,6 +75,16 @@ struct Fragment {
   __device__ __forceinline__ int col_of(int i) const { return col + i / 2 % 2 * 8; }
   __device__ __forceinline__ bool sees(int i) const { return z.sees(row_of(i), col_of(i)); }
 };
+
+// Scores of pairs outside the mask become -infinity.
+__device__ __forceinline__ void mask(float (&S_rmem)[HALF_Q / 2], const Fragment& at, int first_col) {
+  const int lane = threadIdx.x % 32, row = at.row - lane % 4 * 2, col = at.col - lane / 4;
+  if (first_col + BLOCK_KV > at.z.keys || (CAUSAL && col + 15 > row + at.z.offset)) {
+    UNROLL for (int i = 0; i < HALF_Q / 2; ++i) {
+      if (!at.sees(i)) S_rmem[i] = -INFINITY;
+    }
+  }
+}
 
 // Where this lane adds its first four sums of a tile of dQ. The next four follow 128 floats later.
 __device__ __forceinline__ long long sums_index(int query_head, int tile, int tiles) {
@@ -133,44 +147,37 @@ __device__ __forceinline__ void load_keys_and_values(const T* K_gmem, const T* V
   }
 }
 
-// The tiles of queries of a block: those of its first query head, then those of the next
+// The tiles of queries of a block: those of its first query head, then those of the next. A head starts at element q.
 struct Walk {
   int query_head, tile, first_tile, end_tile;
-  __device__ __forceinline__ Walk after(int steps) const {
+  long long q;
+  __device__ __forceinline__ Walk after(int steps, const Sizes& z) const {
     Walk next = *this;
     for (int i = 0; i < steps; ++i) {
-      if (++next.tile == end_tile) next.tile = first_tile, ++next.query_head;
+      if (++next.tile == end_tile) next.tile = first_tile, ++next.query_head, next.q += z.q_head;
     }
     return next;
   }
 };
 
 // Requests a tile of Q and dO, and its statistics, into a stage of shared memory. This thread's copies form a group,
-// empty after the last query head. Rows after the last query are zeros.
+// empty after the last query head. Rows after the last query repeat it, and their P is 0.
 __device__ __forceinline__ void fetch(const T* Q_gmem, const T* dO_gmem, const float* STATS_gmem, T* Q_smem, T* dO_smem,
                                       float* STATS_smem, const Sizes& z, const Walk& at, int end_head,
                                       int stage PROBE_REF) {
   const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM, tile = at.tile;
   if (at.query_head < end_head) {
     PROBE_MARK(prefetch_tile, tile);
-    const Head head(z, at.query_head);
     UNROLL for (int first = 0; first < BLOCK_Q; first += THREADS * 8 / HEAD_DIM) {
-      const int row = tile * BLOCK_Q + first + copy_row, to = stage * Q_TILE + smem_index(first + copy_row, dim);
-      const long long from = head.q + (long long)row * z.q_row + dim;
-      if (row < z.seq_len) {
-        PROBE_LOAD(Q_gmem, from, 16);
-        PROBE_CP_ASYNC_L2(Q_smem, to, 16);
-        cp_async_l2(&Q_smem[to], &Q_gmem[from]);
-        PROBE_LOAD(dO_gmem, from, 16);
-        PROBE_CP_ASYNC_L2(dO_smem, to, 16);
-        cp_async_l2(&dO_smem[to], &dO_gmem[from]);
-      } else {
-        const float4 zeros = make_float4(0.f, 0.f, 0.f, 0.f);
-        PROBE_STORE(Q_smem, to, 16);
-        sts<float4>(&Q_smem[to], zeros);
-        PROBE_STORE(dO_smem, to, 16);
-        sts<float4>(&dO_smem[to], zeros);
-      }
+      const int row = min(tile * BLOCK_Q + first + copy_row, z.seq_len - 1);
+      const int to = stage * Q_TILE + smem_index(copy_row, dim) + first * HEAD_DIM;
+      const long long from = at.q + (long long)row * z.q_row + dim;
+      PROBE_LOAD(Q_gmem, from, 16);
+      PROBE_CP_ASYNC_L2(Q_smem, to, 16);
+      cp_async_l2(&Q_smem[to], &Q_gmem[from]);
+      PROBE_LOAD(dO_gmem, from, 16);
+      PROBE_CP_ASYNC_L2(dO_smem, to, 16);
+      cp_async_l2(&dO_smem[to], &dO_gmem[from]);
     }
     if (threadIdx.x < STATS / 4) {
       const long long from = ((long long)at.query_head * at.end_tile + tile) * STATS + threadIdx.x * 4;
@@ -183,57 +190,19 @@ __device__ __forceinline__ void fetch(const T* Q_gmem, const T* dO_gmem, const f
   cp_async_commit();
 }
 
-// P = exp(S - lse) and dS = P * (dP - delta) of this warp's part of a tile, in place of S and dP
-//   stats  the statistics of the tile, at this index of STATS_smem
-__device__ __forceinline__ void score_gradients(float (&S_rmem)[BLOCK_Q / 2], float (&dP_rmem)[BLOCK_Q / 2],
-                                                const float* STATS_smem, int stats, float scale PROBE_REF) {
-  const float to_log2 = scale * LOG2_E;
-  UNROLL for (int i = 0; i < BLOCK_Q / 2; i += 4) {
-    const int query = stats + i * 2 + 2 * (threadIdx.x % 4);
-    PROBE_LOAD(STATS_smem, query, 8);
-    const float2 lse = lds<float2>(&STATS_smem[query]);
-    PROBE_LOAD(STATS_smem, query + BLOCK_Q, 8);
-    const float2 delta = lds<float2>(&STATS_smem[query + BLOCK_Q]);
-    UNROLL for (int e = 0; e < 4; ++e) {
-      S_rmem[i + e] = exp2_approx(fmaf(S_rmem[i + e], to_log2, e % 2 ? -lse.y : -lse.x));
-      dP_rmem[i + e] = S_rmem[i + e] * (dP_rmem[i + e] - (e % 2 ? delta.y : delta.x));
-    }
-  }
-}
-
-// This warp's dS, for the product that gives dQ. Word i: key lane / 4 + i % 2 * 8, two queries from i / 2 * 8 on.
-__device__ __forceinline__ void store_ds(T* dS_smem, int tile, const unsigned (&dS_rmem)[BLOCK_Q / 4] PROBE_REF) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  UNROLL for (int i = 0; i < BLOCK_Q / 4; ++i) {
-    const int to = tile + ds_index(warp * 16 + lane / 4 + i % 2 * 8, i / 2 * 8 + 2 * (lane % 4));
-    PROBE_STORE(dS_smem, to, 4);
-    sts<int>(&dS_smem[to], dS_rmem[i]);
-  }
-}
-
-// Adds this warp's part of a tile of dQ, from this index on: the four sums of a lane at a time
-__device__ __forceinline__ void add_sums(float* SUMS_gmem, const float (&dQ_rmem)[2][DIMS / 2],
-                                         long long to PROBE_REF) {
-  UNROLL for (int i = 0; i < DIMS / 4; ++i) {
-    const float* v = &dQ_rmem[i / (DIMS / 8)][i % (DIMS / 8) * 4];
-    PROBE_STORE(SUMS_gmem, to + i * 128, 16);
-    global_add(&SUMS_gmem[to + i * 128], make_float4(v[0], v[1], v[2], v[3]));
-  }
-}
-
-// dK and dV of this warp's keys. Pair i: key lane / 4 + i % 2 * 8, two dims from i / 2 * 8 on.
-__device__ __forceinline__ void write_key_gradients(T* dK_gmem, T* dV_gmem, const float (&dK_rmem)[HEAD_DIM / 2],
-                                                    const float (&dV_rmem)[HEAD_DIM / 2], const Sizes& z,
-                                                    const Head& head, int warp_col PROBE_REF) {
+// dK and dV of 32 keys and half of the dims. Pair i: key lane / 4 + i % 2 * 8 of a part, two dims from i / 2 * 8 on.
+__device__ __forceinline__ void write_key_gradients(T* dK_gmem, T* dV_gmem, const float (&dK_rmem)[2][HALF_D / 2],
+                                                    const float (&dV_rmem)[2][HALF_D / 2], const Sizes& z,
+                                                    const Head& head, int first_col, int first_dim PROBE_REF) {
   const int lane = threadIdx.x % 32;
-  UNROLL for (int i = 0; i < HEAD_DIM / 4; ++i) {
-    const int col = warp_col + lane / 4 + i % 2 * 8;
-    const long long to = head.kv + (long long)col * z.kv_row + i / 2 * 8 + 2 * (lane % 4);
+  UNROLL for (int n = 0; n < HALF_D / 2; ++n) {
+    const int part = n / (HALF_D / 4), i = n % (HALF_D / 4), col = first_col + part * 16 + lane / 4 + i % 2 * 8;
+    const long long to = head.kv + (long long)col * z.kv_row + first_dim + i / 2 * 8 + 2 * (lane % 4);
     if (col >= z.keys) continue;
     PROBE_STORE(dK_gmem, to, 4);
-    stg<int>(&dK_gmem[to], pair<T>(z.scale * dK_rmem[2 * i], z.scale * dK_rmem[2 * i + 1]));
+    stg<int>(&dK_gmem[to], pair<T>(z.scale * dK_rmem[part][2 * i], z.scale * dK_rmem[part][2 * i + 1]));
     PROBE_STORE(dV_gmem, to, 4);
-    stg<int>(&dV_gmem[to], pair<T>(dV_rmem[2 * i], dV_rmem[2 * i + 1]));
+    stg<int>(&dV_gmem[to], pair<T>(dV_rmem[part][2 * i], dV_rmem[part][2 * i + 1]));
   }
 }
 
@@ -255,62 +224,4 @@ __device__ __forceinline__ void write_query_gradients(const float* SUMS_gmem, T*
       stg<int>(&dQ_gmem[to], pair<T>(z.scale * (h ? v.z : v.x), z.scale * (h ? v.w : v.y)));
     }
   }
-}
-
-// Logs from copies in loops that are not unrolled, so that the probed build stays small.
-template <int N>
-__device__ __forceinline__ void log_scores(const float (&S_rmem)[N], const float (&dP_rmem)[N],
-                                           const Fragment& at PROBE_REF) {
-#ifdef PROBED
-  float s[N], grads[N];
-  UNROLL for (int i = 0; i < N; ++i) s[i] = S_rmem[i], grads[i] = dP_rmem[i];
-  NO_UNROLL for (int i = 0; i < N; ++i) {
-    const int row = at.row_of(i), col = at.col_of(i);
-    const float score = at.z.scale * s[i], dp = grads[i];
-    if (at.sees(i)) PROBE_VALUE(score, row, col, score);
-    if (at.sees(i)) PROBE_VALUE(dp, row, col, dp);
-  }
-#endif
-}
-template <int N>
-__device__ __forceinline__ void log_weights(const float (&P_rmem)[N], const float (&dS_rmem)[N],
-                                            const Fragment& at PROBE_REF) {
-#ifdef PROBED
-  float weights[N], grads[N];
-  UNROLL for (int i = 0; i < N; ++i) weights[i] = P_rmem[i], grads[i] = dS_rmem[i];
-  NO_UNROLL for (int i = 0; i < N; ++i) {
-    const int row = at.row_of(i), col = at.col_of(i);
-    const float p = weights[i], ds = grads[i];
-    if (at.sees(i)) PROBE_VALUE(p, row, col, p);
-    if (at.sees(i)) PROBE_VALUE(ds, row, col, ds);
-  }
-#endif
-}
-template <int N>
-__device__ __forceinline__ void log_sums(const float (&dK_rmem)[N], const float (&dV_rmem)[N],
-                                         const Fragment& at PROBE_REF) {
-#ifdef PROBED
-  float keys[N], values[N];
-  const int tile = at.tile;
-  UNROLL for (int i = 0; i < N; ++i) keys[i] = dK_rmem[i], values[i] = dV_rmem[i];
-  NO_UNROLL for (int i = 0; i < N; ++i) {
-    const int col = at.col_of(i), dim = 2 * (threadIdx.x % 4) + i / 4 * 8 + i % 2;
-    const float dk = at.z.scale * keys[i], dv = values[i];
-    if (col < at.z.keys) PROBE_VALUE(dk, col, tile, dim, dk);
-    if (col < at.z.keys) PROBE_VALUE(dv, col, tile, dim, dv);
-  }
-#endif
-}
-__device__ __forceinline__ void log_query_part(const float (&dQ_rmem)[2][DIMS / 2], int warp_row, int first_dim,
-                                               int key_tile, const Sizes& z PROBE_REF) {
-#ifdef PROBED
-  float sums[DIMS];
-  UNROLL for (int i = 0; i < DIMS; ++i) sums[i] = dQ_rmem[i / (DIMS / 2)][i % (DIMS / 2)];
-  NO_UNROLL for (int i = 0; i < DIMS; ++i) {
-    const int row = warp_row + i / (DIMS / 2) * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
-    const int dim = first_dim + 2 * (threadIdx.x % 4) + i % (DIMS / 2) / 4 * 8 + i % 2;
-    const float part = z.scale * sums[i];
-    if (row < z.seq_len) PROBE_VALUE(dq_part, row, key_tile, dim, part);
-  }
-#endif
 }
