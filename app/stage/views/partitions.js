@@ -28,11 +28,11 @@ export default function (host, { meta }, context) {
     ({ em, width } = pane);
     left = 2 * em;
     scale = (width - left - 2) / length;
-    const fixed = 15.2 * em; // texts, the ways to the second kernel, and the SMs
+    const fixed = 16.4 * em; // texts, the ways to the second kernel, and the SMs
     bar = Math.max(0.9 * em, Math.min(4 * em, (pane.height - fixed) / 4));
     y1 = 1.5 * em;
     y2 = y1 + 2 * bar + 3.9 * em;
-    y3 = y2 + 2 * bar + 3.6 * em;
+    y3 = y2 + 2 * bar + 4.8 * em;
     y4 = y3 + 2.8 * em;
     return y4 + 3 * em;
   };
@@ -44,8 +44,8 @@ export default function (host, { meta }, context) {
     return { x, w: (one.end - one.first) * scale - (one.end < length ? 3 : 0) };
   };
 
-  // spare: pixels left of the lane that its words may take. Returns what its words leave free.
-  const addLane = (marks, paint, id, y, one, texts, spare = 0) => {
+  // texts: under the lane, the first that fits; below: in a second line.
+  const addLane = (marks, paint, id, y, one, texts, below = '') => {
     const { x, w } = boxOf(one);
     for (const [n, key, colour] of [
       [0, 'k', COLOURS.K],
@@ -62,12 +62,18 @@ export default function (host, { meta }, context) {
     if (one.phase !== 'done')
       marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
     const kind = one.state ? 'result' : 'tokens';
-    const inside = fitted(texts, w),
-      more = spare > 0 && inside !== texts[0] ? fitted(texts, w + spare) : '',
-      base = y + 2 * bar + 1.1 * em;
-    if (more) marks.text(`${id} ${kind}`, [x + w, base], more, { align: 'right' });
-    else marks.text(`${id} ${kind}`, [x, base], inside);
-    return w - widest([inside], `${em}px ${theme(host).font}`) - em;
+    const base = y + 2 * bar + 1.1 * em,
+      shown = fitted(texts, w + em),
+      wide = fitted([shown], w) !== shown, // a narrow last lane: its words end with it
+      place = wide ? { align: 'right' } : {};
+    marks.text(`${id} ${kind}`, [wide ? x + w : x, base], shown, place);
+    if (below)
+      marks.text(
+        `${id} below`,
+        [wide ? x + w : x, base + 1.2 * em],
+        fitted([below], w + em),
+        place,
+      );
   };
   // The SMs with work for this query head, of all of the GPU.
   const addSms = (marks, paint, frame) => {
@@ -79,7 +85,8 @@ export default function (host, { meta }, context) {
       ];
     for (const [row, [name, lanes]] of shares.entries()) {
       const y = y4 + 1.5 * em * row,
-        busy = lanes.filter(one => one.phase !== 'done').length;
+        second = name === 'V2' && frame.reduce !== null && frame.reduce !== 'done',
+        busy = second ? 1 : lanes.filter(one => one.phase !== 'done').length;
       marks.text(`sms ${name}`, [0, y + 0.9 * em], `${name}: ${busy} of ${multiprocessors} SMs`);
       for (let sm = 0; sm < multiprocessors; sm++)
         marks.rect(`sm ${name} ${sm}`, [said + sm * each, y, Math.max(1, each - 1.5), em], {
@@ -101,12 +108,13 @@ export default function (host, { meta }, context) {
     const { reduce } = frame,
       working = reduce !== null && reduce !== 'done',
       stroke = working ? paint.text : paint.border,
-      from = y2 + 2 * bar + 1.5 * em;
+      from = y2 + 2 * bar + 2.7 * em;
     if (reduce !== null)
       frame.v2.forEach((one, n) => {
         const { x, w } = boxOf(one),
           middle = x + w / 2,
-          weight = fitted([`\u00d7 ${short(parts[n].weight, 3)}`], w / 2 - 8);
+          room = w / 2 + (n ? boxOf(frame.v2[n - 1]).w / 2 : 0) - em, // up to the arrow before
+          weight = fitted([`\u00d7 ${short(parts[n].weight, 3)}`], room);
         marks.add(`way ${n}`, 'way', null, {
           points: [
             [middle, from],
@@ -118,7 +126,9 @@ export default function (host, { meta }, context) {
           enter: { grown: 0 },
           span: [0, 0.4],
         });
-        marks.text(`weight ${n}`, [middle + 0.6 * em, (from + y3) / 2 + 0.3 * em], weight);
+        marks.text(`weight ${n}`, [middle - 0.6 * em, (from + y3) / 2 + 0.3 * em], weight, {
+          align: 'right',
+        });
         if (working)
           marks.rect(`${reduce} ${n}`, [middle - em, y3 + 0.4 * em, 2 * em, em], {
             fill: FLIES[reduce],
@@ -156,13 +166,12 @@ export default function (host, { meta }, context) {
     addLane(made, paint, 'V1', y1, frame.v1, frame.v1.state ? [all] : ['']);
     label('V2', y2 - 0.5 * em, `${blocks} block${blocks > 1 ? 's' : ''}, one for each partition`);
     addAxis(made, paint, y2);
-    let spare = 0;
     frame.v2.forEach((one, n) => {
       const m = `m ${short(parts[n].m, 3)}`,
         tokens = `${one.first} to ${one.end - 1}`,
         before = [`tokens ${tokens}`, tokens, String(one.first)],
-        texts = one.state ? [`${m}, l ${short(parts[n].l, 3)}`, m] : before;
-      spare = addLane(made, paint, `V2 ${n}`, y2, one, texts, n === blocks - 1 ? spare : 0);
+        l = one.state ? `l ${short(parts[n].l, 3)}` : '';
+      addLane(made, paint, `V2 ${n}`, y2, one, one.state ? [m] : before, l);
     });
     addSecond(made, paint, frame);
     addSms(made, paint, frame);

@@ -78,6 +78,7 @@ def _at_once(made: Stage) -> list[Question]:
             f"less than a page for each.{sharing}",
             step=step,
             view=made.views[0].id,
+            hides=["nothing is copied yet"],  # a later question asks for it
         )
     ]
 

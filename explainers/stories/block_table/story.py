@@ -50,9 +50,7 @@ class Paging(Story[Subject]):
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
                 result = generated_text.added(result, subject) if subject.scenario.texts else result
-                asks = cache_questions.serving(result)
-                full = next((question.step for question in asks if question.id == "at_once"), 0)
-                return replace(result, questions=asks, step=full)
+                return replace(result, questions=cache_questions.serving(result))
             case Cache():
                 result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
                 return replace(result, questions=cache_questions.pool(result))
