@@ -1,7 +1,7 @@
 """The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
 grow."""
 
-from explainers.stories.backward import parts, sums, tabs, times, walk
+from explainers.stories.backward import errors, parts, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -18,6 +18,7 @@ TABS = {
     "answers": "Five questions",
     "stored": "Stored and recomputed",
     "nudge": "Change one input",
+    "errors": "Errors by step",
     "times": "Time and memory",
 }
 
@@ -54,7 +55,7 @@ class Backward(Story[Request]):
         )
 
     def parts(self) -> dict[str, Part[Request]]:
-        return {"answers": _answers, "stored": _stored, "nudge": _nudge, "times": _times}
+        return {"answers": _answers, "stored": _stored, "nudge": _nudge, "errors": _errors, "times": _times}
 
 
 def _seen(run: Run, story: walk.Walk, runner: Runner) -> Seen:
@@ -74,6 +75,11 @@ def _stored(subject: Request, runner: Runner) -> list[Block]:
 def _nudge(subject: Request, runner: Runner) -> list[Block]:
     run = runner.run(subject)
     return tabs.nudge(run, walk.walk(run).head)
+
+
+def _errors(subject: Request, runner: Runner) -> list[Block]:
+    run = runner.run(subject)
+    return errors.blocks(run, walk.walk(run).head)
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from app.parts import running
-from explainers.stories.backward import parts, tabs, times, turns, walk
+from explainers.stories.backward import errors, parts, tabs, times, turns, walk
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -257,3 +257,17 @@ def test_the_memory_is_that_of_the_tensors():
         tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
         tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
     ]
+
+
+@EACH
+def test_the_kernels_error_is_about_that_of_its_roundings(name):
+    run, story, _ = made(name)
+    due = errors.replay(run, story.head, errors.Rounds())
+    exact_due = exact(name)
+    ds = exact_due["dS"]
+    assert np.allclose(due["dQ"], exact_due["scale"] * ds @ exact_due["k"], atol=near(run))
+    rounded = errors.replay(run, story.head, errors.Rounds(True, True, True, True))
+    own, model = (errors._errors(one, due) for one in (errors._own(run, story.head), rounded))
+    for part in due:
+        assert own[part] < 3 * model[part] + 1e-6, part
+    assert errors.blocks(run, story.head)[2]["rows"][-1][0] == errors.OWN
