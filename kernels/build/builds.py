@@ -9,11 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, cpp, nvrtc
+from kernels.build import cache, confined, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
 from kernels.build.plain.names import own_defines
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
+from kernels.jail import setting
 
 DEVICE = Path(__file__).parents[1] / "device"
 
@@ -34,14 +35,16 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     files = (*spec.files, *toolchain.headers())
     key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
     product = f"{spec.name}{toolchain.suffix}"
+    jailed = setting.is_jailed(spec.path)
 
     def make(folder: Path) -> dict[str, Any]:
-        log, facts = toolchain.compile(spec, options, folder)
+        with confined.compiling(jailed):
+            log, facts = toolchain.compile(spec, options, folder)
         return {"log": log, "facts": [asdict(fact) for fact in facts]}
 
     folder, held = cache.get(key, product, make)
     facts = tuple(EntryFacts(**fact) for fact in held["facts"])
-    return Build(spec.name, mode, target, folder / product, toolchain.version, held["log"], facts)
+    return Build(spec.name, mode, target, folder / product, toolchain.version, held["log"], facts, jailed)
 
 
 _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {

@@ -55,6 +55,7 @@ class Build:
     compiler: its name and version.
     log: its output.
     facts: one for each kernel of a cubin, none for the CPU.
+    jailed: whether it is a stranger's and runs only in the jail.
     """
 
     kernel: str
@@ -64,6 +65,7 @@ class Build:
     compiler: str
     log: str
     facts: tuple[EntryFacts, ...] = ()
+    jailed: bool = False
 
     def symbol_of(self, entry: str) -> str:
         """The name of an entry in the cubin."""

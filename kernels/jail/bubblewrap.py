@@ -48,7 +48,7 @@ def run(
     if writes:
         wrapped += ["--size", str(2 * limits.file_bytes), "--tmpfs", str(WORK), "--chdir", str(WORK)]
     with tempfile.TemporaryFile() as rules:
-        rules.write(filter.program(limits.forks))
+        rules.write(filter.refusing(limits.forks))
         rules.seek(0)
         wrapped += ["--remount-ro", "/", "--seccomp", str(rules.fileno()), "--", *command]
         return talk.run(wrapped, stdin, limits, {}, [rules.fileno()])

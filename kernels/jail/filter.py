@@ -1,7 +1,8 @@
-"""The system calls that the jail refuses under bubblewrap: a program for seccomp, in the form of --seccomp.
+"""Filters of system calls: programs for seccomp.
 
-The namespaces hide files, network and processes. The filter takes what is left: memory outside the limits (shared
-segments, anonymous files), other processes' memory, and parts of the kernel that only administration needs.
+refusing()   for a command under bubblewrap. The namespaces hide files, network and processes. The filter takes the
+             rest: memory outside the limits, memory of other processes, and the administration of the system
+allowing()   for a function in this process (in_place.py). It may compute, take memory, and read and write open files
 """
 
 import platform
@@ -29,6 +30,18 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     **{"delete_module": (176, 106), "syslog": (103, 116), "pidfd_getfd": (438, 438), "move_mount": (429, 429)},
     **{"open_tree": (428, 428), "fsopen": (430, 430), "mount_setattr": (442, 442)},
 }
+_COMPUTING: dict[str, tuple[int | None, int | None]] = {
+    **{"read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "pread64": (17, 67)},
+    **{"readv": (19, 65), "writev": (20, 66), "open": (2, None), "openat": (257, 56), "newfstatat": (262, 79)},
+    **{"mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216)},
+    **{"madvise": (28, 233), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139)},
+    **{"sigaltstack": (131, 132), "getitimer": (36, 102), "setitimer": (38, 103), "restart_syscall": (219, 128)},
+    **{"sched_yield": (24, 124), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "gettimeofday": (96, 169)},
+    **{"clock_gettime": (228, 113), "clock_getres": (229, 114), "getrusage": (98, 165), "times": (100, 153)},
+    **{"getpid": (39, 172), "gettid": (186, 178), "getuid": (102, 174), "getcpu": (309, 168), "uname": (63, 160)},
+    **{"futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "getrandom": (318, 278)},
+    **{"exit": (60, 93), "exit_group": (231, 94)},
+}
 _FORKS: dict[str, tuple[int | None, int | None]] = {"clone": (56, 220), "fork": (57, None), "vfork": (58, None)}
 
 
@@ -37,12 +50,30 @@ def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def program(forks: bool) -> bytes:
-    """The filter of this processor. forks: whether it lets a process start others, or threads."""
-    column = list(_ARCHITECTURES).index(platform.machine())
-    refused = _CALLS if forks else {**_CALLS, **_FORKS}
-    numbers = [number[column] for number in refused.values()]
-    code = [
+def refusing(forks: bool) -> bytes:
+    """The filter that refuses some calls. forks: whether it lets a process start others, or threads."""
+    code = _head()
+    if not forks:
+        code += [_instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
+    for number in _numbers(_CALLS if forks else {**_CALLS, **_FORKS}):
+        code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*code, _instruction(_RETURN, _ALLOW)])
+
+
+def allowing(pid: int) -> bytes:
+    """The filter that allows few calls. pid: the process that may get its signals, itself."""
+    code = _head()
+    for number in _numbers(_COMPUTING):
+        code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]
+    (signals,) = _numbers({"tgkill": (234, 131)})
+    code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
+    code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
+    return b"".join([*code, _instruction(_RETURN, _REFUSE | _EPERM)])
+
+
+def _head() -> list[bytes]:
+    """Kills a process with the calls of another processor, and loads the number of the call."""
+    return [
         _instruction(_LOAD, 4),  # seccomp_data.arch
         _instruction(_EQUAL, _ARCHITECTURES[platform.machine()], 1, 0),
         _instruction(_RETURN, _KILL),
@@ -50,12 +81,12 @@ def program(forks: bool) -> bytes:
         _instruction(_ABOVE, _X32, 0, 1),
         _instruction(_RETURN, _KILL),
     ]
-    if not forks:
-        code += [_instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
-    for number in numbers:
-        if number is not None:
-            code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
-    return b"".join([*code, _instruction(_RETURN, _ALLOW)])
+
+
+def _numbers(calls: dict[str, tuple[int | None, int | None]]) -> list[int]:
+    """The numbers of the calls on this processor."""
+    column = list(_ARCHITECTURES).index(platform.machine())
+    return [numbers[column] for numbers in calls.values() if numbers[column] is not None]  # type: ignore[misc]
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
@@ -23,7 +23,7 @@ from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
-from kernels.run.backends import Device, driver
+from kernels.run.backends import Device, driver, jailed
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -158,13 +158,14 @@ def launch(
         changes, the kernel has a race, lacks a wait, or adds in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
-    library, found = library_of(build.path), []
+    calls, found, own = list[_Call](), [], arrays
+    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.zeros, own)
     for number, step in enumerate(plan.launches):
         values = arguments_of(step, plan, arrays)
         if capacities is not None:
             first, blocks = scope.blocks(step, plan)
-            records = np.zeros((blocks * step.threads, capacities[number]), RECORD)
-            counts = np.zeros(blocks * step.threads, np.uint32)
+            records = zeros((blocks * step.threads, capacities[number]), RECORD)
+            counts = zeros(blocks * step.threads, np.uint32)
             found.append(RawRecords(number, first, step.threads, records, counts))
             values += [
                 _pointer(records),
@@ -173,23 +174,54 @@ def launch(
                 np.uint32(first),
                 np.uint32(blocks),
             ]
-        start(library, step, values, {name: arrays[name] for name in step.tensors}, reversed_order)
+        buffers = {name: arrays[name] for name in step.tensors}
+        calls.append(partial(start, step=step, values=values, buffers=buffers, reversed_order=reversed_order))
+    _run_all(build, calls)
+    jailed.bring_back(own, arrays)
     return found
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
-    library, found = library_of(build.path), []
+    calls, found, own = list[_Call](), [], arrays
+    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.zeros, own)
     for number, step in enumerate(plan.launches):
         writers = step.groups(every)
         total = step.blocks * writers
-        records, counts = np.zeros((total, capacity), MARK), np.zeros(total, np.uint32)
-        marked = Marked(number, writers, records, counts, np.zeros(total, CLOCKS))
+        records, counts = zeros((total, capacity), MARK), zeros(total, np.uint32)
+        marked = Marked(number, writers, records, counts, zeros(total, CLOCKS))
         values = arguments_of(step, plan, arrays)
         values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
-        start(library, step, values, {name: arrays[name] for name in step.tensors}, False)
+        buffers = {name: arrays[name] for name in step.tensors}
+        calls.append(partial(start, step=step, values=values, buffers=buffers, reversed_order=False))
         found.append(marked)
+    _run_all(build, calls)
+    jailed.bring_back(own, arrays)
     return found
+
+
+_Call = Callable[[ctypes.CDLL], None]  # a launch of a library
+
+
+def _run_all(build: Build, calls: Sequence[_Call]) -> None:
+    """Runs the launches in order, those of a stranger's build in the jail."""
+
+    def run() -> None:
+        library = loaded(build)
+        for call in calls:
+            call(library)
+
+    return jailed.run(run, build.path, rest()) if build.jailed else run()
+
+
+def loaded(build: Build) -> ctypes.CDLL:
+    """The library of a build. Load a jailed build only in the jail."""
+    return ctypes.CDLL(str(build.path)) if build.jailed else library_of(build.path)
+
+
+def rest() -> float | None:
+    """The seconds until the limit of the task, or None without a limit."""
+    return None if _deadline is None else _deadline - time.monotonic()
 
 
 def arguments_of(step: Launch, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.generic]:

@@ -1,8 +1,10 @@
 """Runs an instrumented build. Its library logs the accesses and finds faults (device/simt/cuda)."""
 
 import ctypes
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +13,8 @@ from kernels.build.plain.lines import Lines, read
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
-from kernels.errors import RunError
-from kernels.run.backends import cpu
+from kernels.errors import RunError, RunTimeout
+from kernels.run.backends import cpu, jailed
 from kernels.run.plain.faults import FINDING, Fault, Region, of_finding, of_stop
 
 LOG = np.dtype(
@@ -64,27 +66,66 @@ def launch(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope, rows: Sequence[int], reversed_order: bool
 ) -> Probed:
     """Runs the plan's launches in order until one stops. rows: the room for each launch's log."""
-    library, lines = cpu.library_of(build.path), read(build.path)
+    lines, own = read(build.path), arrays
+    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.empty, own)
+    logs = [zeros(count, LOG) for count in rows]
+
+    def answer() -> bytes:
+        return json.dumps(_run(build, plan, arrays, scope, lines, logs, reversed_order)).encode()
+
+    said = jailed.ask(answer, build.path, cpu.rest()) if build.jailed else answer()
+    jailed.bring_back(own, arrays)
+    try:
+        return _probed(json.loads(said), logs, lines, plan)
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        if not build.jailed:
+            raise
+        raise RunError("The kernel wrote into the answer of its jail.") from None
+
+
+def _run(
+    build: Build,
+    plan: Plan,
+    arrays: dict[str, np.ndarray],
+    scope: Scope,
+    lines: Lines,
+    logs: list[np.ndarray],
+    reversed_order: bool,
+) -> dict[str, object]:
+    """Runs the launches, in the jail for a stranger's build. Returns what _probed reads."""
+    library = cpu.loaded(build)
     _begin(library, lines, plan, arrays)
-    logs, stopped = list[Logged](), None
+    counts, stopped, late = list[int](), "", False
     for number, step in enumerate(plan.launches):
         first, blocks = scope.blocks(step, plan)
-        log = np.empty(rows[number], LOG)
+        log = logs[number]
         library.simt_log(log.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(len(log)), first, blocks)
         buffers = {name: arrays[name] for name in step.tensors}
         try:
             cpu.start(library, step, cpu.arguments_of(step, plan, arrays), buffers, reversed_order)
         except RunError as error:
-            stopped = error
-        count = _number(library, "simt_logged")
-        logs.append(Logged(log[: min(count, len(log))].copy(), max(0, count - len(log))))
+            stopped, late = str(error), isinstance(error, RunTimeout)
+        counts.append(_number(library, "simt_logged"))
         if stopped:
             break
-    regions = _regions(library, plan)
-    faults = [of_finding(found, lines, regions) for found in _findings(library)]
-    faults += [of_stop(str(stopped))] if stopped else []
     printed = ctypes.CFUNCTYPE(ctypes.c_char_p)(("simt_printed", library))().decode(errors="replace")
-    return Probed(tuple(logs), lines, tuple(regions), tuple(faults), stopped, printed)
+    findings = _findings(library).tobytes().hex()
+    return {"counts": counts, "stopped": stopped, "late": late, "printed": printed, "findings": findings} | {
+        "regions": _regions(library)
+    }
+
+
+def _probed(said: dict[str, Any], logs: list[np.ndarray], lines: Lines, plan: Plan) -> Probed:
+    """The Probed of an answer. Raises ValueError and its like for a stranger's own answer."""
+    counts = [max(0, int(count)) for count in said["counts"][: len(logs)]]
+    logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, counts)]
+    stopped = (RunTimeout if said["late"] else RunError)(str(said["stopped"])) if said["stopped"] else None
+    shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
+    regions = [Region(str(n), bool(s), int(e), () if s else shapes.get(str(n), ())) for n, s, e in said["regions"]]
+    findings = np.frombuffer(bytes.fromhex(said["findings"]), FINDING)
+    faults = [of_finding(found, lines, regions) for found in findings]
+    faults += [of_stop(str(stopped))] if stopped else []
+    return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, str(said["printed"]))
 
 
 def _begin(library: ctypes.CDLL, lines: Lines, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
@@ -110,13 +151,11 @@ def _findings(library: ctypes.CDLL) -> np.ndarray:
     return np.frombuffer(ctypes.string_at(held.value, count * FINDING.itemsize), FINDING)
 
 
-def _regions(library: ctypes.CDLL, plan: Plan) -> list[Region]:
-    """The regions of a library by number."""
+def _regions(library: ctypes.CDLL) -> list[tuple[str, bool, int]]:
+    """(name, whether it is shared memory, bytes of an element) of the regions of a library by number."""
     name_of = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_uint)(("simt_region", library))
-    shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
-    regions = list[Region]()
-    while (name := name_of(len(regions))) is not None:
-        number, text = len(regions), name.decode()
-        shared = bool(library.simt_is_shared(number))
-        regions.append(Region(text, shared, library.simt_element(number), () if shared else shapes.get(text, ())))
-    return regions
+    found = list[tuple[str, bool, int]]()
+    while (name := name_of(len(found))) is not None:
+        number = len(found)
+        found.append((name.decode(), bool(library.simt_is_shared(number)), int(library.simt_element(number))))
+    return found

@@ -1,0 +1,162 @@
+"""Calls a function in a child of this process that confines itself first: Landlock for files, a filter of system calls.
+
+A command needs a new program (jail.py). A function of Python has its modules and its arrays already, so a fork is
+cheaper: a few milliseconds. The child shares only memory that its caller made for it. The confinement is for good.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import struct
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
+
+from kernels.errors import BackendUnavailable
+from kernels.jail import filter
+from kernels.jail.limits import Limits
+
+ANSWER_BYTES = 2**22
+_CREATE, _ADD, _RESTRICT = 444, 445, 446  # Landlock's system calls, on each processor
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))  # from this version of Landlock on: rights over files
+_NETWORK, _SCOPES = (4, 0b11), (6, 0b11)  # from this version on: connections, signals and abstract sockets
+_NO_NEW_POWERS, _PARENT_DEATH, _SECCOMP, _FILTER = 38, 1, 22, 2  # of prctl
+_POWERS = 0x20080522  # the version of capset's structures
+
+
+class Ended(Exception):
+    """The child ended without an answer. code: its exit code, -N after signal N. late: at the limit of time."""
+
+    def __init__(self, code: int, late: bool = False):
+        super().__init__(code)
+        self.code, self.late = code, late
+
+
+@lru_cache
+def why_none() -> str:
+    """The reason why this machine cannot confine a function, else ""."""
+    if _landlock() < 1:
+        return "the kernel of this machine has no Landlock (Linux from 5.13, with landlock in its list of LSMs)"
+    return "" if filter.supported() else "the filter of system calls has no table for this processor"
+
+
+def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -> bytes:
+    """function() in a confined child: it reads these files and folders, and writes only into shared memory.
+
+    function: returns at most ANSWER_BYTES. Its answer is a stranger's: trust no byte of it.
+    limits: memory_bytes are those that it adds to this process's.
+    Raises BackendUnavailable if no confinement works here, and Ended without an answer.
+    """
+    if reason := why_none():
+        raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        _inside(function, reads, limits, theirs)
+    os.close(theirs)
+    try:
+        answer, late = _answer(ours, time.monotonic() + limits.seconds)
+    finally:
+        os.close(ours)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if late or not answer.endswith(_WHOLE):
+        raise Ended(code, late)
+    return answer[: -len(_WHOLE)]
+
+
+_WHOLE = b"\0whole"  # the end of each answer
+
+
+def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
+    """The bytes until the child closes its pipe or sends too many, and whether it was late."""
+    answer = b""
+    while len(answer) < ANSWER_BYTES and not answer.endswith(_WHOLE):
+        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            return answer, True
+        data = os.read(pipe, ANSWER_BYTES)
+        if not data:
+            break
+        answer += data
+    return answer, False
+
+
+def _inside(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits, pipe: int) -> NoReturn:
+    """The child: confines itself, calls the function, and ends."""
+    try:
+        _close_others(pipe)
+        _confine(reads, limits)
+        os.write(pipe, function()[: ANSWER_BYTES - len(_WHOLE)] + _WHOLE)
+    finally:
+        os._exit(3)
+
+
+def _close_others(pipe: int) -> None:
+    """Leaves the answer's pipe, and nothing behind the standard descriptors."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _confine(reads: Sequence[Path], limits: Limits) -> None:
+    """Limits this process for good. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
+    seconds = int(limits.seconds) + 1
+    for what, limit in (
+        (resource.RLIMIT_AS, most),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (limit, limit))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    _checked(libc.prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0))
+    _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
+    _hide_files(libc, reads)
+    _checked(libc.capset(struct.pack("=Ii", _POWERS, 0), bytes(24)))
+    code = ctypes.create_string_buffer(filter.allowing(os.getpid()))
+    program = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))  # struct sock_fprog
+    _checked(libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
+
+
+def _hide_files(libc: ctypes.CDLL, reads: Sequence[Path]) -> None:
+    """Landlock: this process reads these files and folders, and touches no others."""
+    version = _landlock()
+    rights = (1 << max(bits for since, bits in _RIGHTS if since <= version)) - 1
+    handled = [rights, *(bits if since <= version else 0 for since, bits in (_NETWORK, _SCOPES))]
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    rules = _checked(libc.syscall(_CREATE, struct.pack("=3Q", *handled), ctypes.c_size_t(size), 0))
+    for read in reads:
+        if read.exists():
+            opened = os.open(read, os.O_PATH)
+            allowed = _READ_FILE | (_READ_FOLDER if read.is_dir() else 0)
+            _checked(libc.syscall(_ADD, rules, 1, struct.pack("=Qi", allowed, opened), 0))
+            os.close(opened)
+    _checked(libc.syscall(_RESTRICT, rules, 0))
+    os.close(rules)
+
+
+@lru_cache
+def _landlock() -> int:
+    """The version of Landlock of this machine, or -1."""
+    if not hasattr(os, "O_PATH"):
+        return -1
+    return int(ctypes.CDLL(None).syscall(_CREATE, None, ctypes.c_size_t(0), 1))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,46 @@
+"""Whether a server takes kernels of its users, and where these run.
+
+    local   the server listens only on this machine: its user's kernels run with the user's own rights
+    jail    the server was started with --strangers: kernels of users are compiled and run in the jail
+    off     everybody can reach the server: it takes only its own kernels
+
+A process learns its setting from its environment. The command line has no server, so it is local.
+"""
+
+import os
+from enum import Enum
+from pathlib import Path
+
+from kernels.errors import ProblemError
+
+VARIABLE = "WARPGLASS_STRANGERS"
+MOST_BYTES = 256 * 1024  # of a stranger's source with its own headers
+OURS = Path(__file__).parents[1]  # our kernels are below it
+
+
+class Setting(Enum):
+    """The place of users' kernels."""
+
+    LOCAL = "local"
+    JAIL = "jail"
+    OFF = "off"
+
+
+def in_force() -> Setting:
+    """This process's setting. Raises ProblemError for an unknown word."""
+    word = os.environ.get(VARIABLE, Setting.LOCAL.value)
+    try:
+        return Setting(word)
+    except ValueError:
+        known = ", ".join(setting.value for setting in Setting)
+        raise ProblemError(f"{VARIABLE} is {word!r:.60}. It must be one of {known}.") from None
+
+
+def put_in_force(setting: Setting) -> None:
+    """Sets the setting of this process and of its later workers."""
+    os.environ[VARIABLE] = setting.value
+
+
+def is_jailed(source: Path) -> bool:
+    """Whether a kernel belongs in the jail: it is not ours, and the setting says so."""
+    return in_force() is Setting.JAIL and not source.is_relative_to(OURS)

@@ -1,0 +1,228 @@
+"""A stranger's kernel on the CPU: compiled and run in the jail, with the results of our own, and without harm."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels import build, jail
+from kernels.build import Mode
+from kernels.catalog import current, load_kernel
+from kernels.core.cases import sample
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.errors import BuildError, RunError, RunTimeout
+from kernels.jail import in_place, setting
+from kernels.run import execute
+from kernels.run.backends import cpu
+
+pytestmark = pytest.mark.skipif(
+    bool(jail.why_none() or in_place.why_none()), reason=jail.why_none() or in_place.why_none()
+)
+
+
+@pytest.fixture(autouse=True)
+def strangers(monkeypatch):
+    monkeypatch.setenv(setting.VARIABLE, setting.Setting.JAIL.value)
+
+
+def request_of(spec):
+    shown = sample(spec)
+    plan = spec.plan(shown.problem, shown.settings)
+    return Request(spec, shown.problem, shown.settings, Scope.everything(plan), "cpu")
+
+
+@pytest.mark.parametrize("name", ["03_flash", "paged_v2"])
+def test_a_strangers_copy_of_our_kernel_gives_our_results(name, tmp_path):
+    ours = current().kernels[name]
+    for file, text in ours.files:
+        (tmp_path / file).write_text(text)
+    theirs = load_kernel(tmp_path / f"{name}.cu")
+    expected, found = execute.run(request_of(ours)), execute.run(request_of(theirs))
+    assert found.max_abs_errors == expected.max_abs_errors
+    assert found.trace.table.equals(expected.trace.table)
+    for tensor, array in expected.arrays.items():
+        assert array.tobytes() == found.arrays[tensor].tobytes(), tensor
+
+
+def test_a_strangers_plain_kernel_runs_in_the_jail_too(monkeypatch):
+    theirs = load_kernel(Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu")
+    found = execute.run(request_of(theirs))
+    monkeypatch.setenv(setting.VARIABLE, "local")
+    expected = execute.run(request_of(theirs))
+    assert found.trace.table.equals(expected.trace.table) and found.faults == expected.faults == ()
+    assert found.max_abs_errors == expected.max_abs_errors
+
+
+@pytest.fixture
+def wrote(small_kernel):
+    """wrote(condition, ..., above) -> 1 or 0 for each condition, as a stranger's kernel found it."""
+
+    def run(*conditions, above="", seconds=10):
+        body = "".join(f"  O_gmem[{n}] = ({text}) ? 1.f : 0.f;\n" for n, text in enumerate(conditions))
+        spec = small_kernel(body, above=above)
+        found = cpu.limited(seconds, execute.run, request_of(spec)).arrays["o"].reshape(-1)
+        return [int(number) for number in found[: len(conditions)]]
+
+    return run
+
+
+SYSTEM = "#include <cstdio>\n#include <cstdlib>\n#include <fstream>\n#include <signal.h>\n#include <sys/mman.h>\n"
+SYSTEM += "#include <sys/socket.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
+
+
+def test_a_threat_that_needs_nothing_succeeds(wrote):
+    assert wrote("getpid() > 0", above=SYSTEM) == [1]
+
+
+THREATS = [
+    'fopen("/etc/passwd", "r") != nullptr',
+    'fopen("/proc/self/environ", "r") != nullptr',
+    'fopen("/proc/self/mem", "r+") != nullptr',
+    'fopen("{mine}", "w") != nullptr',
+    'fopen("/tmp/warpglass-mine", "w") != nullptr',
+    'chmod("{other}", 0777) == 0',
+    'unlink("{other}") == 0',
+    'symlink("/etc/passwd", "{mine}") == 0',
+    'system("id") == 0',
+    'execl("/bin/true", "true", nullptr) != -1',
+    'getenv("WARPGLASS_ROOM_SECRET") != nullptr',
+    "fork() >= 0",
+    "kill({pid}, SIGTERM) == 0",
+    "setsid() != -1",
+    "socket(AF_INET, SOCK_STREAM, 0) >= 0",
+    "socket(AF_UNIX, SOCK_STREAM, 0) >= 0",
+    "malloc(1ull << 40) != nullptr",
+    "mmap(nullptr, 3ull << 30, PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED",
+]
+
+
+def test_a_kernel_reaches_nothing_outside_the_jail(wrote, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_PASSWORD", "a-secret-word")
+    other = tmp_path / "other"
+    other.write_text("whole")
+    other.chmod(0o600)
+    words = {"{mine}": str(tmp_path / "mine"), "{other}": str(other), "{pid}": str(os.getpid())}
+    threats = THREATS
+    for word, text in words.items():
+        threats = [threat.replace(word, text) for threat in threats]
+    found = wrote(*threats, above=SYSTEM)
+    assert not [threat for threat, succeeded in zip(threats, found) if succeeded]
+    assert other.read_text() == "whole" and other.stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "mine").exists() and not Path("/tmp/warpglass-mine").exists()
+
+
+def test_code_that_runs_at_the_load_of_its_library_is_in_the_jail_too(wrote):
+    above = (
+        SYSTEM + 'static bool got;\n__attribute__((constructor)) void early() { got = fopen("/etc/passwd", "r"); }\n'
+    )
+    assert wrote("got", above=above) == [0]
+
+
+def test_a_kernel_has_no_descriptor_but_the_one_of_its_answer(wrote):
+    counts = "for (int fd = 3; fd < 1024; ++fd) n += write(fd, 0, 0) == 0;"
+    above = f"{SYSTEM}static int open_ones() {{ int n = 0; {counts} return n; }}\n"
+    assert wrote("open_ones() > 1", above=above) == [0]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "said"),
+    [
+        ("exit(0), true", RunError, r"it calls exit\(0\)"),
+        ("abort(), true", RunError, r"it calls abort\(\)"),
+        ("write(1, nullptr, 0), raise(SIGKILL), true", RunError, "ended its process in the jail"),
+        ("[] { for (volatile int i = 0;; i = i + 1) {} return true; }()", RunTimeout, "stopped"),
+        ("[] { for (;;) sleep(1); return true; }()", RunTimeout, "stopped"),
+        ("[] { signal(SIGALRM, SIG_IGN); for (;;) sleep(1); return true; }()", RunTimeout, "past its limit"),
+    ],
+)
+def test_a_kernel_that_ends_or_hangs_is_told_and_harms_nobody(wrote, body, error, said):
+    start = time.monotonic()
+    with pytest.raises(error, match=said):
+        wrote(body, above=SYSTEM, seconds=1)
+    assert time.monotonic() - start < 20
+    assert wrote("true") == [1]
+
+
+def test_a_flood_of_lines_goes_nowhere(wrote, capfd):
+    above = (
+        SYSTEM + 'static bool flood() { for (int i = 0; i < 200000; ++i) puts("a line of a flood"); return true; }\n'
+    )
+    assert wrote("flood()", above=above) == [1]
+    assert "flood" not in "".join(capfd.readouterr())
+
+
+def test_what_it_answers_itself_is_an_error_or_its_own_result(wrote):
+    above = (
+        SYSTEM
+        + 'static bool lies() { for (int fd = 3; fd < 64; ++fd) write(fd, "\\x80pickle\\0whole", 13); return true; }\n'
+    )
+    with pytest.raises(RunError, match="wrote into the answer of its jail"):
+        wrote("lies()", above=above)
+
+
+# ---- the compiler ----
+
+
+@pytest.fixture
+def compiled(small_kernel):
+    """compiled(above, body) -> the message of the build, or "" if it went well."""
+
+    def run(above, body="", **headers):
+        spec = small_kernel(body, above=above, **headers)
+        try:
+            build.build(spec, request_of(spec).defines, Mode.TIMED, "cpu")
+        except BuildError as error:
+            return str(error)
+        return ""
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        'asm(".incbin \\"{secret}\\"");',
+        '#pragma GCC dependency "{secret}"',
+        '#line 1 "{secret}"\nint x = ;',
+        '_Pragma("GCC dependency \\"{secret}\\"")',
+    ],
+)
+def test_the_compiler_shows_no_line_of_a_file(compiled, above, tmp_path):
+    secret = tmp_path.parent / "a-secret-file"
+    secret.write_text("a-secret-word is not C\n")
+    said = compiled(above.replace("{secret}", str(secret)))
+    assert said and "a-secret-word" not in said
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "\n".join(["#define A0 1+1+1+1", *(f"#define A{n} A{n - 1} A{n - 1} A{n - 1} A{n - 1}" for n in range(1, 16))])
+        + "\nint x[] = {A15};",
+        "template <int N> struct T { T<N + 1> next; };\nT<0> t;",
+        "template <class A, int N> struct P { P<P<A, N>, N + 1> a; P<P<A, N + 1>, N + 2> b; };\nP<int, 0> p;",
+        "constexpr int loop() { int n = 0; for (long i = 0; i < 1L << 40; ++i) n += i; return n; }\n"
+        "constexpr int n = loop();",
+    ],
+    ids=["macros", "templates", "wide templates", "constexpr"],
+)
+def test_a_bomb_for_the_compiler_ends_at_a_limit(compiled, above):
+    start = time.monotonic()
+    assert compiled(above)
+    assert time.monotonic() - start < 90
+    assert not compiled("")
+
+
+def test_a_good_kernel_has_the_product_of_the_same_compile_outside(compiled, small_kernel, monkeypatch):
+    spec = small_kernel("  O_gmem[0] = 7;")
+    defines = request_of(spec).defines
+    jailed = build.build(spec, defines, Mode.PROBED, "cpu")
+    assert jailed.jailed
+    monkeypatch.setenv(setting.VARIABLE, "local")
+    monkeypatch.setenv("WARPGLASS_CACHE", str(spec.path.parent / "cache"))
+    own = build.build(spec, defines, Mode.PROBED, "cpu")
+    assert not own.jailed and own.path != jailed.path
+    assert np.array_equal(*(np.frombuffer(one.path.read_bytes(), np.uint8).size for one in (own, jailed)))
