@@ -63,8 +63,9 @@ export default function (host, { meta }, context) {
       marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
     const kind = one.state ? 'result' : 'tokens';
     const base = y + 2 * bar + 1.1 * em,
-      shown = fitted(texts, w + em),
-      wide = fitted([shown], w) !== shown, // a narrow last lane: its words end with it
+      inside = fitted(texts, w),
+      shown = inside || fitted(texts, w + em),
+      wide = shown !== inside, // a narrow last lane: its words end with it
       place = wide ? { align: 'right' } : {};
     marks.text(`${id} ${kind}`, [wide ? x + w : x, base], shown, place);
     if (below)
