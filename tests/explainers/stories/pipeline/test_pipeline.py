@@ -16,6 +16,7 @@ from app.course import stops
 from app.stories import pipeline as page
 from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import (
+    before,
     copy_questions,
     operand_questions,
     overlaps,
@@ -25,6 +26,7 @@ from explainers.stories.pipeline import (
     turn_questions,
 )
 from explainers.stories.pipeline import story as shown_pipelines
+from explainers.stories.pipeline.key_tile_frames import COPIES
 from explainers.story import encoding, stage
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
@@ -410,3 +412,19 @@ def test_every_recorded_pipeline_has_its_steps(entry):
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
     made = pipeline.stage_of([found], stage.Provenance("recorded", "Made up."))
     assert encoding.encode(made) and all(right(question) for question in made.questions)
+
+
+def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
+    now, then = (pipeline.explain(choices.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
+    made = pipeline.stage_of([now, then], stage.Provenance("recorded", ""))
+    shown = next(view for view in made.views if view.id == before.ID)
+    assert [row["label"] for row in shown.meta["rows"]] == ["Before: 07_swizzle", "Now: 08_pipeline"]
+    for row, story in enumerate((then, now)):
+        mine = np.asarray(shown.columns["row"]) == row
+        due = story.bars[story.bars.writer == story.leader]
+        assert list(np.asarray(shown.columns["start"])[mine]) == sorted(due.start_ns)
+    assert {q.view for q in made.questions if q.id in ("copy_ahead", "until_needed")} == {before.ID}
+    copying = [s.bars[(s.bars.writer == s.leader) & s.bars.event.isin(COPIES)] for s in (then, now)]
+    each = [float((bars.end_ns - bars.start_ns).median()) for bars in copying]
+    keys = [s.made.request.value_of("key_rows") for s in (then, now)]
+    assert f"spends {pipeline.figure(each[0] * keys[1] / keys[0], 3)} ns on copies" in made.summary
