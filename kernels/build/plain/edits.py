@@ -37,7 +37,7 @@ def cpu_text(text: str) -> str:
     text = device_text(text)
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
-    edits, everywhere = list[Edit](), list[str]()
+    edits, outside = list[Edit](), list[tuple[int, str]]()
     for array in arrays:
         inside = any(f.body < array.first < f.last for f in listed)
         if array.dynamic:
@@ -48,10 +48,10 @@ def cpu_text(text: str) -> str:
         if inside:
             edits.append((found[array.last].end, found[array.last].end, calls))
         else:
-            everywhere.append(calls)
+            outside.append((array.first, calls))
     for kernel in (f for f in listed if f.is_kernel):
         at = found[kernel.body].end
-        edits += [(at, at, "".join(everywhere))] if everywhere else []
+        edits.append((at, at, "".join(calls for first, calls in outside if first < kernel.first)))
         edits += _returns(found, kernel)
     return _applied(text, edits)
 

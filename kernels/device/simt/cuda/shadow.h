@@ -154,9 +154,11 @@ static void access(char* p, unsigned bytes, int kind, void* pc) {
   const uint32_t place = place_of(pc);
   me.last = place;
   at(site_of_place(place));
+  if (kind == SIMT_ATOMIC) last_atomic = now + 1;
   Region* const r = region_at(p);
   if (!r) {
-    if (!place || (p >= module_first && p < module_end)) return;  // a constant or a static of the program
+    const bool dynamic = p >= shared_memory && p < shared_memory + SHARED_MAX;
+    if (!dynamic && (!place || (p >= module_first && p < module_end))) return;  // a static of the program
     settle();
     outside(p, bytes, kind);
   }
@@ -167,7 +169,6 @@ static void access(char* p, unsigned bytes, int kind, void* pc) {
     settle();
     die("a load or store of %u bytes at %s is not aligned to its width", bytes, address_of(p).text);
   }
-  if (kind == SIMT_ATOMIC) last_atomic = now + 1;
   const Who who{place, block_tag, ++now, (uint16_t)current->linear, me.barriers, me.clock, 0, kind == SIMT_ATOMIC};
   if (kind == SIMT_WRITE) {
     pending.p = p, pending.bytes = bytes, pending.age = 0, pending.count = 0;
