@@ -3,6 +3,7 @@ page is found as it was left, the back button and a reload lead to where one was
 
 import random
 import re
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -77,14 +78,17 @@ def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applie
         expect(page.locator(f'.wg header a[data-story="{path}"]')).to_have_attribute("aria-current", "page")
 
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("there", "change", "after"),
     [
         ("online_softmax", ("what_if", "none"), {"what_if": "none", "at_tile": "1"}),
-        ("any_kernel", ("at_item", "2"), {"what_if": "RESCALE", "at_head": "1", "at_tile": "0"}),
-        ("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "08b_three_bfloat16"}),
-        ("compare", ("b_what_if", "SUBTRACT_MAX"), {"what_if": "RESCALE"}),
         ("occupancy", ("BLOCK_Q", "16"), {"BLOCK_Q": "16", "what_if": "RESCALE", "seq_len": "50"}),
+        ("compare", ("b_what_if", "SUBTRACT_MAX"), {"what_if": "RESCALE"}),
+        slow("any_kernel", ("at_item", "2"), {"what_if": "RESCALE", "at_head": "1", "at_tile": "0"}),
+        slow("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "08b_three_bfloat16"}),
     ],
 )
 def test_what_is_changed_elsewhere_is_found_changed_on_the_way_back(visit, there, change, after):

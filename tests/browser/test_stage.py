@@ -204,7 +204,7 @@ def axe(page, where=None, rules=RULES):
 # ---- the start page, which has no stage ----
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_start_page_shifts_nothing_scrolls_by_itself_and_axe_finds_nothing(visit, theme):
     page = visit(
         "/", wait=".wg .start [data-alive]", before=lambda page: page.add_init_script(WATCH), color_scheme=theme
