@@ -131,6 +131,8 @@ def _fetch(story: ProductStory) -> list[Question]:
     why = "All eight rows start in the same bank." if clash else "The eight rows fill all 32 banks."
     lowest = min(n for p in story.products for n in (p.a, p.b) if n >= 0)
     so_far = sum(one.wavefronts for one in story.fetches[lowest : max(first.a, first.b) + 1])
+    where = _where(story, 0 if clash else 1, [{"turns": 1}, {"side": 1}] if clash else [{"turns": 1}])
+    where["hides"] = [*(fetch_cost(f) for f in (fetch, a) if f), str(so_far)]
     return [
         ask.idea(
             "fetch",
@@ -138,8 +140,7 @@ def _fetch(story: ProductStory) -> list[Question]:
             right,
             {said: text for said, text in reason.items() if said != right},
             f"{why} {number}",
-            hides=[*(fetch_cost(f) for f in (fetch, a) if f), str(so_far)],
-            **_where(story, 0 if clash else 1, [{"turns": 1}, {"side": 1}] if clash else [{"turns": 1}]),
+            **where,
         )
     ]
 
