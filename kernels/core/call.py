@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from kernels.errors import ProblemError
 
@@ -79,7 +80,21 @@ def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
 HEADS_FIRST, ROWS_FIRST = "bhsd", "bshd"  # the orders in memory of attention's kernels: b batch, h head, s row, d dim
 
 
-def attention_sizes(call: Call) -> dict[str, object]:
+class AttentionSizes(TypedDict):
+    """The fields of a problem that a call of attention gives."""
+
+    batch: int
+    num_heads: int
+    num_kv_heads: int
+    seq_len: int
+    seq_len_kv: int
+    head_dim: int
+    dtype: str
+    causal: bool
+    layout: str
+
+
+def attention_sizes(call: Call) -> AttentionSizes:
     """The fields of a problem for a call with q [batch, head, query, dim] and k, v [batch, head, key, dim].
 
     num_kv_heads and seq_len_kv are 0 if they equal those of the queries. layout: the order in memory of q, and of k if

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Run = Callable[..., "Tensor"]
+Options = dict[str, Any]  # of Problem.peer_inputs
 WORKSPACE = 2**28  # bytes for its plans
 LAYOUTS = ("nhd", "hnd")
 DECODE = {
@@ -54,7 +55,7 @@ def other_layout(name: str) -> str:
 # ---- whole tensors: [batch, tokens, heads, dim] ----
 
 
-def ragged(tensors: list["Tensor"], options: dict[str, Any], window: int = 0) -> Run:
+def ragged(tensors: list["Tensor"], options: Options, window: int = 0) -> Run:
     """A function of q, k and v that computes O in q's shape. window: with a causal mask, the number of visible keys of
     a query, its own included. 0 means all."""
     import torch
@@ -81,7 +82,7 @@ def ragged(tensors: list["Tensor"], options: dict[str, Any], window: int = 0) ->
     return run
 
 
-def masked(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Run:
+def masked(mask: Mask, tensors: list["Tensor"], options: Options) -> Run:
     """The same over a mask (core.masks.Mask): a causal window, or whole blocks. PeerUnavailable for any
     other."""
     if mask.kind in ("all", "window") and mask.causal:
@@ -91,7 +92,7 @@ def masked(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Run:
     return block_sparse(mask, tensors, options)
 
 
-def block_sparse(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Run:
+def block_sparse(mask: Mask, tensors: list["Tensor"], options: Options) -> Run:
     """The same for the visible blocks of a mask, as a block-sparse matrix (BSR)."""
     import torch
     from flashinfer import BlockSparseAttentionWrapper

@@ -5,18 +5,20 @@ torch: each query head has a copy of its K and V, and the copies' gradients are 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kernels.core.problem import Problem
 from kernels.core.reference import on_device, on_host
 from kernels.errors import PeerUnavailable
-from kernels.measure.peers import BACKWARD, Peer, room, told
+from kernels.measure.peers import BACKWARD, Peer, peer, room, told
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Made = tuple["Tensor", ...]
+"""An operator's outputs. Some are lengths and seeds, which only go back into the backward."""
 GIVEN = ("q", "k", "v", "do")
 
 
@@ -31,10 +33,10 @@ class Saved(NamedTuple):
     k: "Tensor"
     v: "Tensor"
     do: "Tensor"
-    rest: tuple[Any, ...]
+    rest: Made
 
 
-def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> tuple[Any, ...]:
+def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
     import torch
 
     return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
@@ -49,7 +51,7 @@ def _flash_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...
     )
 
 
-def _cudnn_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> tuple[Any, ...]:
+def _cudnn_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
     import torch
 
     return torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, False, scale=scale)
@@ -64,7 +66,7 @@ def _cudnn_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...
     )
 
 
-def _efficient_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> tuple[Any, ...]:
+def _efficient_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
     import torch
 
     return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
@@ -82,7 +84,7 @@ def _efficient_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor",
 
 
 _EFFICIENT, _FLASH, _CUDNN = BACKWARD
-OPERATORS: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple["Tensor", ...]]]] = {
+OPERATORS: dict[str, tuple[Callable[..., Made], Callable[..., tuple["Tensor", ...]]]] = {
     _EFFICIENT: (_efficient_forward, _efficient_backward),
     _FLASH: (_flash_forward, _flash_backward),
     _CUDNN: (_cudnn_forward, _cudnn_backward),
@@ -154,3 +156,9 @@ class GradientPeer(Peer):
             return run
 
         return [runner(saved) for saved in (self._first, *more)]
+
+
+def rival(name: str, problem: Problem, inputs: dict[str, np.ndarray]) -> Peer:
+    """One of peers.NAMES on any problem, ready to run. PeerUnavailable if it is not installed or does not support the
+    problem."""
+    return (GradientPeer if problem.gradients else peer)(name, problem, inputs)

@@ -19,7 +19,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
-from kernels.measure.rivals import rival
+from kernels.measure.gradient_peers import rival
 from kernels.run.backends import gpu
 
 PEER = "sdpa_cudnn"

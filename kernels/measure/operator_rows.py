@@ -47,7 +47,7 @@ def sentence() -> list[str]:
     said = f"Sustained, with its overhead, a call of `ops.attention` is faster than torch's attention in {len(won)} of "
     said += f"{len(best)} cases ({_range(best.ratio)} times as fast)."
     if len(lost):
-        said += f" It is slower for {_tokens(lost.tokens)} tokens."
+        said += f" The slower cases have {_tokens(lost.tokens)} tokens."
     return [said]
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from kernels.core.problem import Problem
 from kernels.core.reference import on_device, on_host
 from kernels.errors import OutOfMemory, PeerUnavailable
 from kernels.measure import flashinfer_calls
-from kernels.measure.flashinfer_calls import CASCADE, PAGED
+from kernels.measure.flashinfer_calls import CASCADE, PAGED, Options
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,7 +128,7 @@ class Peer:
             raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
         return [t.transpose(1, 2).contiguous() for t in tensors]
 
-    def _run(self, tensors: list["Tensor"]) -> Any:
+    def _run(self, tensors: list["Tensor"]) -> "Tensor":
         if self._function:
             return self._function(*tensors)
         import torch
@@ -209,7 +209,7 @@ def torch_mask(mask: Mask) -> "Tensor":
     return torch.cat([torch.from_numpy(strip.copy()).to("cuda") for strip in mask.strips(1024)])
 
 
-def flex_attention(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Callable[..., "Tensor"]:
+def flex_attention(mask: Mask, tensors: list["Tensor"], options: Options) -> Callable[..., "Tensor"]:
     """A function of q, k and v [batch, heads, tokens, dim] that computes O with torch's FlexAttention, compiled for
     these shapes, with blocks of 128. The mask_mod of a window is a comparison. For other masks it reads the dense
     mask."""
@@ -238,7 +238,7 @@ def flex_attention(mask: Mask, tensors: list["Tensor"], options: dict[str, Any])
     return run
 
 
-def flash_attn_4(tensors: list["Tensor"], options: dict[str, Any]) -> Callable[..., "Tensor"]:
+def flash_attn_4(tensors: list["Tensor"], options: Options) -> Callable[..., "Tensor"]:
     """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape with FlashAttention 4."""
     from flash_attn.cute import flash_attn_func
 
@@ -249,10 +249,10 @@ def flash_attn_4(tensors: list["Tensor"], options: dict[str, Any]) -> Callable[.
     return run
 
 
-_gathered: dict[Problem, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
+_gathered: dict[Problem, tuple[list[np.ndarray], Options]] = {}  # the last problem's peer_inputs
 
 
-def _peer_inputs(problem: Problem, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+def _peer_inputs(problem: Problem, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], Options]:
     """The problem's peer_inputs, computed once for all its peers. For a paged cache they are a copy of its content."""
     if problem not in _gathered:
         _gathered.clear()

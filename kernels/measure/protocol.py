@@ -36,8 +36,8 @@ from kernels.core.tensors import Initial, Role
 from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.measure import clock, load, peers
+from kernels.measure.gradient_peers import rival
 from kernels.measure.judging import judged, verdict
-from kernels.measure.rivals import rival
 from kernels.run.backends import gpu, gpu_arrays
 
 TURNS = 5  # of each point, if several take turns

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -86,14 +86,14 @@ def _results(made: pd.DataFrame) -> str:
         lines.append(f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}.")
         lines.append(f"Its largest loss is {worst.ratio:.2f} times the speed of {_peer(worst.peer)}: {_words(worst)}.")
     pairs = _benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made))
-    ratios = [pair["peer"].median_us / pair["ours"].median_us for pair in pairs]
+    ratios = [pair.peer.median_us / pair.ours.median_us for pair in pairs]
     won = sum(ratio > 1 for ratio in ratios)
     worst = pairs[int(np.argmin(ratios))]
     lines += [
         f"Rested, decoding over a paged cache is faster than FlashInfer on {won} of {len(pairs)} problems "
         f"({min(ratios):.2f} to {max(ratios):.2f} times as fast).",
-        f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst['peer']['name'])}: "
-        f"`{worst['ours']['name']}`, {_words(worst['ours'])}.",
+        f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst.peer['name'])}: "
+        f"`{worst.ours['name']}`, {_words(worst.ours)}.",
     ]
     return "\n".join(f"- {line}" for line in [*lines, *operator_rows.sentence()])
 
@@ -117,18 +117,26 @@ def _flashinfer(made: pd.DataFrame) -> list[str]:
     return [name for name in made["name"].unique() if name.startswith("flashinfer_")]
 
 
+class Pair(NamedTuple):
+    """The rows of a kernel and of its fastest peer on a problem."""
+
+    problem: str
+    ours: pd.Series
+    peer: pd.Series
+
+
 def _benched(
     made: pd.DataFrame, names: str | Iterable[str], others: list[str], problems: list[str] | None = None
-) -> list[dict[str, Any]]:
-    """A dict for each problem with a time of a kernel and of one of the others: problem, ours, peer (their rows)."""
+) -> list[Pair]:
+    """A Pair for each problem with a time of a kernel and of one of the others."""
     names = [names] if isinstance(names, str) else list(names)
     timed, found = made[(made.status == "ok") & (made.l2 == "cold")], []
     for _, ours in timed[timed["name"].isin(names) & timed.own_settings.astype(bool)].iterrows():
         there = timed[(timed.problem == ours.problem) & timed["name"].isin(others)].sort_values("median_us")
         if len(there) and (problems is None or ours.problem in problems):
-            found.append({"problem": ours.problem, "ours": ours, "peer": there.iloc[0]})
-    order = problems or [pair["problem"] for pair in found]
-    return sorted(found, key=lambda pair: order.index(pair["problem"]))
+            found.append(Pair(ours.problem, ours, there.iloc[0]))
+    order = problems or [pair.problem for pair in found]
+    return sorted(found, key=lambda pair: order.index(pair.problem))
 
 
 def _floor(made: pd.DataFrame) -> dict[str, float]:
@@ -137,20 +145,20 @@ def _floor(made: pd.DataFrame) -> dict[str, float]:
     return dict(zip(rows.problem, rows.median_us))
 
 
-def _section(pairs: list[dict[str, Any]], floor: Mapping[str, float] | None = None) -> str:
+def _section(pairs: list[Pair], floor: Mapping[str, float] | None = None) -> str:
     """The sentence and the table of pairs of the bench. floor: a column of its own."""
     heads = ["problem", "kernel", "peer", "rested", "ratio (p10 to p90)", "sustained", "ratio"]
     heads += ["cuDNN, contiguous K and V"] if floor is not None else []
     ratios, rows = {}, []
     for pair in pairs:
-        ours, peer = pair["ours"], pair["peer"]
+        ours, peer = pair.ours, pair.peer
         rested, hot = peer.median_us / ours.median_us, peer.sustained_us / ours.sustained_us
         spread = f"{peer.p10_us / ours.p90_us:.2f} to {peer.p90_us / ours.p10_us:.2f}"
-        said = _problem(json.loads(pair["problem"]))
+        said = _problem(json.loads(pair.problem))
         cells = [said, f"`{ours['name']}`", _peer(peer["name"])]
         cells += [f"{_us(ours.median_us)} / {_us(peer.median_us)}", f"{rested:.2f} ({spread})"]
         cells += [" / ".join(dict.fromkeys((_hot(ours), _hot(peer)))), _number(hot)]
-        cells += [_us(floor.get(pair["problem"]))] if floor is not None else []
+        cells += [_us(floor.get(pair.problem))] if floor is not None else []
         rows.append(cells)
         ratios[said, ours["name"]] = (rested, hot)
     both = len([1 for _, hot in ratios.values() if pd.notna(hot)])

@@ -4,8 +4,6 @@ The forward is torch.library.define with an implementation for CUDA and for the 
 torch.autograd.Function. This pair costs less than custom_op and register_autograd.
 """
 
-from typing import Any
-
 import torch
 
 from kernels.core.call import ROWS_FIRST, layout_of
@@ -61,8 +59,17 @@ def attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
-        return _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")  # type: ignore[no-any-return]
-    return _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")  # type: ignore[no-any-return]
+        found: tuple[Tensor, Tensor] = _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")
+        return found
+    found = _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")
+    return found
+
+
+class _Context(torch.autograd.function.FunctionCtx):
+    """What the forward keeps for the backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+    given: tuple[float, bool, str]
 
 
 class _Attention(torch.autograd.Function):
@@ -70,7 +77,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, kernel: str, backward_kernel: str
+        ctx: _Context, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, kernel: str, backward_kernel: str
     ) -> tuple[Tensor, Tensor]:
         o, lse = _OPERATOR(q, k, v, None, scale, causal, 0, kernel)
         ctx.save_for_backward(q, k, v, o, lse)
@@ -80,7 +87,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, do: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, do: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients = _GRADIENTS(*ctx.saved_tensors, do, *ctx.given)
         return (*gradients, None, None, None, None)
 
@@ -99,7 +106,8 @@ def attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dk and dv of attention, from its inputs, its outputs and the gradient of o."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")  # type: ignore[no-any-return]
+    found: tuple[Tensor, Tensor, Tensor] = _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")
+    return found
 
 
 def explain(

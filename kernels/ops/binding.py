@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -208,31 +208,25 @@ def _backend(device: torch.device) -> "Backend":
 
     if device.type not in ("cpu", "cuda"):
         raise ProblemError(f"The tensors are on {device}. The operators run on CUDA GPUs and on the CPU.")
-    return on_cpu if device.type == "cpu" else on_gpu  # type: ignore[return-value]
+    if device.type == "cpu":
+        return on_cpu
+    return on_gpu
 
 
-class Backend:
+class Backend(Protocol):
     """The functions of on_cpu and on_gpu."""
 
-    @staticmethod
-    def device(device: torch.device) -> "Device":
+    def device(self, device: torch.device) -> "Device":
         """The processor."""
-        raise NotImplementedError
 
-    @staticmethod
-    def stream(device: torch.device) -> int | None:
+    def stream(self, device: torch.device) -> int | None:
         """A number for the current stream, or None during a graph capture."""
-        raise NotImplementedError
 
-    @staticmethod
-    def lasting(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """A new tensor that outlives the call, so its memory must not belong to a CUDA graph."""
-        raise NotImplementedError
 
-    @staticmethod
-    def launcher(chosen: "Choice", plan: Plan, device: torch.device) -> Run:
+    def launcher(self, chosen: "Choice", plan: Plan, device: torch.device) -> Run:
         """Builds the kernel. Returns a function that launches the plan with its tensors."""
-        raise NotImplementedError
 
 
 def _place(operator: Operator, call: Call, tensor: Tensor) -> Place:

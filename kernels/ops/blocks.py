@@ -38,7 +38,8 @@ def block_sparse(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise ProblemError("block_sparse has no backward. Call it under torch.no_grad().")
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return _OPERATOR(q, k, v, blocks, scale, causal, block, kernel or "")  # type: ignore[no-any-return]
+    found: tuple[Tensor, Tensor] = _OPERATOR(q, k, v, blocks, scale, causal, block, kernel or "")
+    return found
 
 
 def _forward(

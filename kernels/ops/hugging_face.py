@@ -41,7 +41,7 @@ def attend(
     sliding_window: int | None = None,
     is_causal: bool | None = None,
     s_aux: Tensor | None = None,
-    **options: Any,
+    **options: object,
 ) -> tuple[Tensor, None]:
     """Attention for transformers: query [batch, heads, rows, dim], and key and value with their own KV heads.
 
@@ -77,7 +77,7 @@ def mask(
     kv_length: int,
     q_offset: int = 0,
     kv_offset: int = 0,
-    mask_function: Callable[..., Any] | None = None,
+    mask_function: Callable[..., object] | None = None,
     attention_mask: Tensor | None = None,
     **options: Any,
 ) -> Tensor | None:
@@ -102,9 +102,11 @@ def mask(
         return None
     device = options.get("device") if attention_mask is None else attention_mask.device
     seen = torch.zeros(batch_size, kv_length, dtype=torch.bool, device=device)
-    given = True if attention_mask is None else attention_mask[:, kv_offset : kv_offset + kv_length].bool()
-    width = kv_length if attention_mask is None else given.shape[1]  # type: ignore[union-attr]
-    seen[:, :width] = given
+    if attention_mask is None:
+        seen[:] = True
+    else:
+        given = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+        seen[:, : given.shape[1]] = given
     if unused > 0:
         seen[:, end:] = False
     _first_of[seen] = end - q_length

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import torch
@@ -161,7 +160,7 @@ class _Map:
 
 
 @lru_cache(maxsize=256)
-def _function(path: Path, entry: str, index: int, shared_bytes: int) -> Any:
+def _function(path: Path, entry: str, index: int, shared_bytes: int) -> object:
     """The CUfunction of an entry in the GPU's context, allowed to use this much shared memory."""
     from cuda.bindings import driver as cuda
 
@@ -173,7 +172,7 @@ def _function(path: Path, entry: str, index: int, shared_bytes: int) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _module(path: Path, index: int) -> Any:
+def _module(path: Path, index: int) -> object:
     try:
         from cuda.bindings import driver as cuda
     except ImportError:

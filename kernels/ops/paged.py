@@ -53,7 +53,8 @@ def paged_decode(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     lengths = context_lens if isinstance(context_lens, Tensor) else torch.tensor(context_lens)
     given = (q, k_cache, v_cache, block_tables, lengths.to(torch.int32), k_scale, v_scale)
-    return _DECODE(*given, scale, window, soft_cap, kernel or "")  # type: ignore[no-any-return]
+    found: Tensor = _DECODE(*given, scale, window, soft_cap, kernel or "")
+    return found
 
 
 def reshape_and_cache(

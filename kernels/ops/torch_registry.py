@@ -5,7 +5,6 @@ restore_flash_attention_impl() takes them out. The import only registers the nam
 """
 
 import warnings
-from typing import Any
 
 import torch
 from torch.nn import attention as registry
@@ -96,7 +95,7 @@ def _backward(
 def _on_gpu(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
     return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[object, ...]:  # fmt: skip
     o, lse = _forward(query, key, value, dropout_p, is_causal, scale)
     none, state = query.new_empty(0), torch.zeros(2, dtype=torch.uint64, device=query.device)
     offset = torch.zeros((), dtype=torch.uint64, device=query.device)
@@ -104,9 +103,9 @@ def _on_gpu(
 
 
 def _on_gpu_backward(
-    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor, cum_seq_q: Any,
-    cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float, is_causal: bool, philox_seed: Any, philox_offset: Any,
-    *, scale: float | None = None,
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
+    cum_seq_q: object, cum_seq_k: object, max_q: int, max_k: int, dropout_p: float, is_causal: bool,
+    philox_seed: object, philox_offset: object, *, scale: float | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     return _backward(grad_out, query, key, value, out, logsumexp, is_causal, scale)
 

@@ -174,8 +174,12 @@ class _TorchCalls(TorchFunctionMode):
         self.watched = watched
 
     def __torch_function__(
-        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
         given = kwargs or {}
         if function is torch.nn.functional.scaled_dot_product_attention:
             self._add(*args, **given)
@@ -183,7 +187,7 @@ class _TorchCalls(TorchFunctionMode):
 
     def _add(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0, is_causal: bool = False, **more: Any,
+        dropout_p: float = 0.0, is_causal: bool = False, **more: object,
     ) -> None:  # fmt: skip
         options: dict[str, Option] = {"causal": is_causal, "attn_mask": attn_mask is not None, "dropout": dropout_p}
         if query.dim() == 4:

@@ -38,13 +38,13 @@ class Moment:
     cache: KVCache
     backend: str
 
-    def problem(self, cache: KVCache, kernel: KernelSpec, **changes: Any) -> Any:
+    def problem(self, cache: KVCache, kernel: KernelSpec, **changes: object) -> Any:
         """A kernel's problem on a cache. Raises ProblemError if the cache holds no sequence or the shape cannot be."""
         self.check_sequences(cache)
         shape = {name: self.state[name] for name in self.page.fields(self.state) if name != "block_size"}
         return kernel.problem_type.of_cache(cache, **{**shape, **changes})
 
-    def request(self, kernel: KernelSpec | None = None, cache: KVCache | None = None, **changes: Any) -> Request:
+    def request(self, kernel: KernelSpec | None = None, cache: KVCache | None = None, **changes: object) -> Request:
         """The Request of the chosen query head on the cache. Raises ProblemError.
 
         kernel: the chosen kernel by default.
@@ -59,12 +59,12 @@ class Moment:
         head = self.state["sequence"] * self.state["num_heads"] + self.state["head"]
         return Request(kernel, problem, settings, Scope(head), self.backend)
 
-    def whole_request(self, kernel: KernelSpec, **changes: Any) -> Request:
+    def whole_request(self, kernel: KernelSpec, **changes: object) -> Request:
         """The Request over the whole cache. Raises ProblemError."""
-        request = self.request(kernel, **changes)
+        request = self.request(kernel, None, **changes)
         return replace(request, scope=Scope.everything(request.plan))
 
-    def request_with_ranges(self, **changes: Any) -> Request:
+    def request_with_ranges(self, **changes: object) -> Request:
         """The Request of the view's kernel with a work list, over the whole cache. It has the default of each field
         whose value it does not take. Raises ProblemError."""
         kernel, state = choices.kernels_with_ranges(self.page.catalog)[self.state["view"]], self.state

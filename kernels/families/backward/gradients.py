@@ -1,10 +1,13 @@
 """The gradients of attention: in float64 by the closed formula, and by torch's own backward in the arrays' type."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernels.core.reference import ROWS_AT_ONCE, on_device, on_host
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -60,7 +63,9 @@ def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, 
     return on_host(dq), on_host(of_group), on_host(of_values)
 
 
-def _backward(tensors: tuple[Any, ...], o: Any, lse: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+def _backward(
+    tensors: tuple["Tensor", ...], o: "Tensor", lse: "Tensor", scale: float, causal: bool
+) -> tuple["Tensor", "Tensor", "Tensor"]:
     """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one.
 
     A forward first makes the arguments that only torch needs.
@@ -81,7 +86,7 @@ def _backward(tensors: tuple[Any, ...], o: Any, lse: Any, scale: float, causal: 
     return efficient(do, q, k, v, None, o, made[1], *made[2:], 0.0, asked, causal, scale=scale)[:3]
 
 
-def _seen(part: slice, keys: int, offset: int, device: str) -> Any:
+def _seen(part: slice, keys: int, offset: int, device: str) -> "Tensor":
     """Which keys the queries of a part see under a causal mask, bool [queries, keys]."""
     import torch
 

@@ -39,8 +39,18 @@ TAKES: dict[str, tuple[str, ...]] = {
 """mask -> the other fields that it looks at."""
 
 
+class _Attention:
+    """The fields of the problem behind the mixin. This class is no dataclass, so it adds none."""
+
+    batch: int
+    num_heads: int
+    seq_len: int
+    causal: bool
+    seed: int
+
+
 @dataclass(frozen=True)
-class MaskFields:
+class MaskFields(_Attention):
     """The keys of each query. A mixin before a problem of attention with `causal`, `seed` and `inputs`.
 
     A mask of blocks (random_blocks, top_blocks, drawn) has blocks of mask_block x mask_block queries and keys,
@@ -87,7 +97,7 @@ class MaskFields:
     @property
     def query_count(self) -> int:
         """Queries of a head."""
-        return self.seq_len  # type: ignore[attr-defined]
+        return self.seq_len
 
     @property
     def key_count(self) -> int:
@@ -96,7 +106,7 @@ class MaskFields:
 
     @property
     def listed_pairs(self) -> int:
-        heads = self.batch * self.num_heads if self.mask == "top_blocks" else 1  # type: ignore[attr-defined]
+        heads = self.batch * self.num_heads if self.mask == "top_blocks" else 1
         return self.query_count * self.key_count * heads
 
     @property
@@ -122,7 +132,7 @@ class MaskFields:
         if self.mask not in ("random_blocks", "drawn"):
             return ()
         if self.mask == "random_blocks":
-            return random_blocks(rows, columns, self.density, self.seed)  # type: ignore[attr-defined]
+            return random_blocks(rows, columns, self.density, self.seed)
         made = np.zeros((rows, columns), bool)
         for row, seen in zip(made, self.drawn):
             row[list(seen)] = True
@@ -136,8 +146,8 @@ class MaskFields:
             kind,
             self.query_count,
             self.key_count,
-            self.causal,  # type: ignore[attr-defined]
-            seed=self.seed,  # type: ignore[attr-defined]
+            self.causal,
+            seed=self.seed,
             block=self.mask_block,
             blocks=blocks,
             **taken,
@@ -146,5 +156,5 @@ class MaskFields:
     @cached_property
     def visible(self) -> int:
         """Pairs of a query and a key that are seen, over all heads."""
-        heads = self.batch * self.num_heads  # type: ignore[attr-defined]
+        heads = self.batch * self.num_heads
         return sum(mask.visible for mask in self.masks) * (heads // len(self.masks))

@@ -94,10 +94,11 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     def from_call(cls, call: Call) -> Self:
         """The mask of a causal window, with or without a sink."""
         call.only("causal", "window")
-        sizes, window, sink = attention_sizes(call), call.option("window", 0), call.has("sink")
+        sizes, sink = attention_sizes(call), call.has("sink")
+        window = int(str(call.option("window", 0)))
         if not sizes["causal"] or not (window or sink):
             raise ProblemError("Its kernels are for causal calls with a window or a sink.")
-        return cls(**sizes, mask="window", window=window or call.given("k").size("key"), sink_logits=sink)  # type: ignore[arg-type]
+        return cls(**sizes, mask="window", window=window or call.given("k").size("key"), sink_logits=sink)
 
     def with_values(self, name: str) -> Self | None:
         return None if self.sink_logits else super().with_values(name)
@@ -176,7 +177,8 @@ class BlockSparseProblem(MaskedProblem):
         """The mask that the call gives as blocks, in tiles of 128 queries and 64 keys."""
         call.only("causal", "block", "rows")
         block, rows = call.option("block", 0), call.option("rows", ())
-        return cls(**attention_sizes(call), mask="drawn", mask_block=block, drawn=rows, block_q=128, block_kv=64)  # type: ignore[arg-type]
+        sizes, drawn = attention_sizes(call), rows if isinstance(rows, tuple) else ()
+        return cls(**sizes, mask="drawn", mask_block=int(str(block)), drawn=drawn, block_q=128, block_kv=64)
 
     def made(self) -> dict[str, np.ndarray]:
         """The lists, their patterns and the sink."""

@@ -248,7 +248,7 @@ class SixteenBitProblem(SixteenBitCases):
         call.only("causal")
         if call.has("sink"):
             raise ProblemError("Its kernels have no sink.")
-        return cls(**attention_sizes(call))  # type: ignore[arg-type]
+        return cls(**attention_sizes(call))
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:

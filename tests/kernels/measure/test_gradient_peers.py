@@ -9,8 +9,7 @@ from kernels.errors import PeerUnavailable
 from kernels.families.backward.problem import SixteenBitGradientProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import gradient_peers, peers
-from kernels.measure.gradient_peers import OPERATORS, GradientPeer, Saved
-from kernels.measure.rivals import rival
+from kernels.measure.gradient_peers import OPERATORS, GradientPeer, Saved, rival
 
 SHAPE = (1, 2, 256, 64)
 

@@ -73,6 +73,6 @@ def test_the_text_shows_losses_next_to_wins(recorded, monkeypatch):
     assert "A tiny call takes 20 us, of which 8 us are ours. The backends of torch take: cuDNN 9 us." in said
     assert said.count("\n| Small") == 2 and "| 2.00 |" in said
     (line,) = operator_rows.sentence()
-    assert "in 1 of 2 cases (0.50 to 2.00 times as fast). It is slower for 128 tokens." in line
+    assert "in 1 of 2 cases (0.50 to 2.00 times as fast). The slower cases have 128 tokens." in line
     monkeypatch.setattr(operator_rows, "recorded", lambda: None)
     assert not operator_rows.sentence() and operator_rows.text() == "No time of the present code is recorded."
