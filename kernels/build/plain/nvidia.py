@@ -19,6 +19,9 @@ _LIMITS = """#ifndef INFINITY
 #define FLT_MIN 1.175494351e-38f
 #define FLT_EPSILON 1.192092896e-07f
 #define DBL_MAX 1.7976931348623157e+308
+#endif
+"""
+_WHOLE = """#ifndef INT_MAX
 #define INT_MAX 2147483647
 #define INT_MIN (-2147483647 - 1)
 #define UINT_MAX 4294967295u
@@ -32,7 +35,8 @@ typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typed
 #endif
 """
 _TEXTS = {
-    **dict.fromkeys(("float.h", "limits.h", "math.h", "cfloat", "climits", "cmath"), _LIMITS),
+    **dict.fromkeys(("float.h", "math.h", "cfloat", "cmath"), _LIMITS),
+    **dict.fromkeys(("limits.h", "climits"), _WHOLE),
     **dict.fromkeys(("stdint.h", "cstdint", "stddef.h", "cstddef"), _INTEGERS),
 }
 ALWAYS = "nvcc_always.h"
@@ -44,7 +48,8 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
     for name, text in spec.files:
         refusals.check(name, text)
     own = [(name, device_text(text)) for name, text in spec.files]
-    own.append((ALWAYS, _LIMITS + _INTEGERS))
+    # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
+    own += [(ALWAYS, _LIMITS + _INTEGERS), ("nv/target", "#pragma once\n")]
     return [*own, *((name, _TEXTS.get(name, "#pragma once\n")) for name in (*STANDARD_HEADERS, *HOST_HEADERS))]
 
 
@@ -55,7 +60,8 @@ def include_options() -> tuple[str, ...]:
     for folder in (found_package.submodule_search_locations or ()) if found_package else ():
         for found in (Path(folder) / "cuda_runtime" / "include", Path(folder) / "cu13" / "include"):
             if (found / "cuda_fp16.h").is_file():
-                return (f"--include-path={found}", f"--pre-include={ALWAYS}")
+                traits = Path(folder) / "cuda_cccl" / "include"  # for cooperative_groups.h
+                return (f"--include-path={found}", f"--include-path={traits}", f"--pre-include={ALWAYS}")
     raise BackendUnavailable("CUDA's headers were not found. Install the wheel nvidia-cuda-runtime-cu12.")
 
 

@@ -14,7 +14,7 @@ template <int EXPONENT, int MANTISSA> float simt_from_fp8(unsigned char bits) {
 }
 template <int EXPONENT, int MANTISSA> unsigned char simt_to_fp8(float value) {
   const float largest = EXPONENT == 4 ? 448.f : 57344.f;
-  const unsigned char sign = signbit(value) ? 0x80 : 0;
+  const unsigned char sign = std::signbit(value) ? 0x80 : 0;
   if (value != value) return 0x7f;
   const float size = fminf(fabsf(value), largest);
   unsigned char below = 0;  // the positive codes are in order, so a search finds the one below

@@ -1,0 +1,19 @@
+// cooperative_groups::memcpy_async and wait: each thread of the group copies a part.
+#pragma once
+#include "../cooperative_groups.h"
+#include "../cuda_pipeline.h"
+
+namespace cooperative_groups {
+template <class GROUP>
+SIMT_OWN void memcpy_async(const GROUP& group, void* to, const void* from, size_t bytes) {
+  constexpr size_t PART = 4;
+  for (size_t at = group.thread_rank() * PART; at < bytes; at += group.size() * PART)
+    simt_copy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes - at < PART ? bytes - at : PART,
+              SIMT_PC);
+  simt_copies_commit();
+}
+template <class GROUP> void wait(const GROUP& group, SIMT_SITE) {
+  simt_copies_wait(0);
+  group.sync(file, line);
+}
+}  // namespace cooperative_groups
