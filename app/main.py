@@ -26,12 +26,15 @@ from streamlit.file_util import get_static_dir  # noqa: E402
 from streamlit.starlette import App  # noqa: E402
 
 from app.classroom import access  # noqa: E402
-from app.guards import connections, hosts  # noqa: E402
+from app.guards import connections, hosts, strangers  # noqa: E402
 from app.web import server  # noqa: E402
+from kernels.jail import setting  # noqa: E402
 
 connections.raise_limit()
+listens_at, names = get_option("server.address") or "", os.environ.get(hosts.VARIABLE, "")
 try:
     access.check()
+    setting.put_in_force(strangers.decide(listens_at, names, os.environ.get(setting.VARIABLE, "")))
 except WarpglassError as error:
     sys.exit(str(error))
 server.prepare()
@@ -43,7 +46,7 @@ routes = [
     ),
     *server.pages(index, base),
 ]
-answers_as = hosts.allowed(get_option("server.address") or "", os.environ.get(hosts.VARIABLE, ""))
+answers_as = hosts.allowed(listens_at, names)
 app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base, index, answers_as))
 gc.freeze()
 gc.enable()

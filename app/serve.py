@@ -35,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--room-secret", help="the secret of the leaders of a class (made up and printed, if not given)"
     )
+    arguments.add_argument(
+        "--strangers", action="store_true", help="take kernels from folders also for others, and run them in the jail"
+    )
     arguments.add_argument("--password", help="the class password")
     arguments.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
     return arguments
@@ -95,6 +98,7 @@ def _tell(given: argparse.Namespace) -> None:
         "WARPGLASS_ROOM_SECRET": given.room_secret,
         "WARPGLASS_PASSWORD": given.password,
         "WARPGLASS_LOGIN": given.login,
+        "WARPGLASS_STRANGERS": "jail" if given.strangers else "",
     }
     os.environ.update({name: value for name, value in said.items() if value})
     if given.allow_host:

@@ -30,6 +30,7 @@ from kernels.core.remembered import recordings_changed
 from kernels.core.sources import read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
+from kernels.jail import setting
 from kernels.trace.probes import sites
 
 if TYPE_CHECKING:
@@ -158,8 +159,9 @@ def find(name: str) -> KernelSpec:
 
 
 def folders() -> tuple[Path, ...]:
-    """The folders of the catalogue, ours first."""
-    return tuple(map(Path, families.__path__))
+    """The folders of the catalogue, ours first. A server without a place for users' kernels has no others."""
+    ours, *others = map(Path, families.__path__)
+    return (ours,) if setting.in_force() is setting.Setting.OFF else (ours, *others)
 
 
 def load_kernel(path: str | Path) -> KernelSpec:
@@ -207,7 +209,9 @@ def _kernel_files() -> Iterator[Path]:
 
 
 def _family_names() -> tuple[str, ...]:
-    packages = (file for root in folders() for file in sorted(root.glob("*/__init__.py")))
+    ours, *others = folders()
+    roots = (ours, *others) if setting.in_force() is setting.Setting.LOCAL else (ours,)  # a family is Python: no jail
+    packages = (file for root in roots for file in sorted(root.glob("*/__init__.py")))
     return tuple(dict.fromkeys(file.parent.name for file in packages))
 
 

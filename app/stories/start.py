@@ -18,6 +18,7 @@ from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable
+from kernels.jail import setting
 from kernels.recordings import run_index
 from kernels.run import workers
 
@@ -33,6 +34,8 @@ def subject(page: Page, state: State, backend: str) -> Shown:
     survey = workers.survey()
     where = [(TITLES[name], f"{device.name} {device.driver}".strip()) for name, device in survey.devices.items()]
     where += [(TITLES[name], f"not here: {reason}") for name, reason in survey.reasons.items()]
+    if said := setting.sentence():
+        where.append(("Your kernels", said))
     faults = (*page.catalog.faults, *run_index.left_out(), *filter(None, [folders.notice()]))
     return Shown(_alive(page.catalog, backend), tuple(where), faults)
 

@@ -36,6 +36,15 @@ def in_force() -> Setting:
         raise ProblemError(f"{VARIABLE} is {word!r:.60}. It must be one of {known}.") from None
 
 
+def sentence() -> str:
+    """The setting in force, for the reader of a page. "" if the server is only for its own user."""
+    return {
+        Setting.LOCAL: "",
+        Setting.JAIL: "compiled and run in the jail, on the CPU, without files, network or environment",
+        Setting.OFF: "off, as others can reach this server. Start it with --strangers to run them in the jail",
+    }[in_force()]
+
+
 def put_in_force(setting: Setting) -> None:
     """Sets the setting of this process and of its later workers."""
     os.environ[VARIABLE] = setting.value
