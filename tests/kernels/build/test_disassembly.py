@@ -9,8 +9,10 @@ from kernels.build import Mode, disassembly
 from kernels.catalog import KERNELS
 from kernels.core.spec import runs_on
 
+SLOW = [pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_80", "sm_100a")]
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", pytest.param("sm_100a", marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize("arch", ["sm_90a", *SLOW])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
     if kernel.requires and not runs_on(kernel.requires, arch):
