@@ -65,6 +65,7 @@ def _without_comments(text: str) -> str:
 
 def _instruction(text: str, found: list[Token], number: int) -> str:
     """The first instruction of an asm statement, such as mma.sync.aligned.m16n8k16."""
-    last = found[min(closing(found, number + 1), len(found) - 1)].end
+    bracket = next((n for n in range(number, len(found)) if found[n].text == "("), number)
+    last = found[closing(found, bracket)].end
     literal = re.search(r'"\s*\{?\s*([\w.:]+)', text[found[number].start : last])
     return literal[1] if literal else "asm"
