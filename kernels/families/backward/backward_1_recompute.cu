@@ -80,6 +80,7 @@ value_gradients(const float* Q_gmem, const float* K_gmem, const float* LSE_gmem,
       __syncwarp();  // a warp reads only its own rows
 
       PROBE_MARK(value_sums, tile);
+      float dV_tile[ROWS][DIMS] = {};
       for (int i = 0; i < TILE; ++i) {
         float p[ROWS];
         UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -89,9 +90,10 @@ value_gradients(const float* Q_gmem, const float* K_gmem, const float* LSE_gmem,
         UNROLL for (int j = 0; j < DIMS; ++j) {
           PROBE_LOAD(dO_smem, i * STRIDE + lane + 32 * j, 4);
           const float grad = lds<float>(&dO_smem[i * STRIDE + lane + 32 * j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dV_rmem[r][j] = fmaf(p[r], grad, dV_rmem[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dV_tile[r][j] = fmaf(p[r], grad, dV_tile[r][j]);
         }
       }
+      add_tile(dV_rmem, dV_tile);
       log_dv(dV_rmem, first_col + own, tile, z PROBE_PASS);
       __syncthreads();  // so that no warp overwrites the tiles while another still reads them
       PROBE_MARK(tile_end, tile);
@@ -147,6 +149,7 @@ key_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, con
       __syncwarp();  // a warp reads only its own rows
 
       PROBE_MARK(key_sums, tile);
+      float dK_tile[ROWS][DIMS] = {};
       for (int i = 0; i < TILE; ++i) {
         float ds[ROWS];
         UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -156,9 +159,10 @@ key_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, con
         UNROLL for (int j = 0; j < DIMS; ++j) {
           PROBE_LOAD(Q_smem, i * STRIDE + lane + 32 * j, 4);
           const float q = lds<float>(&Q_smem[i * STRIDE + lane + 32 * j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dK_rmem[r][j] = fmaf(ds[r], q, dK_rmem[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dK_tile[r][j] = fmaf(ds[r], q, dK_tile[r][j]);
         }
       }
+      add_tile(dK_rmem, dK_tile);
       log_dk(dK_rmem, first_col + own, tile, z PROBE_PASS);
       __syncthreads();  // so that no warp overwrites the tiles while another still reads them
       PROBE_MARK(tile_end, tile);
@@ -214,6 +218,7 @@ query_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, c
     __syncthreads();  // a warp reads its queries of all keys
 
     PROBE_MARK(query_sums, tile);
+    float dQ_tile[ROWS][DIMS] = {};
     for (int i = 0; i < TILE; ++i) {
       float ds[ROWS];
       UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -223,9 +228,10 @@ query_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, c
       UNROLL for (int j = 0; j < DIMS; ++j) {
         PROBE_LOAD(K_smem, i * STRIDE + lane + 32 * j, 4);
         const float k = lds<float>(&K_smem[i * STRIDE + lane + 32 * j]);
-        UNROLL for (int r = 0; r < ROWS; ++r) dQ_rmem[r][j] = fmaf(ds[r], k, dQ_rmem[r][j]);
+        UNROLL for (int r = 0; r < ROWS; ++r) dQ_tile[r][j] = fmaf(ds[r], k, dQ_tile[r][j]);
       }
     }
+    add_tile(dQ_rmem, dQ_tile);
     log_dq(dQ_rmem, first_row + own, tile, z PROBE_PASS);
     __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);

@@ -80,6 +80,7 @@ key_value_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gme
       __syncwarp();  // a warp reads only its own rows
 
       PROBE_MARK(key_value_sums, tile);
+      float dV_tile[ROWS][DIMS] = {}, dK_tile[ROWS][DIMS] = {};
       for (int i = 0; i < TILE; ++i) {
         float p[ROWS], ds[ROWS];
         UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -93,10 +94,12 @@ key_value_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gme
           const float grad = lds<float>(&dO_smem[i * STRIDE + lane + 32 * j]);
           PROBE_LOAD(Q_smem, i * STRIDE + lane + 32 * j, 4);
           const float q = lds<float>(&Q_smem[i * STRIDE + lane + 32 * j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dV_rmem[r][j] = fmaf(p[r], grad, dV_rmem[r][j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dK_rmem[r][j] = fmaf(ds[r], q, dK_rmem[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dV_tile[r][j] = fmaf(p[r], grad, dV_tile[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dK_tile[r][j] = fmaf(ds[r], q, dK_tile[r][j]);
         }
       }
+      add_tile(dV_rmem, dV_tile);
+      add_tile(dK_rmem, dK_tile);
       log_dv(dV_rmem, first_col + own, tile, z PROBE_PASS);
       log_dk(dK_rmem, first_col + own, tile, z PROBE_PASS);
       __syncthreads();  // so that no warp overwrites the tiles while another still reads them
@@ -155,6 +158,7 @@ query_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, c
     __syncthreads();  // a warp reads its queries of all keys
 
     PROBE_MARK(query_sums, tile);
+    float dQ_tile[ROWS][DIMS] = {};
     for (int i = 0; i < TILE; ++i) {
       float ds[ROWS];
       UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -164,9 +168,10 @@ query_gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, c
       UNROLL for (int j = 0; j < DIMS; ++j) {
         PROBE_LOAD(K_smem, i * STRIDE + lane + 32 * j, 4);
         const float k = lds<float>(&K_smem[i * STRIDE + lane + 32 * j]);
-        UNROLL for (int r = 0; r < ROWS; ++r) dQ_rmem[r][j] = fmaf(ds[r], k, dQ_rmem[r][j]);
+        UNROLL for (int r = 0; r < ROWS; ++r) dQ_tile[r][j] = fmaf(ds[r], k, dQ_tile[r][j]);
       }
     }
+    add_tile(dQ_rmem, dQ_tile);
     log_dq(dQ_rmem, first_row + own, tile, z PROBE_PASS);
     __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);

@@ -85,6 +85,7 @@ gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const f
       __syncthreads();  // a warp reads its queries of all keys
 
       PROBE_MARK(key_value_sums, tile);
+      float dV_tile[ROWS][DIMS] = {}, dK_tile[ROWS][DIMS] = {};
       for (int i = 0; i < TILE; ++i) {
         float p[ROWS], ds[ROWS];
         UNROLL for (int r = 0; r < ROWS; ++r) {
@@ -98,10 +99,12 @@ gradients(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const f
           const float grad = lds<float>(&dO_smem[i * STRIDE + lane + 32 * j]);
           PROBE_LOAD(Q_smem, i * STRIDE + lane + 32 * j, 4);
           const float q = lds<float>(&Q_smem[i * STRIDE + lane + 32 * j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dV_rmem[r][j] = fmaf(p[r], grad, dV_rmem[r][j]);
-          UNROLL for (int r = 0; r < ROWS; ++r) dK_rmem[r][j] = fmaf(ds[r], q, dK_rmem[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dV_tile[r][j] = fmaf(p[r], grad, dV_tile[r][j]);
+          UNROLL for (int r = 0; r < ROWS; ++r) dK_tile[r][j] = fmaf(ds[r], q, dK_tile[r][j]);
         }
       }
+      add_tile(dV_rmem, dV_tile);
+      add_tile(dK_rmem, dK_tile);
       log_dv(dV_rmem, first_col + own, tile, z PROBE_PASS);
       log_dk(dK_rmem, first_col + own, tile, z PROBE_PASS);
 

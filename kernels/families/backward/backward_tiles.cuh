@@ -133,6 +133,13 @@ __device__ __forceinline__ void score_gradients(float (&dS_rmem)[ROWS], const fl
   }
 }
 
+// sums += part. A tile has a sum of its own, because shorter sums round less.
+__device__ __forceinline__ void add_tile(float (&sums)[ROWS][DIMS], const float (&part)[ROWS][DIMS]) {
+  UNROLL for (int r = 0; r < ROWS; ++r) {
+    UNROLL for (int j = 0; j < DIMS; ++j) sums[r][j] += part[r][j];
+  }
+}
+
 // Log the sums of this lane after a tile, from key or query `first` on.
 __device__ __forceinline__ void log_dv(const float (&dV_rmem)[ROWS][DIMS], int first, int tile,
                                        const Sizes& z PROBE_REF) {
