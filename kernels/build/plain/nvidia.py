@@ -12,33 +12,8 @@ from kernels.core.signatures import is_plain_c
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 
-_LIMITS = """#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
-#define NAN __int_as_float(0x7fffffff)
-#define FLT_MAX 3.402823466e+38f
-#define FLT_MIN 1.175494351e-38f
-#define FLT_EPSILON 1.192092896e-07f
-#define DBL_MAX 1.7976931348623157e+308
-#endif
-"""
-_WHOLE = """#ifndef INT_MAX
-#define INT_MAX 2147483647
-#define INT_MIN (-2147483647 - 1)
-#define UINT_MAX 4294967295u
-#endif
-"""
-_INTEGERS = """#ifndef PLAIN_INTEGERS
-#define PLAIN_INTEGERS
-typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
-typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
-typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typedef long long intptr_t;
-#endif
-"""
-_TEXTS = {
-    **dict.fromkeys(("float.h", "math.h", "cfloat", "cmath"), _LIMITS),
-    **dict.fromkeys(("limits.h", "climits"), _WHOLE),
-    **dict.fromkeys(("stdint.h", "cstdint", "stddef.h", "cstddef"), _INTEGERS),
-}
+TEXTS = Path(__file__).parents[2] / "device" / "nvrtc"
+"""The folder of the texts for headers that NVRTC lacks."""
 ALWAYS = "nvcc_always.h"
 """The header with the names that nvcc gives without an include."""
 
@@ -49,8 +24,15 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
         refusals.check(name, text)
     own = [(name, device_text(text)) for name, text in spec.files]
     # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
-    own += [(ALWAYS, _LIMITS + _INTEGERS), ("nv/target", "#pragma once\n")]
-    return [*own, *((name, _TEXTS.get(name, "#pragma once\n")) for name in (*STANDARD_HEADERS, *HOST_HEADERS))]
+    whole = (TEXTS / "whole.h").read_text()
+    own += [(ALWAYS, (TEXTS / "always.h").read_text()), ("nv/target", "#pragma once\n")]
+    return [
+        *own,
+        *(
+            (name, whole if name in ("limits.h", "climits") else "#pragma once\n")
+            for name in (*STANDARD_HEADERS, *HOST_HEADERS)
+        ),
+    ]
 
 
 @lru_cache
