@@ -1,6 +1,7 @@
 """The charts of latency and bandwidth against the working set."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import altair as alt
 import pandas as pd
@@ -174,11 +175,12 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
             at = {"working_set": (low * high) ** 0.5 if near else high, "cycles": part.median()}
             found.append({"said": name, **at, "near": near, "beyond": level != "in L1"})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
+    sides: tuple[tuple[Literal["center", "right"], bool], ...] = (("center", True), ("right", False))
     texts = [
         base.mark_text(align=align, baseline="bottom", dy=-9)
         .encode(x=x, y=height, text="said:N")
         .transform_filter(alt.datum.near == near)
-        for align, near in (("center", True), ("right", False))
+        for align, near in sides
     ]
     return texts
 
