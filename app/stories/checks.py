@@ -73,7 +73,8 @@ def make(subject: tuple[Asked, ...]) -> Stage:
         "stops": [_kept(stop) for stop in stops(current()) if stop["questions"]],
         "papers": papers(),
     }
-    return Stage("", [], [View("checks", "checks", "The checks", meta)])
+    said = "The way of the course in times. Below it are a question of each act, and seven questions once more."
+    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
 
 
 def _problem() -> Mapping[str, object]:

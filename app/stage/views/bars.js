@@ -16,7 +16,7 @@ export default function (host, { meta }, context) {
 
   const layout = size => {
     ({ em, width } = size);
-    high = Math.max(4.8 * em, Math.min(10 * em, (size.height - HEAD * em) / rows.length));
+    high = Math.max(4.4 * em, Math.min(10 * em, (size.height - HEAD * em) / rows.length));
     return Math.ceil(HEAD * em + rows.length * high);
   };
   const draw = (g, { at, paint }) => {
@@ -41,7 +41,7 @@ export default function (host, { meta }, context) {
       g.fillStyle = blend(tint, rgb(paint.background), share);
       g.fillRect(0, top, w, tall);
       g.fillStyle = paint.text;
-      g.font = `${n === own ? 600 : 400} ${n === own ? 1.15 * em : 0.95 * em}px ${paint.font}`;
+      g.font = `${n === own ? 600 : 400} ${n === own ? 1.15 * em : em}px ${paint.font}`;
       const text = n === own ? said[n] : `${side(n)}: ${said[n]}`;
       g.fillText(text, w + 0.5 * em, top + tall / 2 + 0.35 * em);
     });

@@ -39,7 +39,7 @@ export function drawShuffles(made, word, { lanes, rounds, left, wide, y, em, nam
     }
     if (rounds)
       word(`line ${round}`, name, top + 1.15 * em, round ? `round ${round}` : 'own max', {
-        size: 0.9 * em,
+        size: em,
       });
     for (const [n, { one, fill, from }] of lanes.entries()) {
       const rect = [left + n * wide, top, wide - 4, high];

@@ -41,6 +41,7 @@ export default function (host, { meta, columns }, context) {
     paper = rgb(background),
     ink = rgb(text);
   let chosen = meta.row - row0,
+    rounds = 0, // of shuffles that are drawn
     grid,
     list,
     em;
@@ -74,7 +75,7 @@ export default function (host, { meta, columns }, context) {
         Math.max(1, ...threadsOf(row, tile).map(one => keysOf(row, one, tile).length)),
       ),
     );
-  const rounds = lanes <= ROUNDED && Number.isInteger(Math.log2(lanes)) ? Math.log2(lanes) : 0;
+  const allRounds = lanes <= ROUNDED && Number.isInteger(Math.log2(lanes)) ? Math.log2(lanes) : 0;
   const known = (steps, row, key, step) => steps[at(row, key)] >= 0 && steps[at(row, key)] <= step;
   const hue = (row, one, tile) => {
     const mine = threadsOf(row, tile),
@@ -85,9 +86,14 @@ export default function (host, { meta, columns }, context) {
   };
 
   const layout = size => {
-    const shape = { rows, cols: Math.max(...widest), lanes, slots, rounds },
-      made = largest(size, now => lanesLayout(now, shape), roomy);
-    ({ grid, list, em } = made);
+    const shape = { rows, cols: Math.max(...widest), lanes, slots },
+      laid = rounds => ({
+        ...largest(size, now => lanesLayout(now, { ...shape, rounds }), roomy),
+        rounds,
+      });
+    const all = laid(allRounds),
+      made = all.height > size.height ? laid(0) : all; // a small pane has no room for the shuffles
+    ({ grid, list, em, rounds } = made);
     return made.height;
   };
 
