@@ -237,7 +237,8 @@ def at_stop(page, stop):
     expect(page.locator(".wg nav .acts [aria-current]")).to_have_text(re.compile(stop.act))
     assert dict(parse_qsl(urlsplit(page.url).query))["stop"] == stop.name
     for name, text in stop.choices.items():
-        assert dict(parse_qsl(urlsplit(page.url).query))[name] == text, (stop.name, name)
+        if name != "moment":  # the address has its step
+            assert dict(parse_qsl(urlsplit(page.url).query))[name] == text, (stop.name, name)
 
 
 def test_a_link_without_a_stop_marks_the_stop_of_its_choices(visit):

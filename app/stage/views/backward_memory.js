@@ -3,7 +3,9 @@
 import { COLOURS, PALETTE } from '../core/paint.js';
 import { alongKeys, tensorOf } from './backward_model.js';
 
-const DIM = 0.16; // a strip that the step does not touch
+const DIM = 0.16, // a strip that the step does not touch
+  WRITTEN = 0.6, // rows that the block has written
+  BLOCKS = 4; // arrows of blocks at most
 export const COMPUTED = 'P: computed, never stored';
 export const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
 
@@ -34,6 +36,10 @@ export function addMemory(marks, model, laid, { step, paint }) {
   addScores(marks, model, laid, { step, paint });
   for (const [part, box] of Object.entries(laid.strips))
     if (model.parts.includes(part)) addStrip(marks, laid, part, box);
+  for (const [key, part, rows] of written(model, step))
+    marks.rect(key, inStrip(laid, part, rows), { fill: colourOf(part), alpha: WRITTEN });
+  addNext(marks, model, laid, { step, paint });
+  addBlocks(marks, model, laid, step);
   for (const { part, kind, rows } of frame.touched) {
     if (!laid.strips[part]) continue;
     const box = inStrip(laid, part, rows);
@@ -43,6 +49,53 @@ export function addMemory(marks, model, laid, { step, paint }) {
       width: 2.5,
       span: [0, 0.15],
     });
+  }
+}
+
+// The rows of gradients that the block has written in earlier steps: [key, part, rows].
+function written(model, step) {
+  const stores = model.frames
+    .slice(0, step)
+    .flatMap(frame => frame.touched.filter(t => t.kind === 'store' && t.part.startsWith('d')));
+  const found = stores.map(({ part, rows }) => [`written ${part} ${rows}`, part, rows]);
+  return new Map(found.map(one => [one[0], one])).values();
+}
+
+// An arrow from the tile in work to the next one of the block's loop.
+function addNext(marks, model, { map, em, across, down }, { step, paint }) {
+  const { queries, keys } = model.frameAt(step);
+  if (!queries || !keys) return;
+  const next = model.frames
+    .slice(step)
+    .find(f => f.queries && f.keys && `${f.queries} ${f.keys}` !== `${queries} ${keys}`);
+  if (!next) return;
+  const middle = ([first, last]) => (first + last + 1) / 2;
+  const at = f => [map[0] + middle(f.keys) * across, map[1] + middle(f.queries) * down];
+  marks.add('next tile', 'way', null, {
+    points: [at({ queries, keys }), at(next)],
+    stroke: paint.text,
+    width: 1.5,
+    head: 0.4 * em,
+  });
+}
+
+// The blocks that add to the rows of dQ in work.
+function addBlocks(marks, model, { strips, em, edge, down }, step) {
+  const { queries, keys, made, touched } = model.frameAt(step),
+    [x, y, w] = strips.dQ;
+  const adds = made.includes('dQ') || touched.some(t => t.part === 'dQ' && t.kind === 'store');
+  if (!model.adds || !adds || !queries || !keys || edge - x - w < 7 * em) return;
+  const blocks = Math.min(BLOCKS, Math.ceil(model.keys / model.cols)),
+    top = y + ((queries[0] + queries[1] + 1) / 2) * down;
+  for (let n = 0; n < blocks; n++) {
+    const from = [x + w + 2.4 * em, top + (n - (blocks - 1) / 2) * 1.4 * em];
+    marks.add(`block ${n}`, 'way', null, {
+      points: [from, [x + w + 3, top]],
+      stroke: COLOURS.written,
+      width: 1.5,
+      head: 0.4 * em,
+    });
+    marks.text(`block name ${n}`, [from[0] + 0.3 * em, from[1] + 0.35 * em], `block ${n}`);
   }
 }
 

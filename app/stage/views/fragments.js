@@ -313,7 +313,7 @@ export default function (host, { meta, columns }, context) {
     const c = cell(f, part),
       { x, y } = box[part],
       small = smallText(em),
-      text = numberSize(c, small, part === 'B' ? 'down' : 'across'),
+      text = numberSize(c, 0.8 * small, part === 'B' ? 'down' : 'across'),
       gap = Math.min(c.w, c.h) > 7 ? 1 : 0,
       lanes = Array.from({ length: c.rows }, (_, i) =>
         Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
@@ -329,7 +329,7 @@ export default function (host, { meta, columns }, context) {
         g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
       }),
     );
-    if (text) drawHeld(g, paint, part, c, text, lanes, held);
+    if (text) drawNumbers(g, paint, part, c, text, lanes, held);
     drawEights(g, paint, x, y, c);
     drawHead(g, paint, f, part, small);
     if (part !== 'A') return;
@@ -351,20 +351,15 @@ export default function (host, { meta, columns }, context) {
       SHADES[n % SHADES.length],
     );
   };
-  // The chosen lane's number in its cells: one for two neighbours.
-  const drawHeld = (g, paint, part, c, text, lanes, held) => {
+  // The lanes' numbers: one for two neighbours of a lane, and bold for the chosen lane.
+  const drawNumbers = (g, paint, part, c, text, lanes, held) => {
     const [di, dj] = part === 'B' ? [1, 0] : [0, 1];
-    g.font = `600 ${text}px ${paint.font}`;
     g.fillStyle = paint.text;
     g.textAlign = 'center';
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
-        if (
-          held < 0 ||
-          lane !== held ||
-          ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)
-        )
-          return;
+        if (lane < 0 || ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)) return;
+        g.font = `${lane === held ? 700 : 400} ${text}px ${paint.font}`;
         const two = lanes[i + di]?.[j + dj] === lane ? 1 : 0.5;
         g.fillText(
           String(lane % LANES),
@@ -499,7 +494,7 @@ export default function (host, { meta, columns }, context) {
   const said = step => {
     if (!frames.length) return '';
     const thing = inside(step, chosen);
-    return covered(thing) ? '?' : shortly(step, thing);
+    return covered(thing) ? '' : shortly(step, thing);
   };
   const label = step =>
     frames.length

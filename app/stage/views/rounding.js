@@ -22,11 +22,8 @@ const HEAD = 3.45, // em: the titles over the panels
 const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
   OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
 const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output' };
-// of the steps after the first, and of all
-const HEADS = ['inputs', 'scores', 'exp', 'weights', 'sum', 'P \u00d7 V', 'output', 'in the end'];
 // What makes the error: the type of the data, rounding by the kernel, or its arithmetic.
 const KINDS = ['data', 'sum', 'sum', 'kernel', 'sum', 'sum', 'kernel', 'all'];
-const KIND_SAID = { data: 'rounding', kernel: 'rounding', sum: 'arithmetic', all: '' };
 const KIND_TINT = { data: COLOURS.Q, kernel: COLOURS.P, sum: COLOURS.other, all: COLOURS.O };
 
 export default function (host, { meta, columns }, context) {
@@ -36,7 +33,8 @@ export default function (host, { meta, columns }, context) {
     paper = rgb(background),
     ink = rgb(text),
     ends = [rgb(PALETTE.sign.below), rgb(PALETTE.sign.above)];
-  const stepOf = step => Math.min(step, frames.length - 1);
+  const stepOf = step => Math.min(step, frames.length - 1),
+    heads = [...stages.slice(1), 'In the end']; // of the steps after the first, and of all
 
   // ---- numbers ----
   const plain = value =>
@@ -112,7 +110,7 @@ export default function (host, { meta, columns }, context) {
       top = (TOP + 0.4) * em + (runs.length + absent.length) * line,
       high = Math.max(2.4 * em, Math.min(size.height - top - HEAD * em, 7.5 * em));
     const label = Math.min(0.3 * size.width, 11.5 * em);
-    table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / HEADS.length, line, label };
+    table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / heads.length, line, label };
     area = { top, width: size.width, high };
     return Math.floor(top + HEAD * em + high);
   };
@@ -193,24 +191,25 @@ export default function (host, { meta, columns }, context) {
     if (column !== undefined)
       g.strokeRect(x + (column * w) / wide[name], y, Math.max(2, w / wide[name]), h);
   };
-  const sizes = runs
-    .flatMap(run => [...run.parts.slice(1), run.error])
-    .filter(v => Number.isFinite(v) && v > 0);
-  const low = Math.floor(Math.log10(Math.min(1, ...sizes))),
-    high = Math.max(low + 1, Math.log10(Math.max(1e-30, ...sizes)));
-  const bar = value => (value > 0 ? Math.max(0.02, (Math.log10(value) - low) / (high - low)) : 0);
   const valuesOf = run => [...run.parts.slice(1), run.error];
+  const most = values => Math.max(1e-30, ...values.filter(v => Number.isFinite(v))),
+    mostOfAll = most(runs.map(run => run.error));
+  // The share of a bar: of the largest in its row, at the end of the largest of all types.
+  const bar = (value, run, last) => value / (last ? mostOfAll : most(run.parts.slice(1)));
+  // A head in two lines, parted at its first space.
+  const linesOf = head => [head.split(' ')[0], head.split(' ').slice(1).join(' ')];
   const drawTable = (g, paint, step, thing) => {
     const { x, y, w, line, label } = table;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillStyle = paint.text;
     g.fillText('O moves by (RMS)', 0, y + 0.9 * em, label - 4);
-    HEADS.forEach((head, n) => {
-      g.fillStyle = paint.text;
-      g.font = `${n + 1 === step || n === HEADS.length - 1 ? 600 : 400} ${em}px ${paint.font}`;
-      g.fillText(head, x + n * w, y + 0.9 * em, w - 3);
-      g.font = `${small}px ${paint.font}`;
-      g.fillText(KIND_SAID[KINDS[n]], x + n * w, y + 2.2 * em, w - 3);
+    g.font = `${small}px ${paint.font}`;
+    g.fillText('Linear, a scale for each row', 0, y + 2.2 * em, label - 6);
+    heads.forEach((head, n) => {
+      const last = n === heads.length - 1;
+      g.font = `${n + 1 === step || last ? 600 : 400} ${em}px ${paint.font}`;
+      const lines = last ? [head, 'one scale'] : linesOf(head);
+      lines.forEach((line, m) => g.fillText(line, x + n * w, y + (0.9 + 1.3 * m) * em, w - 3));
     });
     runs.forEach((run, number) => {
       const top = y + TOP * em + number * line;
@@ -219,12 +218,17 @@ export default function (host, { meta, columns }, context) {
       g.fillText(run.label, 0, top + 0.5 * line + 0.36 * em, label - 6);
       valuesOf(run).forEach((value, n) => {
         const here = n + 1 === step,
-          last = n === HEADS.length - 1,
+          last = n === heads.length - 1,
           finite = Number.isFinite(value);
         g.fillStyle = finite
           ? blend(rgb(KIND_TINT[KINDS[n]]), rgb(paint.background), here || last ? 0.6 : 0.35)
           : PALETTE.wrong;
-        g.fillRect(x + n * w, top + 1, finite ? bar(value) * (w - 6) : 0.5 * em, line - 3);
+        g.fillRect(
+          x + n * w,
+          top + 1,
+          finite ? bar(value, run, last) * (w - 6) : 0.5 * em,
+          line - 3,
+        );
         g.fillStyle = paint.text;
         g.font = `${run.chosen && here ? 600 : 400} ${em}px ${paint.font}`;
         g.fillText(
@@ -248,7 +252,7 @@ export default function (host, { meta, columns }, context) {
         `not beside: ${why}`,
         x,
         y + TOP * em + (runs.length + number + 0.5) * line + 0.36 * em,
-        HEADS.length * w,
+        heads.length * w,
       );
     });
     const framed = (n, first, last) => {
@@ -273,7 +277,7 @@ export default function (host, { meta, columns }, context) {
     const { x, y, w, line } = table,
       run = Math.floor((py - y - TOP * em) / line),
       stage = 1 + Math.floor((px - x) / w);
-    return run >= 0 && run < runs.length && stage >= 1 && stage <= HEADS.length
+    return run >= 0 && run < runs.length && stage >= 1 && stage <= heads.length
       ? { run, stage }
       : null;
   };
@@ -288,7 +292,7 @@ export default function (host, { meta, columns }, context) {
     if (thing.run !== undefined) {
       const run = runs[thing.run],
         value = valuesOf(run)[thing.stage - 1],
-        end = thing.stage === HEADS.length;
+        end = thing.stage === heads.length;
       return (
         `${run.label}, ${run.kernel}, rows ${run.rows[0]} to ${run.rows[1] - 1}\n` +
         `${end ? `RMS error of O: ${exact(value)}` : `${stages[thing.stage]} moves O by ${exact(value)} (RMS)`}`

@@ -53,7 +53,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "It runs the online softmax again": "It needs no running max and no sum: LSE has both in one number.",
         "It keeps P in registers since the forward": "The forward has ended, and its registers are gone.",
     }
-    why = f"LSE is one number per query, {4 * n:,} bytes. With it, each score gives its weight at once."
+    why = f"LSE takes {4 * n:,} bytes for all queries of a head. With it, each score gives its weight at once."
     where: Where = {
         "step": seen.before("P"),
         "view": VIEW,
@@ -61,7 +61,10 @@ def _recomputed(seen: Seen) -> list[Question]:
         "hides": [*FORMULAS[:1], "P = e^(S - LSE)", "P: computed, never stored"],
         "shows": {"tensor": "LSE", "strip": True},
     }
-    text = "The gradients need the weights P. The forward stored only LSE. How does the block get its tile of P?"
+    text = (
+        "The gradients need the weights P. The forward stored only LSE = m + ln l, one number per query. "
+        "How does the block get its tile of P?"
+    )
     return [idea("recomputed", text, "It computes S again, and P = e^(S - LSE)", wrong, why, **where)]
 
 
@@ -77,8 +80,9 @@ def _in_registers(seen: Seen) -> list[Question]:
         return []
     n, _, d = parts.sizes(seen.run.request)
     right = "Those of its keys: dK and dV"
+    visits = f"The block visits {tiles} query tiles, and each has other rows of dQ."
     wrong = {
-        "That of its queries: dQ": f"The queries change {tiles - 1} times. Each tile of dQ would be lost or stored.",
+        "That of its queries: dQ": f"{visits} The old rows would have to leave the registers.",
         "All three": f"dQ of all queries takes {4 * n * d:,} bytes, and longer texts take more.",
         "None of them": f"The trace writes {listed(held)} once, after {tiles} tiles. In between they are on the chip.",
     }
@@ -142,8 +146,9 @@ def _bits(seen: Seen) -> list[Question]:
     if tuple(differ) not in options or (parts.any_order(seen.run.request) and not differ):
         return []
     right = options[tuple(differ)]
-    said = {part: f"{found[part]:,} numbers of {part} have other bits." for part in parts.GRADIENTS}
-    equal = "One block adds each number of dK and dV, in the order of its loop."
+    sizes = {part: seen.run.arrays[parts.tensors(seen.run.request)[part].name].size for part in parts.GRADIENTS}
+    said = {p: f"{found[p]:,} of the {sizes[p]:,} numbers of {p} differ in their last bits." for p in parts.GRADIENTS}
+    equal = "A number of dK or dV comes from one block, always in the same order."
     adds = parts.adds(seen.run.request)
     ordered = IN_TURN if adds else "Each query tile has one block here, and its loop has one order."
     wrong = {
@@ -154,7 +159,8 @@ def _bits(seen: Seen) -> list[Question]:
     }
     wrong.pop(right)
     why = (
-        f"{said['dQ']} Many blocks add to a row of dQ, in any order. {equal}"
+        f"{said['dQ']} Many blocks add to a row of dQ, in any order. "
+        f"A sum of rounded numbers depends on its order. {equal}"
         if differ == ["dQ"]
         else f"Both runs gave equal bits. {equal} {IN_TURN if adds else 'dQ has a loop of its own.'}"
     )

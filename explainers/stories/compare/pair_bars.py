@@ -1,4 +1,4 @@
-"""The picture `bars`: the needs and the time of two kernels, a pair of bars a row, on both sides on one scale."""
+"""The picture `bars`: the needs and the time of two kernels, a pair of bars a row, on one scale."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,14 +30,13 @@ class Bars:
 
 
 def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
-    """The view of each side. None for sides that cannot be compared.
+    """The view of both sides. None for sides that cannot be compared.
 
     row: their times, None without a time.
     """
     rows = [vars(bars) for bars in of(runs, row)]
     names = [run.request.kernel.name for run in runs]
-    meta = {"rows": rows, "names": names}
-    return [View("bars", "bars", "Needs and time", {**meta, "own": side}, side=side) for side in (0, 1) if rows]
+    return [View("bars", "bars", "Needs and time", {"rows": rows, "names": names})] if rows else []
 
 
 def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:

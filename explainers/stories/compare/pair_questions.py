@@ -1,6 +1,6 @@
 """Questions about the bytes, wavefronts and times of two kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from explainers.stories.compare import pair_bars, pair_times
 from explainers.stories.compare.pair_times import PairRow
@@ -26,18 +26,23 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
     (a, per), (b, _) = (pair_bars.work(run.request) for run in runs)
     bars = {one.id: one for one in pair_bars.of(runs, row)}
     if "bytes" in bars:
-        found.append(_more_bytes([pair_bars.moved(run) for run in runs], (a, b), per, sides, _covered(where, "bytes")))
+        moved = [pair_bars.moved(run) for run in runs]
+        found.append(_more_bytes(moved, (a, b), per, sides, _covered(where, "bytes", bars)))
     if "wavefronts" in bars:
         each = [*bars["wavefronts"].values]
-        found.append(_more_wavefronts(each, per, sides, _covered(where, "wavefronts")))
+        found.append(_more_wavefronts(each, per, sides, _covered(where, "wavefronts", bars)))
     if row is not None:
-        found.append(_faster(row, each, per, sides, _covered(where, "time")))
+        found.append(_faster(row, each, per, sides, _covered(where, "time", bars)))
     return found
 
 
-def _covered(where: Where, row: str) -> Where:
-    """The place of a question with its row of the picture covered."""
-    return {**where, "covers": [{"row": row}], "shows": {"row": row}}
+def _covered(where: Where, row: str, bars: Iterable[str]) -> Where:
+    """The place of a question. It covers its own row of the picture, and the rows of later questions.
+
+    bars: the rows in their order.
+    """
+    listed = [*bars]
+    return {**where, "covers": [{"row": id} for id in listed[listed.index(row) :]], "shows": {"row": row}}
 
 
 def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], where: Where) -> Question:
@@ -55,8 +60,11 @@ def _faster(row: PairRow, each: Sequence[float], per: str, sides: dict[str, str]
     side = "even" if pair_times.is_even(row) else "AB"[row.ratio > 1]
     said = f"A takes {microseconds(row.median_us)}, B {microseconds(row.median_us_b)}."
     wrong = {text: said for key, text in sides.items() if key != side}
+    times = f"{figure(max(row.ratio, 1 / row.ratio), 3)} times as fast"
+    ratio = "The difference is within the spread." if side == "even" else f"{side} is {times}."
     less = "AB"[each[1] < each[0]] if each else ""
-    why = f"{said} {side} needs fewer turns of the shared memory for each {per}." if side == less else said
+    turns = f" It needs fewer turns of the shared memory for each {per}." if side == less else ""
+    why = f"{said} {ratio}{turns} The problem: {pair_times.problem_said(row)}."
     text = f"Which side is faster at {pair_bars.tokens(row)}?"
     return idea("faster", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
@@ -69,9 +77,10 @@ def _more_bytes(
     right = "even" if a == b else "AB"[b > a]
     each = [n / by for n, by in zip(moved, traced)]
     text = f"Which side moves more bytes of global memory for each {per}?"
-    why = f"A moves {figure(each[0])} bytes for each {per}, B {figure(each[1])}."
+    moves = f"A moves {figure(each[0])} bytes for each {per}, and B {figure(each[1])}."
+    why = moves
     if per == "query" and a != b and traced[0] != traced[1]:
         why += f" A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."
-    wrong = {said: f"The sides move {figure(each[0])} and {figure(each[1])} bytes." for said in sides.values()}
+    wrong = dict.fromkeys(sides.values(), moves)
     del wrong[sides[right]]
     return idea("bytes", text, sides[right], wrong, why, list(sides.values()), **where)

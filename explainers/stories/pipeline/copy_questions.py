@@ -75,7 +75,7 @@ def _until_needed(
             "It copies number by number": f"It only starts the copy, in at most {copied} ns.",
             f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
         },
-        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. Only the start of the copy takes its time.",
+        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. In the rest, it starts copies and waits.",
         **at_tile,
     )
 
@@ -127,7 +127,8 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             "The producer starts its first copies at once, and later only one copy per key tile. Why not more?",
             "It waits for free shared memory",
             {
-                "Global memory is too slow": f"The first turns took only {figure(first, 3)} ns: memory was free.",
+                "Global memory is too slow": f"It starts a copy in {figure(first, 3)} ns. Then it waits for "
+                "a free place, not for memory.",
                 "It copies number by number": "One thread asks the copy engine (TMA) for a box of many numbers.",
                 "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
             },

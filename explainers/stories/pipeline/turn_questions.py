@@ -76,7 +76,7 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
         ask.idea(
             "why_turns",
             "Suppose that all warpgroups did their softmax at the same time. How would that hurt?",
-            "The tensor cores would have nothing to do",
+            "The tensor cores would rest during the softmax",
             {
                 "The softmax would take half the time": "They share the units for exponentials, so none gets faster.",
                 "Nothing: they share no data": f"They share the tensor cores. A key tile would take {figure(apart, 3)} "

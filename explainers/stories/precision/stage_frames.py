@@ -8,11 +8,11 @@ from explainers.stories.precision.frames import RoundingFrame
 from explainers.stories.precision.replay import STAGES, Replay
 from explainers.stories.precision.replays import TITLES, short
 from explainers.story import picture
-from explainers.story.glossary import figure
 from kernels.core.dtypes import element_type
 from kernels.run.results import Run
 from kernels.trace.probes import sites_of
 
+PERCENTS = 0.01, 0.1, 1, 2  # of an error: the limits of a small change
 _EVENTS = {
     "scores": ("score",),
     "exponential": ("m", "rescale", "p"),
@@ -91,7 +91,8 @@ def _told(part: float, before: float, after: float) -> str:
     if not part:
         return f"O's RMS error stays {short(after)}."
     if part < 0.02 * before:
-        return f"O hardly moves: by one part in {figure(float(f'{before / part:.2g}'))} of its error so far."
+        percent = next(limit for limit in PERCENTS if 100 * part < limit * before)
+        return f"O hardly moves: its error changes by less than {percent}%."
     return f"O's RMS error goes from {short(before)} to {short(after)}."
 
 

@@ -14,12 +14,12 @@ const NARROW = 36, // sizes of text: a pane below this has the SM only
  *   queries and keys of a tile
  * @returns the strips and the map in pixels [x, y, width, height], `across` pixels of a key and
  *   `down` pixels of a query; held: the same on the SM with `heldUnit`, chip: around it; ends: where
- *   the room of the columns S, P and of the gradients ends
+ *   the room of the columns S, P and of the gradients ends; edge: the right end of the map's room
  */
 export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
   const shape = { d, rows, cols };
   if (width < NARROW * em) {
-    const none = { strips: {}, map: null, across: 0, down: 0, title: [0, 0], caption: 0 };
+    const none = { strips: {}, map: null, across: 0, down: 0, title: [0, 0], caption: 0, edge: 0 };
     return { em, ...none, ...chainLayout([0, 0, width, height], em, shape) };
   }
   const flat = width > FLAT * height,
@@ -64,6 +64,7 @@ function memoryLayout([x, y, width, height], em, { n, keys }) {
     down,
     title: [x + 2, y + 1.05 * em],
     caption: map[1] - 0.55 * em,
+    edge: x + width,
     height: bottom,
   };
 }

@@ -360,7 +360,7 @@ def test_the_questions_on_turns_have_the_marks_answers(long):
     due = {"products": "It multiplies", "softmax": "It is in its softmax, too", "other": "It waits for its turn"}
     assert right(asked["meanwhile"]) == due[max(shares, key=shares.get)]
     assert {"writer": 2} in asked["meanwhile"].covers and asked["meanwhile"].shows == {"panel": 2, "row": 1}
-    assert right(asked["why_turns"]) == "The tensor cores would have nothing to do"
+    assert right(asked["why_turns"]) == "The tensor cores would rest during the softmax"
     product = asked["own_product"]
     tile = int(re.search(r"key tile (\d+)", product.text)[1])
     own = story.flight[(story.flight.writer == 1) & (story.flight.event == "output") & (story.flight.tile == tile - 1)]
