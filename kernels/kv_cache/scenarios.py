@@ -118,10 +118,10 @@ _SHARED = Scenario(
     (),
     256,
     96,
-    read_visits("S 1 44 0, A 2 9 14 S, B 3 14 8 S, C 4 6 22 S, C2 9 0 12 C, D 6 25 10 S, E 10 30 14"),
+    read_visits("R 1 44 0, A 2 9 14 R, B 3 14 8 R, C 4 6 22 R, C2 9 0 12 C, D 6 25 10 R, E 10 30 14"),
 )
 _TEXTS = (
-    ("S", "You answer in one short line of text. "),
+    ("R", "You answer in one short line of text. "),
     *(("A", "What is a page?"), ("B", "Why share?"), ("C", "Any cats?")),
 )
 SERVED = {
@@ -129,7 +129,7 @@ SERVED = {
     "nothing_shared": replace(
         _SHARED,
         title="The same, nothing shared",
-        about="Each request brings its own copy of the prompt S, and C2 brings all tokens of C. They need more pages, "
+        about="Each request brings its own copy of the prompt R, and C2 brings all tokens of C. They need more pages, "
         "so most wait.",
         visits=alone(_SHARED.visits, _SHARED.steps(16)),
     ),
@@ -143,12 +143,12 @@ SERVED = {
     ),
     "generation": Scenario(
         "A loop that generates text",
-        "A small model answers three requests over this cache, and S is the prompt that they share. Its weights are "
+        "A small model answers three requests over this cache, and R is the prompt that they share. Its weights are "
         "random, so the text is noise.",
         (),
         256,
         96,
-        read_visits("S 1 38 0, A 2 15 12 S, B 3 10 9 S, C 5 9 14 S"),
+        read_visits("R 1 38 0, A 2 15 12 R, B 3 10 9 R, C 5 9 14 R"),
         _TEXTS,
     ),
 }

@@ -46,7 +46,7 @@ def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_man
         assert frame["waste"] in said["labels"][0]
         strip, usage = dict(said["state"]), cache.usage(ONE_PROMPT.max_len)
         assert strip["slack"] == f"{usage['slack'] * TOKEN:,} B" and strip["held in pages"] == f"{usage['held']:,}"
-        served = [one.name for one in cache.sequences if one.name != "S"]  # without pages a prefix is nobody's
+        served = [one.name for one in cache.sequences if one.name != "R"]  # without pages a prefix is nobody's
         assert strip["reserved contiguously"] == f"{96 * len(served):,}"
         assert strip["free pages"] == f"{len(cache.free)} of 16"
         page.keyboard.press("ArrowRight")

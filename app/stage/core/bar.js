@@ -220,7 +220,7 @@ export function makeBar({ clock, onRest }) {
               'div',
               { role: 'status', 'aria-live': 'polite' },
               element('span', { class: 'flag' }),
-              ...(sides.length > 1 ? [element('b', {}, `${'AB'[n]}: `)] : []),
+              ...(sides.length > 1 && !named(side) ? [element('b', {}, `${'AB'[n]}: `)] : []),
               element('span', { class: 'sentence' }),
             ),
             element('div', { class: 'longest', 'aria-hidden': 'true' }, longest),
@@ -236,3 +236,9 @@ export function makeBar({ clock, onRest }) {
     },
   };
 }
+
+// Whether each sentence of a side begins with the side's own name, as in "V1: done.".
+const named = side => {
+  const name = side[0]?.sentence.match(/^\w+(?=: )/)?.[0];
+  return !!name && side.every(({ sentence }) => sentence.startsWith(name));
+};

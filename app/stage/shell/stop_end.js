@@ -8,7 +8,7 @@ import { element, way } from '../core/paint.js';
  */
 export function endOf({ wins, small, source, deeper, paper }, follow) {
   const gain = [
-    element('h3', {}, 'What it wins'),
+    element('h3', {}, 'Why it matters'),
     element('p', { class: 'wins' }, wins),
     ...(small ? [element('p', {}, small)] : []),
     ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),

@@ -208,7 +208,7 @@ export default function (host, { meta, columns }, context) {
     g.font = `${em}px ${paint.font}`;
     if (all > multiprocessors)
       g.fillText(
-        `${number(multiprocessors)} of ${number(all)} have a block`,
+        `${number(mapped ? heldAt(paint, step).size : multiprocessors)} of ${number(all)} with a block`,
         head + used,
         lanes.y - 0.7 * em,
         lanes.w - used,
@@ -402,6 +402,24 @@ export default function (host, { meta, columns }, context) {
     foot = host.querySelector('.foot');
   const path = context.story(),
     goTo = () => context.open(path, recorded.query);
+  const zooms = [
+    'zoom ',
+    button('\u2212', () => zoom(1.6), {
+      'aria-label': 'Longer time',
+      title: 'Longer time (key \u2212)',
+    }),
+    button('+', () => zoom(1 / 1.6), {
+      'aria-label': 'Shorter time',
+      title: 'Shorter time (key +)',
+    }),
+    ...(multiprocessors > 8
+      ? [
+          button('more SMs', () => zoom(1.6, null, 'l')),
+          button('fewer SMs', () => zoom(1 / 1.6, null, 'l')),
+        ]
+      : []),
+    button('all', reset, { title: 'Everything (key 0)' }),
+  ];
   const there = recorded
     ? [
         ' ',
@@ -418,26 +436,9 @@ export default function (host, { meta, columns }, context) {
       'div',
       { class: 'grid-foot' },
       element('span', { class: 'said-of' }, said, ...there),
-      element(
-        'span',
-        { class: 'zoom', role: 'group', 'aria-label': 'Zoom' },
-        'zoom ',
-        button('\u2212', () => zoom(1.6), {
-          'aria-label': 'Longer time',
-          title: 'Longer time (key \u2212)',
-        }),
-        button('+', () => zoom(1 / 1.6), {
-          'aria-label': 'Shorter time',
-          title: 'Shorter time (key +)',
-        }),
-        ...(multiprocessors > 8
-          ? [
-              button('more lanes', () => zoom(1.6, null, 'l')),
-              button('fewer lanes', () => zoom(1 / 1.6, null, 'l')),
-            ]
-          : []),
-        button('all', reset, { title: 'Everything (key 0)' }),
-      ),
+      ...(mapped
+        ? []
+        : [element('span', { class: 'zoom', role: 'group', 'aria-label': 'Zoom' }, ...zooms)]),
     ),
   );
   const point = event => {

@@ -6,16 +6,16 @@ import { matricesLayout } from './layouts/matrices.js';
 import { matrixMarks, matrixTime } from './matrix_marks.js';
 import { matrixModel, meet, onChip } from './matrix_model.js';
 
-const LEGEND = [
+const GLOBAL = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written to global memory'],
+];
+const COMPUTED = [['border:3px solid currentColor', 'computed']];
+const SHARED = [
   ['border:3px solid currentColor', 'read from shared memory, or computed'],
   ['border:2px dashed currentColor', 'held in shared memory'],
-  [
-    `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
-    'below zero, above zero',
-  ],
 ];
+const SIGN = `linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`;
 
 export default function (host, { meta, columns }, context) {
   const { n, keys, d, row0, rows, head, frames, blocks, causal } = meta,
@@ -122,7 +122,9 @@ export default function (host, { meta, columns }, context) {
         .map(place => `${place} has ${oddAt(place, step)}.`),
     ].join(' ');
   const legend = [
-    ...LEGEND,
+    ...GLOBAL,
+    ...(tile ? SHARED : COMPUTED),
+    [`background:${SIGN}`, 'below zero, above zero'],
     ...(causal
       ? [[`background:color-mix(in srgb,${border} 50%,${background})`, 'masked: no score']]
       : []),

@@ -146,6 +146,11 @@ export class GlobalMarks {
       stored = ({ tensor, kind }) => placeOf(tensor) === 'P' && kind === 'store';
     return frames.slice(0, this.step + 1).some(f => f.touched.some(stored)) ? 'P' : 'S';
   }
+  // Whether the step reads scores and writes weights in their place.
+  get weighing() {
+    const touches = (place, kind) => this.lit.some(one => one.place === place && one.kind === kind);
+    return touches('S', 'load') && touches('P', 'store');
+  }
   // Where in S the block is: a place without bytes.
   addWhere() {
     const { marks, chip, paint, laid } = this,
@@ -203,7 +208,8 @@ export class GlobalMarks {
     for (const [place, [x, y, w, h]] of Object.entries(boxes)) {
       if (place !== 'S' || !placeholder)
         marks.rect(`edge ${place}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
-      marks.text(`name ${place}`, [x, y - 5], place === 'S' ? this.nameOfS : NAMES[place], {
+      const name = place === 'S' && !this.weighing ? this.nameOfS : NAMES[place];
+      marks.text(`name ${place}`, [x, y - 5], name, {
         bold: true,
       });
     }
@@ -224,7 +230,8 @@ export class GlobalMarks {
     };
     const [wide, narrow] = [boxes.S[2], boxes.Q[2]],
       word = WORDS[this.nameOfS];
-    note('S', wide > 14 * em ? `${word}, ${n} \u00d7 ${keys}` : wide > 5 * em ? word : '');
+    if (this.weighing) note('S', '\u2192 P, weights');
+    else note('S', wide > 14 * em ? `${word}, ${n} \u00d7 ${keys}` : wide > 5 * em ? word : '');
     note('Q', narrow > 9 * em ? `queries, ${n} \u00d7 ${d}` : narrow > 5 * em ? 'queries' : '');
     if (narrow > 3.5 * em) for (const place of ['K', 'V']) note(place, WORDS[place]);
     const state = model.oNow(step),
@@ -256,6 +263,6 @@ export class GlobalMarks {
       marks.text(`block name ${block}`, place, `block ${block}`, { align: 'center' });
     }
     const [x, y, w, h] = this.there('O', whole);
-    marks.rect('traced', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.text, dash: [2, 3] });
+    marks.rect('traced', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.text, alpha: 0.6 });
   }
 }

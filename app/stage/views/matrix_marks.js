@@ -144,7 +144,7 @@ class MatrixMarks extends GlobalMarks {
   addOutlines() {
     const { marks, frame, paint, lit, laid, chip, model } = this;
     for (const { box, kind, rect } of lit)
-      marks.rect(`${kind} ${box} ${rect}`, this.there(box, rect), {
+      marks.rect(`${kind} ${box} ${rect}`, this.framed(box, rect, kind), {
         stroke: kind === 'store' ? COLOURS.written : COLOURS.read,
         width: 3,
         ...(kind === 'store' ? { span: [0.4, 0.9], out: [0, 0.3] } : SOON),
@@ -169,6 +169,12 @@ class MatrixMarks extends GlobalMarks {
         rect = laid.held ? this.here('S', scores, [scores[0], scores[2]]) : this.there('S', scores);
       marks.rect('made', rect, { stroke: laid.held ? COLOURS.S : paint.text, width: 2.5, ...SOON });
     }
+  }
+  // A read frame goes around the frame of a write in the same place.
+  framed(box, rect, kind) {
+    const [x, y, w, h] = this.there(box, rect),
+      around = kind === 'load' && box === 'S' && this.weighing ? 3 : 0;
+    return [x - around, y - around, w + 2 * around, h + 2 * around];
   }
   inTile(tile, rect) {
     const behind = this.cardOf(tile.place, tile.rect),

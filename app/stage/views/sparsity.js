@@ -203,7 +203,8 @@ export default function (host, { meta, columns }, context) {
       g.stroke();
       g.setLineDash([]);
     }
-    if (cw > 2 * em && ch > 1.5 * em)
+    const asked = clock.covers.some(({ part }) => part === 'entry'); // the order is the list
+    if (cw > 2 * em && ch > 1.5 * em && !asked)
       entries.forEach(([column], n) =>
         badge(
           g,

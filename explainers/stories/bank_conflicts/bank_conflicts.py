@@ -1,6 +1,7 @@
 """Bank conflicts: the accesses of a warp to shared memory, plain next to padded or swizzled."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -72,9 +73,13 @@ def stage_of(
 
 
 def swizzled_view(story: Story, shown: Story) -> list[stage.View]:
-    """Returns the picture of the tile in memory with a swizzle. An empty list unless its steps are those of `shown`."""
+    """Returns the picture of the tile in memory with a swizzle, with steps of its own that name the swizzle.
+
+    An empty list unless its steps are those of `shown`.
+    """
     alike = [frame["access"] for frame in story.frames] == [frame["access"] for frame in shown.frames]
-    meta: BanksMeta = {"sides": story.sides}
+    strip = [asdict(state) for state in states(story, "")]
+    meta: dict[str, object] = {"sides": story.sides, "frames": story.frames, "clock": True, "state": strip}
     return [stage.View("tile_memory", "swizzled", "The swizzled tile", meta)] if alike else []
 
 

@@ -11,7 +11,7 @@ from kernels.trace.memory import model
 
 AT_ONCE = "All at once: each bank serves one word"
 ONE_BY_ONE = "One word at a time: one bank holds them all"
-IN_TURNS = "In several turns: some words share a bank"
+IN_TURNS = "In a few turns: some words share a bank"
 
 
 BELOW = {"word": [model.BANKS, 2**40]}  # the words under the first row of a tile
@@ -76,7 +76,9 @@ def _service(sides: list[BankSide], hides: list[str]) -> Question:
         f"A word's bank is its number modulo {model.BANKS}. {reason_said(side['name'], access, 0)} "
         f"The access takes {count(taken, 'wavefront')}."
     )
-    return idea("wavefronts", text, right, wrong, why, view="memory", veils=("tabs",), hides=hides, covers=covers)
+    return idea(
+        "wavefronts", text, right, wrong, why, view="memory", veils=("tabs", "strip"), hides=hides, covers=covers
+    )
 
 
 def _remedy(story: Story, hides: list[str]) -> Question:
@@ -105,11 +107,9 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     text = f"The second build {has}.{now_apart} What does that change?"
     rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
     why = f"{reason_said(name, after, 0)}{rule} {reason}"
-    covers = [{"side": 1, **BELOW}]
+    covers, veils = [{"side": 1, **BELOW}], ("tabs", "strip")
     hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]
-    return idea(
-        "remedy", text, right, wrong, why, step=last, view="memory", veils=("tabs",), hides=hides, covers=covers
-    )
+    return idea("remedy", text, right, wrong, why, step=last, view="memory", veils=veils, hides=hides, covers=covers)
 
 
 def _bank_of(side: BankSide) -> Question:

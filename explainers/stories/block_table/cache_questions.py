@@ -58,7 +58,9 @@ def _at_once(made: Stage) -> list[Question]:
     right, sharing = "A request takes a page only when its tokens need it", ""
     if needed > held:
         right = "Pages are taken when tokens need them, and equal pages are shared"
-        sharing = f" Without sharing, they would need {count(needed, 'page')}, and the pool has {count(pool, 'page')}."
+        sharing = (
+            f" They use {count(held, 'page')}. Without sharing, they would need {needed}, and the pool has {pool}."
+        )
     return [
         idea(
             "at_once",
@@ -111,6 +113,7 @@ def _fork(made: Stage) -> list[Question]:
             view=made.views[0].id,
             hides=["all pages shared", "nothing is copied yet", "shares its pages", f"{parent}, {name}"],
             shows={"request": name, "step": step},
+            covers=[{"page": page} for page in pages],  # their stripes have the colours of both
         )
     ]
 
@@ -134,7 +137,7 @@ def _waiting(made: Stage) -> list[Question]:
                 "A page is cleaned before its next use": "A free page is used as it is: new tokens overwrite it.",
             },
             f"A running request without a page would stop in the middle of its answer. {name} starts in step {start}, "
-            "after pages came back.",
+            "after pages came back. A server such as vLLM takes the risk, and computes a stopped request again.",
             step=step,
             view=made.views[0].id,
             hides=["the others may take", "as soon as free pages up to its last token are certain"],

@@ -161,8 +161,8 @@ def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
     sentence = f"{asks} It {listed(said)}."
     if head and found[0].by_head[head] == found[0].by_head[0]:  # what is new
         known = [one.title for one, own in zip(found, reads_of) if any(q < head and kv == own for q, kv in one.links)]
-        again = f" With {listed(known)}, an earlier query head has read its KV head." if known else ""
-        sentence = f"Now query head {head}.{again}"
+        again = f" In {listed(known)}, an earlier query head has read them, too." if known else ""
+        sentence = f"Query head {head} asks for as many bytes.{again}"
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",

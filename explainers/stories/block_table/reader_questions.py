@@ -54,7 +54,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
             ),
         },
         f"{num_heads} query heads ask for {sum(by_head):,} bytes with any sharing. "
-        "A kernel that gives a whole group to one block asks for fewer.",
+        "L2 can answer the repeated reads. A kernel that gives a whole group to one block asks for fewer.",
         view=view,
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
     )

@@ -115,7 +115,7 @@ def _grid(run: Run, made: Stage, name: str, length: int) -> list[Question]:
     product = " x ".join(str(n) for n in (heads, sequences, parts)[: 3 if parts > 1 else 2])
     asks = idea(
         "check_grid",
-        "Which grid does PagedAttention have, and why?",
+        "How does PagedAttention share its work among blocks?",
         f"One block for each {each}, as none needs another",
         {
             "One block for each page, as pages are apart in memory": (

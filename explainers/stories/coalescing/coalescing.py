@@ -66,7 +66,7 @@ def states(requests: Sequence[SectorRequest]) -> list[stage.State]:
     found = [
         stage.State("sectors", [r["sectors"] for r in requests], colour=WAVEFRONTS["moved"]),
         stage.State("at best", [str(fewest(r["used"])) for r in requests]),
-        stage.State("lines", [str(r["lines"]) for r in requests]),
+        stage.State("lines of 128 bytes", [str(r["lines"]) for r in requests]),
         stage.State("bytes used", [f"{r['used']:,} of {m:,} moved" for r, m in zip(requests, moved)]),
         stage.State("use", use, "%", colour=WAVEFRONTS["before"]),
     ]

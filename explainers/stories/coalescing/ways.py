@@ -9,7 +9,7 @@ from explainers.stories.coalescing.sector_walk import Story, first_request
 from explainers.story import marks, source_line
 from explainers.story.frames import Frame, SectorRequest
 from explainers.story.glossary import count
-from explainers.story.questions import idea
+from explainers.story.questions import Where, idea
 from explainers.story.stage import Question
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
@@ -115,10 +115,11 @@ def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Questi
         f"The {strided['used']} wanted bytes are now spread over {sectors} sectors. "
         f"So {moved} bytes move, and {share_said(strided['used'], moved)}."
     )
-    text = "Neighbouring lanes read neighbours. Now they read every second element. How much does memory send?"
+    text = "So far, neighbouring lanes read neighbours. Now lane i reads element 2 i. How much does memory send?"
     hides = [count(sectors, "sector"), share_said(strided["used"], moved), f"{strided['used']:,} of {moved:,} moved"]
     covers = [{"side": 0, "byte": [model.LINE, LARGEST]}]
-    return idea("stride", text, right, wrong, why, step=step, view="sectors", hides=hides, covers=covers)
+    where: Where = {"step": step, "view": "sectors", "veils": ("strip",), "hides": hides, "covers": covers}
+    return idea("stride", text, right, wrong, why, **where)
 
 
 def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Question:
@@ -137,4 +138,5 @@ def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Quest
     last = max(offset for offset in late["offsets"] if offset >= 0) // model.SECTOR * model.SECTOR
     covers = [{"side": 0, "byte": [last, LARGEST]}]
     hides = [count(late["sectors"], "sector"), share_said(late["used"], late["sectors"] * model.SECTOR)]
-    return idea("late", text, right, wrong, why, step=step, view="sectors", hides=hides, covers=covers)
+    where: Where = {"step": step, "view": "sectors", "veils": ("strip",), "hides": hides, "covers": covers}
+    return idea("late", text, right, wrong, why, **where)

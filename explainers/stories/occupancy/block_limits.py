@@ -181,21 +181,27 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     )
 
 
-def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
+def limits_chart(o: Occupancy, before: int = 0, then: Occupancy | None = None) -> alt.TopLevelMixin:
     """Returns the blocks per SM that each resource of one launch allows.
 
     Each resource comes at its step. The last step marks each resource with the least number of blocks.
     before: the steps of earlier launches.
+    then: what the step after the last one shows, or None.
     """
     names, last = list(o.limits), before + len(o.limits) + 1
+    each = [(o, name, n, last) for n, name in enumerate(names, before + 1)]
+    each += [(o, name, last, last + 1 if then else 10**6) for name in names]
+    each += [(then, name, last + 1, 10**6) for name in names] if then else []
     rows = pd.DataFrame(
         [
-            {"resource": name, "blocks": allowed, "what": kind, "from": at, "to": until}
-            for n, (name, allowed) in enumerate(o.limits.items(), 1)
-            for kind, at, until in (
-                ("would allow", before + n, last),
-                ("the limit" if name in o.limiters else "would allow", last, 10**6),
-            )
+            {
+                "resource": name,
+                "blocks": one.limits[name],
+                "what": "the limit" if at >= last and name in one.limiters else "would allow",
+                "from": at,
+                "to": until,
+            }
+            for one, name, at, until in each
         ]
     )
     scale = alt.Scale(domain=["the limit", "would allow"], range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]])
@@ -258,7 +264,8 @@ def stage_of(
     )
     table = launches_table(found).set_index("kernel").T.reset_index(names="")
     before = [sum(len(o.limits) + 1 for o in found[:n]) for n in range(len(found))]
-    side = [block for o, steps in zip(found, before) for block in _limits(o, len(found) > 1, steps)]
+    then = next(iter(with_twice(found, machine)[len(found) :]), None)
+    side = [block for o, steps in zip(found, before) for block in _limits(o, len(found) > 1, steps, then)]
     grids = [stage.text(sentence(o, machine, multiprocessors, name)) for o in found]
     facts = [stage.table(table.astype(str), "The needs of a block, and the blocks that fit."), *grids]
     rounded = [_rounding(o, needs(o.threads, o.registers, o.shared_bytes, machine), machine) for o in found]
@@ -280,6 +287,6 @@ def stage_of(
     )
 
 
-def _limits(o: Occupancy, several: bool, before: int) -> list[stage.Block]:
+def _limits(o: Occupancy, several: bool, before: int, then: Occupancy | None) -> list[stage.Block]:
     title = f"{o.entry}: blocks that each resource allows" if several else "Blocks that each resource allows"
-    return [stage.chart(limits_chart(o, before), "Blocks per SM that each resource allows", "", title)]
+    return [stage.chart(limits_chart(o, before, then), "Blocks per SM that each resource allows", "", title)]

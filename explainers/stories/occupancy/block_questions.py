@@ -38,7 +38,7 @@ def _waiting(o: Occupancy, view: str) -> Question:
     wrong = {
         "It waits with it": f"An SM holds {o.warps} warps of this kernel, so another warp is often ready.",
         "It moves the warp to another SM": "A block stays on its SM until it ends.",
-        "It runs a later instruction of the same warp": "A warp issues its instructions in order.",
+        "It runs a later instruction of the same warp": "A warp issues in order: no later instruction starts.",
     }
     if o.warps < 2:
         return Question("waiting", "How many warps does an SM hold?", "number", o.warps, "Only one fits.", view=view)

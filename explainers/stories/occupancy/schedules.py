@@ -85,9 +85,8 @@ def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
         turns, steps = turns + int(turn[-1]) + 1, steps + launch.blocks + 1
     most = max(launch.blocks for launch in plan.launches)
     said = (
-        "This is an order and no time, as no timeline of this build is recorded. "
-        f"Each of the {multiprocessors} SMs of {gpu} takes one block at a time here. "
-        "All blocks are equally long, as their real times are not known."
+        "The picture shows an order, not times: no timeline of this build is recorded. "
+        f"It assumes one block on each of the {multiprocessors} SMs of {gpu}, and equally long blocks."
     )
     if most <= multiprocessors:
         said += f" One turn takes all {count(most, 'block')} of a launch. More heads or queries make more turns."
@@ -103,7 +102,7 @@ def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedu
         return recorded(timelines.find(request).load())
     except (ProblemError, TraceError):
         on = machine(DEFAULT_ARCH)
-        multiprocessors, gpu = live or (on.multiprocessors, f"an {on.gpu} (assumed, as no GPU is here)")
+        multiprocessors, gpu = live or (on.multiprocessors, f"an {on.gpu}")
         return in_launch_order(request.plan, multiprocessors, gpu)
 
 

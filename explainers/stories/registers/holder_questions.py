@@ -74,7 +74,7 @@ def _reads_of_k(run: Run, tiles: Tiling) -> list[Question]:
     }
     wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
     why = (
-        f"The block reads {shared:,} bytes of K from shared memory, and only {loaded:,} from global memory. "
+        f"The lanes ask shared memory for {shared:,} bytes of K, and the block copied only {loaded:,} there. "
         "A thread with more queries in registers needs fewer of these reads."
     )
     text = "A block copies each tile of K into shared memory once. How often do its threads ask for each number there?"

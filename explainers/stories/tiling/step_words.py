@@ -11,7 +11,7 @@ from kernels.trace.steps import StepRow
 # the work of a phase that reads stored scores or weights
 WORK = {
     "row_max": "finds the max of each row",
-    "row_sum": "adds up the weights of each row",
+    "row_sum": "adds up e^(score - max) in each row",
     "divide": "divides each weight by its row's sum",
     "output": "adds weights times V to O",
     "check_sums": "checks the sums of the weights",
@@ -60,7 +60,7 @@ def sentence(
     before, now = seen.get(said, ()), _where(step, keys)
     seen[said] = [*before, now]
     if before and now in before:
-        said = said.replace("The block", "The next block", 1)
+        said = said.replace("The block", "A second block", 1)
     elif before and now:
         said = f"Now {now}: {said[0].lower()}{said[1:]}"
         if keys and scores and work:

@@ -12,10 +12,12 @@ from explainers.story import picture
 from explainers.story.glossary import count
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
+from kernels.build.occupancy import MACHINES
 from kernels.core.launch import Launch
 from kernels.run.results import Run
 
 LONG = 65_536  # tokens of a long context
+SHARED_KB = MACHINES["sm_90"].shared_bytes // 1024  # of an SM of an H200
 
 
 class Tile(NamedTuple):
@@ -76,8 +78,10 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     globally = "In global memory, until the row is done"
     briefly = "On the chip, only as long as their tile"
     wholly = "On the chip, for all keys at once"
+    long = size / tile.meta["keys"] * LONG / 1e6
     too_many = (
-        f"These scores would take {size:,} bytes, and longer contexts take more. Nothing on the chip grows like that."
+        f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {long:.3g} MB, and an SM of an "
+        f"H200 has {SHARED_KB} KB."
     )
     text = "The block has computed scores. How does the kernel keep them?"
     step = tile.first("S", "store") if written else tile.scores_step

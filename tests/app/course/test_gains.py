@@ -91,14 +91,14 @@ def test_the_steps_of_serving_are_those_of_its_page():
 
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
-    assert f"takes {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
+    assert f"take {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
     (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
     assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
     pairs = [(row["sustained_peer_us"], row["sustained_us"]) for row in duels]
     found = [f"takes {peer / ours:.3g} times as long" for peer, ours in pairs if ours == ours]
     assert any(text in gains.told(STOPS["how_fast"], current()).wins for text in found)
-    assert "4 times smaller" in gains.told(STOPS["grouped_heads"], current()).wins
+    assert "4 times as many tokens" in gains.told(STOPS["grouped_heads"], current()).wins
 
 
 @pytest.mark.parametrize("text", ["{speed.times}", "{time.speed}", "{time.times", "{}"])

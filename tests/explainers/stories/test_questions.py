@@ -417,7 +417,7 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
             words.setdefault(bank, set()).add(word)
         most = max(map(len, words.values()))
         assert access["wavefronts"] == most
-        expected = "All at once" if most == 1 else "One word" if len(words) == 1 else "In several turns"
+        expected = "All at once" if most == 1 else "One word" if len(words) == 1 else "In a few turns"
         assert right(found["wavefronts"]).startswith(expected)
 
 

@@ -25,7 +25,7 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
         cache = played[end][0]
         assert {s["name"]: s["table"] for s in frame["sequences"]} == {s.name: s.table for s in cache.sequences}
         assert set(frame["pages"]) | set(frame["free"]) == set(range(cache.num_blocks))
-        own = [s for s in cache.sequences if s.name != "S"]  # a server without pages has no prefix
+        own = [s for s in cache.sequences if s.name != "R"]  # a server without pages has no prefix
         assert frame["usage"]["reserved"] == scenario.max_len * len(own)
         assert frame["usage"]["empty"] == scenario.max_len * len(own) - sum(len(s.tokens) for s in own)
         assert frame["usage"]["held"] == block_size * len({page for s in cache.sequences for page in s.table})
@@ -44,12 +44,12 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     scenario = SERVED["one_prompt"]
     said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
     assert said[0].endswith(
-        "6 requests will come. S is a prompt that others share. "
+        "6 requests will come. R is a prompt that others share. "
         "A server that reserves 96 slots for each request has room for 2."
     )
-    assert said[1] == "S is prefilled: 44 tokens at once, in pages 0 to 2."
+    assert said[1] == "R is prefilled: 44 tokens at once, in pages 0 to 2."
     assert said[2] == (
-        "A is a fork of S and shares its pages 0, 1. Page 2 is not full, so it is copied to page 3. "
+        "A is a fork of R and shares its pages 0, 1. Page 2 is not full, so it is copied to page 3. "
         "A is prefilled: 9 tokens at once, in pages 3, 4."
     )
     assert said[9] == (
@@ -64,7 +64,7 @@ def test_the_sentences_say_what_happened_with_its_numbers():
         "B has ended. Pages 5, 6, 12 are free. Pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "
         "after 2 steps of waiting, is prefilled: 30 tokens at once, in pages 14, 15."
     )
-    assert said[7].startswith("Nobody else shares S. Page 2 is free. Pages 0, 1 stay with others.")
+    assert said[7].startswith("Nobody else shares R. Page 2 is free. Pages 0, 1 stay with others.")
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
 
 
