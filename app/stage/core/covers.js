@@ -145,8 +145,11 @@ export function canvasCovers(clock, locate) {
       }
       [g.strokeStyle, g.lineWidth] = [primary, 3];
       for (const group of touching(placed('points', clock.point ? [clock.point] : [], size))) {
-        const box = around(group);
-        g.strokeRect(box.x - 2, box.y - 2, box.w + 4, box.h + 4);
+        const box = around(group),
+          [left, top] = [Math.max(1.5, box.x - 2), Math.max(1.5, box.y - 2)],
+          right = Math.min(size.width - 1.5, box.x + box.w + 2),
+          bottom = Math.min(size.height - 1.5, box.y + box.h + 2);
+        g.strokeRect(left, top, right - left, bottom - top); // whole, also at the edge of the picture
       }
       g.restore();
     },

@@ -11,7 +11,18 @@ const RUNNING = PALETTE.wavefronts.now,
 
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
-  const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,
+  const {
+      launches,
+      multiprocessors,
+      all,
+      unit,
+      end,
+      said,
+      frames,
+      traced,
+      shown = '',
+      recorded,
+    } = meta,
     timed = unit !== 'turn',
     mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
   const {
@@ -394,7 +405,14 @@ export default function (host, { meta, columns }, context) {
       [`background:${RUNNING}`, 'runs now'],
       [`background:${DONE}`, 'done'],
       ['border:1px solid currentColor', 'not begun'],
-      ...(traced >= 0 ? [['border:2px dashed currentColor', 'what the other pictures show']] : []),
+      ...(traced >= 0
+        ? [
+            [
+              'border:2px dashed currentColor',
+              `what the other pictures show${shown ? `: ${shown}` : ''}`,
+            ],
+          ]
+        : []),
     ],
   });
 

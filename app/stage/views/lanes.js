@@ -37,9 +37,7 @@ export default function (host, { meta, columns }, context) {
     { row0, rows, keys, tiles, shown, summed } = meta,
     { thread, scored, weighed, s, p, m, l } = columns;
   const stops = PALETTE.magnitude.map(rgb),
-    { background, text } = theme(host),
-    paper = rgb(background),
-    ink = rgb(text);
+    paper = rgb(theme(host).background);
   let chosen = meta.row - row0,
     rounds = 0, // of shuffles that are drawn
     grid,
@@ -77,13 +75,16 @@ export default function (host, { meta, columns }, context) {
     );
   const allRounds = lanes <= ROUNDED && Number.isInteger(Math.log2(lanes)) ? Math.log2(lanes) : 0;
   const known = (steps, row, key, step) => steps[at(row, key)] >= 0 && steps[at(row, key)] <= step;
-  const hue = (row, one, tile) => {
-    const mine = threadsOf(row, tile),
-      share = mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5,
-      place = (0.15 + 0.7 * share) * (stops.length - 1),
+  const shade = share => {
+    const place = (0.15 + 0.7 * share) * (stops.length - 1),
       low = Math.min(stops.length - 2, Math.floor(place));
-    return rgb(blend(stops[low + 1], stops[low], place - low));
+    return blend(stops[low + 1], stops[low], place - low);
   };
+  const hue = (row, one, tile) => {
+    const mine = threadsOf(row, tile);
+    return rgb(shade(mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5));
+  };
+  const bands = [0, 1, 2, 3].map(n => `${shade(n / 3)} ${25 * n}% ${25 * n + 25}%`);
 
   const layout = size => {
     const shape = { rows, cols: Math.max(...widest), lanes, slots },
@@ -360,7 +361,7 @@ export default function (host, { meta, columns }, context) {
     click,
     said: told,
     legend: [
-      [`background:${blend(stops[0], ink, 0.8)}`, 'colour: one lane of the row'],
+      [`background:linear-gradient(90deg,${bands.join()})`, 'a colour for each lane of a row'],
       ['border:2px solid currentColor', 'the chosen row; click another'],
     ],
   });

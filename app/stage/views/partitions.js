@@ -61,6 +61,7 @@ export default function (host, { meta }, context) {
     }
     if (one.phase !== 'done')
       marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
+    if (one.state) marks.rect(`${id} m and l`, [x, y + 2 * bar - 1, w, 4], { fill: COLOURS.P });
     const kind = one.state ? 'result' : 'tokens';
     const base = y + 2 * bar + 1.1 * em,
       inside = fitted(texts, w),
@@ -170,7 +171,8 @@ export default function (host, { meta }, context) {
     frame.v2.forEach((one, n) => {
       const m = `m ${short(parts[n].m, 3)}`,
         tokens = `${one.first} to ${one.end - 1}`,
-        before = [`tokens ${tokens}`, tokens, String(one.first)],
+        last = one.end === length ? `to ${one.end - 1}` : String(one.first),
+        before = [`tokens ${tokens}`, tokens, last],
         l = one.state ? `l ${short(parts[n].l, 3)}` : '';
       addLane(made, paint, `V2 ${n}`, y2, one, one.state ? [m] : before, l);
     });

@@ -12,7 +12,7 @@ const LEGEND = [
   [`background:${COLOURS.P}`, 'weight'],
   [`background:${COLOURS.O}`, 'O'],
   [`background:${COLOURS.P};opacity:0.3`, 'before the factor'],
-  ['height:2px;background:currentColor', 'float64'],
+  ['height:3px;background:currentColor', 'max so far, by tile (in weights and O: float64)'],
   ['height:0;border-top:2px dashed currentColor;vertical-align:middle', 'running max m'],
   [`background:${PALETTE.wrong}`, 'wrong, NaN or infinite'],
 ];

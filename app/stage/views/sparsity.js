@@ -487,11 +487,13 @@ export default function (host, { meta, columns }, context) {
       `${NAMES.map((name, kind) => `${name} ${amount(kind)}`).join('; ')}. ${all}`
     );
   };
+  const inOrder = entries => entries.every(([column], n) => !n || column > entries[n - 1][0]),
+    order = entries =>
+      `Numbers in blocks: the order of the walk${inOrder(entries) ? '' : ', partial blocks first'}.`;
   const said = () =>
     drawing
-      ? 'Press a block to show or hide it, a row\u2019s number to walk its list. Numbers ' +
-        'in blocks: the order of the walk.'
-      : 'Press a row to walk its list, or one of its blocks to go there. Numbers in blocks: the order of the walk.';
+      ? 'Press a block to show or hide it, a row\u2019s number to walk its list. ' + order(entries)
+      : 'Press a row to walk its list, or one of its blocks to go there. ' + order(entries);
   return canvasView(host, context, {
     title: `Mask of head ${head}`,
     layout,

@@ -80,13 +80,15 @@ def stage_of(
     live: as in grid.view.
     """
     story = walk(run, name)
+    whole = grid.view(run.request, live)
+    whole.meta["shown"] = f"sequence {name}"
     return stage.of_request(
         run.request,
         story.frames,
         [
             stage.View("walk", "walk", "Walk", *view(run, story, name, colour)),
             threads.view(run, [frame["moment"] for frame in story.frames]),
-            grid.view(run.request, live),
+            whole,
         ],
         state=states(story),
         tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(story, run)), *tabs],
