@@ -81,7 +81,7 @@ def test_k_is_read_from_shared_memory_as_often_as_the_trace_has_it(shown):
     loads = frame[(frame.tensor == "K") & (frame.event == "load")].groupby("space", observed=True).bytes.sum()
     asks = found["shared_again"]
     assert asks.options[asks.answer].split()[0] == f"{loads['shared'] / loads['global']:g}"
-    assert f"{int(loads['shared']):,} bytes of K from shared memory" in asks.why
+    assert f"{int(loads['shared']):,} bytes of K, and the block copied" in asks.why
 
 
 def test_the_page_opens_on_a_kernel_without_tensor_cores_that_keeps_its_weights_in_registers():
