@@ -65,7 +65,7 @@ export function journey(steps, said, source, leadTo) {
     element(
       'p',
       { class: 'back' },
-      `Dark: the time. Pale: the time that the idea removed. ${source}.`,
+      `Dark: the time, on a log scale. Pale: how many times shorter it became. ${source}.`,
     ),
   );
 }

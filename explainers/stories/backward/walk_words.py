@@ -56,7 +56,7 @@ def sentence(phase: str, made: list[str], touched: list[TouchedRows], adds: bool
         return f"{part} is complete. The tensor cores had it in work since an earlier step."
     reads, writes = (_names(touched, kind) for kind in ("load", "store"))
     if "dQ" in reads and "dQ" in writes:
-        return "The sums of dQ are complete. The block scales them and writes dQ."
+        return "The sums of dQ are complete. Another kernel scales them and writes dQ."
     parts = [f"reads {listed(reads)} from global memory"] if reads else []
     parts += [f"writes {listed(writes)} to global memory" + _once(writes, adds)] if writes else []
     return f"The block {listed(parts)}." if parts else f"{phase_title(phase)}: the block moves no data."

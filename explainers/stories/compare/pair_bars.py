@@ -44,10 +44,11 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
     (a, per), (b, per_b) = (work(run.request) for run in runs)
     found: list[Bars] = []
     if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
-        found.append(_bars("bytes", f"Bytes of global memory for each {per}", [moved(run) for run in runs], (a, b)))
+        here = f"for each {per}, in this run" + _size_of(runs[0].request)
+        found.append(_bars("bytes", f"Bytes of global memory {here}", [moved(run) for run in runs], (a, b)))
         turns = [wavefronts(run) for run in runs]
         if all(turns):
-            found.append(_bars("wavefronts", f"Turns of shared memory (wavefronts) for each {per}", turns, (a, b)))
+            found.append(_bars("wavefronts", f"Turns of shared memory (wavefronts) {here}", turns, (a, b)))
     if row is not None:
         times = float(row.median_us), float(row.median_us_b)
         said = microseconds(times[0]), microseconds(times[1])
@@ -58,6 +59,12 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
 def _bars(id: str, title: str, amounts: Sequence[float], by: tuple[int, int]) -> Bars:
     values = amounts[0] / by[0], amounts[1] / by[1]
     return Bars(id, title, values, (figure(values[0]), figure(values[1])))
+
+
+def _size_of(request: Request) -> str:
+    """The size of a traced problem, for a title. Empty for a problem without tokens."""
+    size = request.problem.bench_columns.get("seq_len")
+    return f" of {size:,} tokens" if isinstance(size, int) else ""
 
 
 def tokens(row: PairRow) -> str:

@@ -96,11 +96,11 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
         ask.idea(
             "who_copies",
             f"{count(len(story.writers), noun)} share this block. Which ones copy tiles of K and V?",
-            f"only {noun} {who}",
+            f"Only {noun} {who}",
             {
-                "each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
-                "they take turns": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
-                "the first one that is free": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
+                "Each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
+                "They take turns": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
+                "The first one that is free": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
             },
             f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles of this block. The others only compute.",
             step=min(ASKED, len(story.frames) - 1),

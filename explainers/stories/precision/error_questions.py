@@ -15,11 +15,11 @@ from kernels.core.dtypes import DTYPES
 OPTIONS = 4  # options of a question
 WHERE: Where = {"view": "rounding", "step": len(STAGES) - 1, "veils": ("sentence", "strip", "headline", "tabs")}
 GROWTHS: Mapping[float, str] = {
-    1: "it stays about the same",
-    8: "it grows about 8 times",
-    64: "it grows about 64 times",
-    1 / 8: "it shrinks to about an eighth",
-    1 / 64: "it shrinks to less than a fiftieth",
+    1: "It stays about the same",
+    8: "It grows about 8 times",
+    64: "It grows about 64 times",
+    1 / 8: "It shrinks to about an eighth",
+    1 / 64: "It shrinks to less than a fiftieth",
 }
 """Change of an error -> its words. An option stands for the nearest change."""
 

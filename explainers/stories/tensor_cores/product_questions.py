@@ -51,12 +51,12 @@ def _spread(story: ProductStory) -> list[Question]:
         ask.idea(
             "spread",
             f"One {story.instruction} multiplies for all lanes of a warp. Which lanes get row {row} of the scores C?",
-            f"{_spoken(len(owners))} lanes, {_spoken(each)} scores each",
+            f"{_spoken(len(owners)).capitalize()} lanes, {_spoken(each)} scores each",
             {
-                f"one lane, all {_spoken(wide)}": f"Each lane holds only {_spoken(held)} numbers of C.",
-                f"{_spoken(wide)} lanes, one score each": f"Lane {mine[0]} holds both S[{row}, {left}] and "
-                f"S[{row}, {left + 1}].",
-                "all 32 lanes, a part of each score": f"Each score is whole in one lane. Lanes {owners[0]} to "
+                f"One lane, all {_spoken(wide)}": f"Each lane holds only {_spoken(held)} numbers of C.",
+                f"{_spoken(wide).capitalize()} lanes, one score each": f"Lane {mine[0]} holds both "
+                f"S[{row}, {left}] and S[{row}, {left + 1}].",
+                "All 32 lanes, a part of each score": f"Each score is whole in one lane. Lanes {owners[0]} to "
                 f"{owners[-1]} hold row {row}.",
             },
             f"Lanes {owners[0]} to {owners[-1]} hold row {row}. Other lanes hold the other rows, so all 32 work.",

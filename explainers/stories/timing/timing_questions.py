@@ -10,7 +10,7 @@ from explainers.stories.timing.timed_row import TimedRow
 from explainers.story import questions as made_of
 from explainers.story.stage import Question
 
-FACTORS: Mapping[float, str] = {1: "as before", 2: "twice as much", 4: "four times as much", 8: "eight times as much"}
+FACTORS: Mapping[float, str] = {1: "As before", 2: "Twice as much", 4: "Four times as much", 8: "Eight times as much"}
 """Possible growth of a line per doubling -> its words."""
 SPEEDS: Mapping[float, str] = {
     0.5: "It takes about twice as long",
@@ -121,10 +121,10 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -
     return made_of.idea(
         "of_roof",
         f"{where}, how close does our fastest kernel come to the largest measured rate of this GPU?",
-        f"about {right}%",
-        {f"about {percent}%": _share(percent, row) for percent in SHARES if percent != right},
+        f"About {right}%",
+        {f"About {percent}%": _share(percent, row) for percent in SHARES if percent != right},
         said,
-        ordered=[f"about {percent}%" for percent in SHARES],
+        ordered=[f"About {percent}%" for percent in SHARES],
         step=step,
         view="roofline",
         veils=VEILS,

@@ -374,7 +374,7 @@ def test_the_questions_on_copies_have_the_marks_answers(long):
     story = long
     asked = {q.id: q for q in copy_questions.questions(story)}
     copies = story.bars[story.bars.event == "prefetch_tile"]
-    assert set(copies.writer) == {0} and right(asked["who_copies"]) == "only warpgroup 0"
+    assert set(copies.writer) == {0} and right(asked["who_copies"]) == "Only warpgroup 0"
     assert f"all {len(copies):,} key tiles" in asked["who_copies"].why
     assert right(asked["held_back"]) == "It waits for free shared memory"
     (operands,) = operand_questions.questions(story)

@@ -308,7 +308,7 @@ def test_tables_and_questions_have_the_replays_numbers(four):
     other = next(r for r in story.others if r.label == "bfloat16")
     ratio = other.so_far[-1] / made.so_far[-1]
     assert "bfloat16 in place of float16" in types.text and 4 < ratio < 16
-    assert types.options[types.answer] == "it grows about 8 times" and types.reasons[types.answer] == ""
+    assert types.options[types.answer] == "It grows about 8 times" and types.reasons[types.answer] == ""
     assert f"{other.so_far[-1]:.2g} in bfloat16, {made.so_far[-1]:.2g} in float16" in types.why
     said = [error_tables.meaning(r) for r in story.all]
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])

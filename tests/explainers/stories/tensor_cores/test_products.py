@@ -308,7 +308,7 @@ def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
     lanes = [lane % 32 for (r, c), (_, lane) in logged(run, "score", "col").items() if r == row and left <= c < right]
     words = product_questions.SPOKEN
     each = len(lanes) // len(set(lanes))
-    due = f"{words[len(set(lanes))]} lanes, {words[each] if each < len(words) else each} scores each"
+    due = f"{words[len(set(lanes))].capitalize()} lanes, {words[each] if each < len(words) else each} scores each"
     assert spread.options[spread.answer] == due and f"Lanes {min(lanes)} to {max(lanes)} hold row {row}." in spread.why
     assert spread.covers == [{"part": "C"}] and spread.shows == {
         "part": "C",

@@ -271,7 +271,7 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
         question = asked[id]
         name = next(n for n in current().of_problem(DenseProblem) if n in question["text"])
         doubled = (values[name, 16384] / values[name, 2048]) ** (1 / 3)
-        words = {1: "as before", 2: "twice as much", 4: "four times as much", 8: "eight times as much"}
+        words = {1: "As before", 2: "Twice as much", 4: "Four times as much", 8: "Eight times as much"}
         assert question["options"][question["answer"]] == words[2 ** round(math.log2(doubled))]
         assert f"{doubled:.3g} times" in question["why"]
 
