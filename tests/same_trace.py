@@ -5,6 +5,8 @@ import pyarrow as pa
 
 from kernels.core.dtypes import element_type
 
+AFTER_ROUNDING = ("o", "o_part", "ds", "dk", "dv", "dq", "dq_part")  # events that follow a rounding to 16 bits
+
 
 def assert_same(gpu, cpu):
     """gpu, cpu: Runs of one request. The same events, keys, lines, offsets and bytes; values within rounding."""
@@ -22,7 +24,7 @@ def assert_same(gpu, cpu):
             a, b = (x.fill_null(0).to_numpy() for x in (a, b))
             events = np.array(tables[0]["event"].to_pylist())
             for event in set(events) if waits else ():
-                sums = event in ("o", "o_part") or bool(request.broken)
+                sums = event in AFTER_ROUNDING or bool(request.broken)
                 unit = sums * max(units.values())
                 _assert_near(event, a[events == event], b[events == event], request.broken, unit)
         else:

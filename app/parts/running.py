@@ -24,7 +24,7 @@ def run(request: Request) -> Run:
     if request not in _runs:
         _runs[request] = execute.run(request)
     _runs.move_to_end(request)
-    while len(_runs) > MOST or len(_runs) > LEAST and sum(map(_bytes_of, _runs.values())) > KEPT_BYTES:
+    while len(_runs) > MOST or len(_runs) > LEAST and sum(map(_bytes_of, list(_runs.values()))) > KEPT_BYTES:
         _runs.popitem(last=False)
     return _runs[request]
 

@@ -13,6 +13,8 @@ from explainers.stories.bank_conflicts import bank_walk, padding
 from explainers.stories.tiling import tiling as tiles
 from explainers.story import stage
 from explainers.story.stage import Block
+from kernels.build.occupancy import limits, machine
+from kernels.build.product import DEFAULT_ARCH
 from kernels.catalog import current
 from kernels.core.fields import write_value
 from kernels.core.problem import Problem
@@ -90,8 +92,8 @@ def _step_of_launch(run: Run) -> int:
 
 
 def _step_of_limits(run: Run) -> int:
-    """The step of all resources of a kernel's first launch: the blocks that they allow together."""
-    return 0
+    """The step of the first launch after those of its single resources: the blocks that they allow together."""
+    return len(limits(32, 32, 0, machine(DEFAULT_ARCH)))
 
 
 @lru_cache(maxsize=64)

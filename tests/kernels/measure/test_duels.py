@@ -99,7 +99,7 @@ def arena(monkeypatch):
     monkeypatch.setattr(meeting.gpu, "errors", contextlib.nullcontext)
     monkeypatch.setattr(meeting, "_free", lambda: None)
     monkeypatch.setattr(meeting, "_kernel", lambda problem, name, settings, inputs: Prepared(name, problem))
-    monkeypatch.setattr(meeting.peers, "peer", lambda name, problem, inputs: Prepared(name, problem))
+    monkeypatch.setattr(meeting, "rival", lambda name, problem, inputs: Prepared(name, problem))
     monkeypatch.setattr(meeting.load, "in_turns", in_turns)
     yield spec
     true.cache_clear()

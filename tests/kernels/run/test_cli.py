@@ -235,7 +235,7 @@ def launch(request, args):
     return 0
 
 step = SimpleNamespace(grid=(1, 1, 1), block=(1, 1, 1), shared_bytes=0, entry="it")
-cpu.limited(0.01, cpu._run, {"launch_it": launch}, step, [], {}, False)
+cpu.limited(0.01, cpu.start, {"launch_it": launch}, step, [], {}, False)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done

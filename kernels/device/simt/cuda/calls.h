@@ -24,7 +24,8 @@ void simt_syncwarp(unsigned mask, const char* file, unsigned line, void* pc);
 uint64_t simt_exchange(unsigned mask, uint64_t value, unsigned source, const char* file, unsigned line, void* pc);
 unsigned simt_vote(unsigned mask, int holds, const char* file, unsigned line, void* pc);
 // The lanes meet. The last one calls work with a pointer of each lane.
-void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), const char* file, unsigned line, void* pc);
+void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), const char* file, unsigned line,
+                   void* pc);
 void simt_grid_barrier(const char* file, unsigned line, void* pc);
 void simt_spin();    // lets other threads go on, now and then
 void simt_fence();   // __threadfence

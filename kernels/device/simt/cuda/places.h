@@ -19,7 +19,9 @@ static uint32_t place_of(const void* pc) {
   const size_t at = static_cast<const char*>(pc) - module_first - 1;  // a return address is after its call
   return at < places.size() ? places[at] : 0;
 }
-static Site site_of_place(uint32_t place) { return place ? Site{file_names[place >> 20], place & 0xfffff} : Site{"", 0}; }
+static Site site_of_place(uint32_t place) {
+  return place ? Site{file_names[place >> 20], place & 0xfffff} : Site{"", 0};
+}
 static void set_lines(const LineRow* rows, size_t count, const char* const* names) {
   file_names = names, line_count = count;
   places.assign(count ? rows[count - 1].pc + 1 : 0, 0);

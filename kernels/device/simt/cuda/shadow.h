@@ -139,8 +139,8 @@ COLD static void outside(char* p, unsigned bytes, int kind) {
   const char* const done_by = kind == SIMT_WRITE ? "store" : kind == SIMT_READ ? "load" : "atomic";
   const ptrdiff_t in_dynamic = p - shared_memory;
   if (in_dynamic >= 0 && in_dynamic < (ptrdiff_t)SHARED_MAX)
-    die("illegal address: a shared %s of %u bytes at offset %td; the launch gives each block %u bytes of dynamic shared "
-        "memory", done_by, bytes, in_dynamic, launch->shared_bytes);
+    die("illegal address: a shared %s of %u bytes at offset %td; the launch gives each block %u bytes of dynamic "
+        "shared memory", done_by, bytes, in_dynamic, launch->shared_bytes);
   die("illegal address: a %s of %u bytes outside every buffer of this launch: %s", done_by, bytes, outside_of(p).text);
 }
 COLD static void outside_array(const char* type, long long index) {

@@ -116,7 +116,7 @@ def test_the_gpu_that_an_order_is_dealt_to_is_the_one_that_is_here_or_is_said_to
     assert "One turn takes all 10 blocks of a launch" in assumed.said
 
 
-@pytest.mark.parametrize("name", [name for name in current().of_family("dense") if run_index.of(KERNELS[name])])
+@pytest.mark.parametrize("name", [name for name in current().of_problem(DenseProblem) if run_index.of(KERNELS[name])])
 def test_a_grid_without_times_leads_to_one_that_has_them(name):
     offer = grid.view(small(name, seq_len=80), offers=True).meta["recorded"]
     fields = asdict(DenseProblem())
