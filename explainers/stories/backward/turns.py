@@ -81,7 +81,7 @@ def _row(shape: tuple[object, ...], part: pd.DataFrame) -> dict[str, object]:
         "batch x heads": f"{batch} x {heads}",
         "mask": "causal" if causal else "none",
         "type": dtype,
-        "this kernel": ms(us),
+        "ours": ms(us),
         **{f"{shown_name(peer)}, backward": ms(float(peers[peer])) for peer in RIVALS if peer in peers},
     }
 

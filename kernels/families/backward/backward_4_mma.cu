@@ -15,8 +15,8 @@ rung = 4
 requires = "sm_80"
 tensor_products = 1
 tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
-conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a smaller BLOCK_KV \
-than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
+conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a \
+smaller BLOCK_KV than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
   {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."},
 ]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: backward_mma.cuh

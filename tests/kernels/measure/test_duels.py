@@ -158,7 +158,7 @@ def test_a_peer_that_cannot_run_is_in_the_table_with_its_reason(arena, monkeypat
     def gone(name, problem, inputs):
         raise PeerUnavailable("no such GPU")
 
-    monkeypatch.setattr(meeting.peers, "peer", gone)
+    monkeypatch.setattr(meeting, "rival", gone)
     row = meet().loc["11_overlap"]
     assert (row.status, row.peer_status, row.reason) == ("ok", "unavailable", "no such GPU") and row.us == 10.2
 
