@@ -58,7 +58,7 @@ def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=13")
     assert hover(page, "Serving", request="E", step=10) == "E, step 10: waits"
     assert hover(page, "Serving", request="E", step=12) == "E, step 12: prefill, 30 tokens at once"
-    assert hover(page, "Serving", request="A", step=2) == "A, step 2: prefill, 9 tokens at once, after 44 of S"
+    assert hover(page, "Serving", request="A", step=2) == "A, step 2: prefill, 9 tokens at once, after 44 of R"
     assert hover(page, "Serving", request="A", step=6) == "A, step 6: decode, token 4 of 14; 57 in all"
     page.mouse.click(*point_at(page, "Serving", request="A", step=6))
     assert step_of(page) == 6
