@@ -17,7 +17,7 @@ devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=p
 @pytest.mark.parametrize("size", [16, 32])
 def test_the_texts_equal_those_of_plain_attention_over_contiguous_keys(device, size):
     made = generate(SCENARIO.visits, OWN, SCENARIO.slots // size, size, device)
-    assert made.equal and made.texts == {n: contiguous(OWN["S"] + OWN[n], len(made.texts[n])) for n in "ABC"}
+    assert made.equal and made.texts == {n: contiguous(OWN["R"] + OWN[n], len(made.texts[n])) for n in "ABC"}
     assert {name: len(text) for name, text in made.texts.items()} == {"A": 13, "B": 10, "C": 15}
     assert made.reused == dict.fromkeys("ABC", 38)
     without = generate(SCENARIO.visits, OWN, SCENARIO.slots // size, size, "")
