@@ -14,7 +14,6 @@ from pathlib import Path
 from kernels.errors import ProblemError
 
 VARIABLE = "WARPGLASS_STRANGERS"
-MOST_BYTES = 256 * 1024  # of a stranger's source with its own headers
 OURS = Path(__file__).parents[1]  # our kernels are below it
 
 
