@@ -112,7 +112,7 @@ def test_every_step_says_what_the_run_says_and_stepping_asks_nothing_of_the_serv
     first = stage.views[0]["meta"] if stage.views else {}
     own = first if first.get("clock") else {"frames": stage.frames, "state": stage.state}  # a picture's own clock
     frames = own["frames"] or [{"title": "", "sentence": stage.summary}]
-    page.wait_for_selector(".wg .lead [role=status]", state="detached")  # asked for after the picture
+    page.wait_for_selector(".wg .lead[aria-busy=true]", state="detached")  # asked for after the picture
     page.wait_for_timeout(500)
     page.keyboard.press("Home")
     page.sent.clear()

@@ -18,6 +18,7 @@ export function makeLead(stage, base) {
     end = null;
     node.hidden = true;
     node.replaceChildren();
+    node.ariaBusy = String(!!part);
     if (!part) return;
     let blocks;
     try {
@@ -28,6 +29,7 @@ export function makeLead(stage, base) {
       blocks = [{ kind: 'text', text: error.message }];
     }
     if (!current()) return;
+    node.ariaBusy = 'false';
     node.hidden = false;
     end = showBlocks(node, blocks, stage.context());
   }
