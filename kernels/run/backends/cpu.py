@@ -158,49 +158,44 @@ def launch(
         changes, the kernel has a race, lacks a wait, or adds in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
-    calls, found, own = list[_Call](), [], arrays
-    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.zeros, own)
-    for number, step in enumerate(plan.launches):
-        values = arguments_of(step, plan, arrays)
-        if capacities is not None:
-            first, blocks = scope.blocks(step, plan)
-            records = zeros((blocks * step.threads, capacities[number]), RECORD)
-            counts = zeros(blocks * step.threads, np.uint32)
-            found.append(RawRecords(number, first, step.threads, records, counts))
-            values += [
-                _pointer(records),
-                _pointer(counts),
-                np.uint32(capacities[number]),
-                np.uint32(first),
-                np.uint32(blocks),
-            ]
-        buffers = {name: arrays[name] for name in step.tensors}
-        calls.append(partial(start, step=step, values=values, buffers=buffers, reversed_order=reversed_order))
-    _run_all(build, calls)
-    jailed.bring_back(own, arrays)
+    calls, found = list[_Call](), []
+    with jailed.memory(arrays, build.jailed) as (zeros, held):
+        for number, step in enumerate(plan.launches):
+            values = arguments_of(step, plan, held)
+            if capacities is not None:
+                first, blocks = scope.blocks(step, plan)
+                records = zeros((blocks * step.threads, capacities[number]), RECORD)
+                counts = zeros(blocks * step.threads, np.uint32)
+                found.append(RawRecords(number, first, step.threads, records, counts))
+                values += [_pointer(records), _pointer(counts), *map(np.uint32, (capacities[number], first, blocks))]
+            calls.append(_call(step, values, held, reversed_order))
+        _run_all(build, calls)
     return found
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
-    calls, found, own = list[_Call](), [], arrays
-    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.zeros, own)
-    for number, step in enumerate(plan.launches):
-        writers = step.groups(every)
-        total = step.blocks * writers
-        records, counts = zeros((total, capacity), MARK), zeros(total, np.uint32)
-        marked = Marked(number, writers, records, counts, zeros(total, CLOCKS))
-        values = arguments_of(step, plan, arrays)
-        values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
-        buffers = {name: arrays[name] for name in step.tensors}
-        calls.append(partial(start, step=step, values=values, buffers=buffers, reversed_order=False))
-        found.append(marked)
-    _run_all(build, calls)
-    jailed.bring_back(own, arrays)
+    calls, found = list[_Call](), []
+    with jailed.memory(arrays, build.jailed) as (zeros, held):
+        for number, step in enumerate(plan.launches):
+            writers = step.groups(every)
+            total = step.blocks * writers
+            records, counts = zeros((total, capacity), MARK), zeros(total, np.uint32)
+            marked = Marked(number, writers, records, counts, zeros(total, CLOCKS))
+            values = arguments_of(step, plan, held)
+            values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
+            calls.append(_call(step, values, held, reversed_order=False))
+            found.append(marked)
+        _run_all(build, calls)
     return found
 
 
 _Call = Callable[[ctypes.CDLL], None]  # a launch of a library
+
+
+def _call(step: Launch, values: list[np.generic], arrays: dict[str, np.ndarray], reversed_order: bool) -> _Call:
+    buffers = {name: arrays[name] for name in step.tensors}
+    return partial(start, step=step, values=values, buffers=buffers, reversed_order=reversed_order)
 
 
 def _run_all(build: Build, calls: Sequence[_Call]) -> None:

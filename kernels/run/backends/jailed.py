@@ -1,7 +1,8 @@
 """A stranger's launches on the CPU: in a confined child (kernels/jail/in_place.py), with shared arrays."""
 
 import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernels.jail import Limits, in_place
 MEMORY_BYTES = 2**30  # that the launches add: stacks of fibers, the library
 SECONDS = 60.0  # of launches without a limit
 GRACE = 2.0  # seconds beyond the limit: the shim stops a launch at its limit and names its line
+Zeros = Callable[..., np.ndarray]  # of a shape and a type, as np.zeros
 _FINE, _STOPPED, _LATE = b"+", b"-", b"t"  # the first byte of an answer
 
 
@@ -22,19 +24,21 @@ def zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any] | type) -> np.ndarr
     return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)[:size].view(dtype).reshape(shape)
 
 
-def copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays, shared with a child."""
-    found = {name: zeros(array.shape, array.dtype) for name, array in arrays.items()}
+@contextmanager
+def memory(arrays: dict[str, np.ndarray], is_jailed: bool) -> Iterator[tuple[Zeros, dict[str, np.ndarray]]]:
+    """The memory of launches: a function for further zero arrays, and the arrays that the launches write.
+
+    is_jailed: then all of it is shared with the jail, and the caller's arrays get their values at the end.
+    """
+    if not is_jailed:
+        yield np.zeros, arrays
+        return
+    shared = {name: zeros(array.shape, array.dtype) for name, array in arrays.items()}
     for name, array in arrays.items():
-        found[name][...] = array
-    return found
-
-
-def bring_back(own: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> None:
-    """Copies shared arrays to the caller's own."""
-    if arrays is not own:
-        for name, array in arrays.items():
-            own[name][...] = array
+        shared[name][...] = array
+    yield zeros, shared
+    for name, array in shared.items():
+        arrays[name][...] = array
 
 
 def run(launches: Callable[[], None], library: Path, seconds: float | None) -> None:

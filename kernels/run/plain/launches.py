@@ -66,15 +66,14 @@ def launch(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope, rows: Sequence[int], reversed_order: bool
 ) -> Probed:
     """Runs the plan's launches in order until one stops. rows: the room for each launch's log."""
-    lines, own = read(build.path), arrays
-    zeros, arrays = (jailed.zeros, jailed.copies(own)) if build.jailed else (np.empty, own)
-    logs = [zeros(count, LOG) for count in rows]
+    lines = read(build.path)
+    with jailed.memory(arrays, build.jailed) as (zeros, held):
+        logs = [zeros(count, LOG) for count in rows]
 
-    def answer() -> bytes:
-        return json.dumps(_run(build, plan, arrays, scope, lines, logs, reversed_order)).encode()
+        def answer() -> bytes:
+            return json.dumps(_run(build, plan, held, scope, lines, logs, reversed_order)).encode()
 
-    said = jailed.ask(answer, build.path, cpu.rest()) if build.jailed else answer()
-    jailed.bring_back(own, arrays)
+        said = jailed.ask(answer, build.path, cpu.rest()) if build.jailed else answer()
     try:
         return _probed(json.loads(said), logs, lines, plan)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
