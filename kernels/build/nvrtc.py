@@ -49,12 +49,12 @@ def architectures() -> tuple[str, ...]:
 
 
 class Toolchain:
-    """The compiler for one architecture such as sm_90a (product.Toolchain)."""
+    """The compiler for one architecture such as sm_90a (product.Toolchain). plain: whether for plain kernels."""
 
     suffix = ".cubin"
 
-    def __init__(self, arch: str) -> None:
-        self.nvrtc = _nvrtc()
+    def __init__(self, arch: str, plain: bool = False) -> None:
+        self.nvrtc, self.plain = _nvrtc(), plain
         if arch not in architectures():
             raise ProblemError(f"arch is {arch!r}. This NVRTC knows {', '.join(architectures())}.")
         self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
@@ -63,8 +63,8 @@ class Toolchain:
         self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """No additional headers."""
-        return ()
+        """(name, text) of the additional headers."""
+        return nvidia.headers() if self.plain else ()
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""

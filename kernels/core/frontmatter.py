@@ -40,7 +40,7 @@ KEYS = (
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at")
-LAUNCH_KEYS = ("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster")
+LAUNCH_KEYS = ("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative")
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
@@ -306,6 +306,7 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> L
         entry.get("item", "block"),
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
+        _typed(file, f"{where}.cooperative", entry.get("cooperative", False), bool, "true or false"),
     )
 
 

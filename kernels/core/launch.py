@@ -138,6 +138,7 @@ class Launch:
         a NumPy scalar of the C type. A struct is a void scalar of its bytes.
     item: the name of its items, such as query tile: BLOCK_Q rows of one head's output. Launches of a plan may differ.
     blocks_per_item: the number of neighbouring blocks of each item. A range of items is a range of blocks.
+    cooperative: whether all blocks are on the GPU at one time, for a barrier of the grid.
 
     Block numbers count x fastest, then y, z.
     """
@@ -150,6 +151,7 @@ class Launch:
     item: str
     blocks_per_item: int = 1
     cluster: tuple[int, int, int] | None = None
+    cooperative: bool = False
 
     @property
     def threads(self) -> int:
@@ -236,6 +238,7 @@ class LaunchText:
     item: str = "block"
     blocks_per_item: str | int = 1
     cluster: tuple[str | int, ...] | None = None
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

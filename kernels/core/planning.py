@@ -56,6 +56,7 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         text.item,
         whole(text.blocks_per_item, names, f"{where}.blocks_per_item", least=1),
         three(text.cluster, "cluster") if text.cluster else None,
+        text.cooperative,
     )
     if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
         raise FrontMatterError(

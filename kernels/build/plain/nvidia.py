@@ -24,8 +24,9 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
         refusals.check(name, text)
     own = [(name, device_text(text)) for name, text in spec.files]
     # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
-    whole = (TEXTS / "whole.h").read_text()
-    own += [(ALWAYS, (TEXTS / "always.h").read_text()), ("nv/target", "#pragma once\n")]
+    texts = dict(headers())
+    whole = texts["whole.h"]
+    own += [(ALWAYS, texts["always.h"]), ("nv/target", "#pragma once\n")]
     return [
         *own,
         *(
@@ -35,15 +36,22 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
     ]
 
 
+def headers() -> tuple[tuple[str, str], ...]:
+    """(name, text) of our texts in place of headers that NVRTC lacks."""
+    return tuple((path.name, path.read_text()) for path in sorted(TEXTS.glob("*.h")))
+
+
 @lru_cache
 def include_options() -> tuple[str, ...]:
     """The option for NVIDIA's headers, such as cuda_fp16.h. Raises BackendUnavailable without them."""
     found_package = find_spec("nvidia")
-    for folder in (found_package.submodule_search_locations or ()) if found_package else ():
-        for found in (Path(folder) / "cuda_runtime" / "include", Path(folder) / "cu13" / "include"):
+    folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
+    for folder in folders:
+        for found in (folder / "cuda_runtime" / "include", folder / "cu13" / "include"):
             if (found / "cuda_fp16.h").is_file():
-                traits = Path(folder) / "cuda_cccl" / "include"  # for cooperative_groups.h
-                return (f"--include-path={found}", f"--include-path={traits}", f"--pre-include={ALWAYS}")
+                more = [folder / "cuda_cccl" / "include", *(other / "cu13" / "include" for other in folders)]
+                paths = dict.fromkeys([found, *more])  # cuda_cccl has type traits, cu13 the folder crt of mma.h
+                return (*(f"--include-path={path}" for path in paths), f"--pre-include={ALWAYS}")
     raise BackendUnavailable("CUDA's headers were not found. Install the wheel nvidia-cuda-runtime-cu12.")
 
 

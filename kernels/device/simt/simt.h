@@ -99,6 +99,7 @@ struct Extension {
   bool (*stuck)();                           // if no thread can go on: makes one READY, or returns false
   void (*explain)(Text&);                    // in a deadlock: the waits of all threads
   void (*end)();                             // all threads of a block have left
+  bool (*resume)();                          // after all blocks: a parked block goes on, or false
 };
 
 constexpr size_t SHARED_MAX = 227 * 1024;
@@ -109,6 +110,7 @@ static Fiber* current;
 static void* scheduler;  // its saved stack pointer
 static unsigned threads, at_barrier, done;
 static bool failed, in_kernel, barrier_lines_differ;
+static bool parked;  // the block waits for other blocks (Extension::stuck)
 static Site barrier_site;  // the line of the first thread at the barrier
 static dim3 block_idx, block_dim, grid_dim;
 static Extension extension;
@@ -218,7 +220,7 @@ static void stop_deadlock() {
   add_waits(text);
 }
 
-static void run_block() {
+static void start_block() {
   at_barrier = done = 0;
   barrier_lines_differ = false;
   memset(shared_memory, 0xff, launch->shared_bytes);  // NaN, as float
@@ -231,6 +233,9 @@ static void run_block() {
     f.thread_idx = {i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y)};
   }
   if (extension.begin) extension.begin();
+}
+// Until all threads have left, or the block is parked
+static void run_threads() {
   while (done < threads) {
     bool progress = false;
     for (unsigned n = 0; n < threads; ++n) {
@@ -255,7 +260,10 @@ static void run_block() {
       progress = true;
     }
     if (progress || done == threads) continue;
-    if (extension.stuck && extension.stuck()) continue;
+    if (extension.stuck && extension.stuck()) {
+      if (parked) return;
+      continue;
+    }
     stop_deadlock();
     return;
   }
@@ -297,8 +305,10 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   for (unsigned n = 0; n < blocks && !failed; ++n) {
     const unsigned block = launch->reversed ? blocks - 1 - n : n;
     block_idx = {block % grid_dim.x, block / grid_dim.x % grid_dim.y, block / (grid_dim.x * grid_dim.y)};
-    run_block();
+    start_block();
+    run_threads();
   }
+  while (!failed && extension.resume && extension.resume()) run_threads();
   release_fatal();
   return failed ? late ? 2 : 1 : 0;
 }

@@ -237,6 +237,9 @@ def _launcher(
     function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
     if step.cluster:
         return driver.cluster_launcher(function.kernel.ptr, step, arguments)
+    if step.cooperative:
+        keywords = {"shared_mem": step.shared_bytes, "enable_cooperative_groups": True}
+        return lambda: function.kernel(step.grid, step.block, arguments, **keywords)
     return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
 
 

@@ -1,10 +1,13 @@
-"""Tutorial kernels in CUDA's own names: the unchanged text runs, is right, and logs its accesses."""
+"""Twelve tutorial kernels in twelve styles: the unchanged text runs, is right, and logs its accesses."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from kernels.build import Mode, build
+from kernels.build import Mode, build, nvrtc
+from kernels.build.plain import nvidia
+from kernels.build.plain.names import own_defines
 from kernels.catalog import load_kernel
 from kernels.core.cases import sample
 from kernels.core.problem import Case
@@ -19,7 +22,10 @@ TUTORIALS = sorted((Path(__file__).parent / "tutorials").glob("*.cu"))
 def _request(path):
     kernel = load_kernel(path)
     shown = sample(kernel)
-    return Request(kernel, shown.problem, tuple(kernel.settings(shown.settings).items()), Scope(), "cpu")
+    short = {"seq_len": min(shown.problem.seq_len, 48)} if hasattr(shown.problem, "seq_len") else {}
+    return Request(
+        kernel, shown.problem.with_fields(**short), tuple(kernel.settings(shown.settings).items()), Scope(), "cpu"
+    )
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
@@ -48,3 +54,42 @@ def test_nvrtc_compiles_the_same_text(path):
     request = _request(path)
     built = build(request.kernel, request.defines, Mode.TIMED, "sm_90a")
     assert {fact.entry for fact in built.facts} == {step.entry for step in request.plan.launches}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_ptx_of_the_timed_build_is_that_of_the_given_text(path, tmp_path, monkeypatch):
+    request = _request(path)
+    kernel = request.kernel
+    if any("<<<" in text for _, text in kernel.files):
+        monkeypatch.setattr(nvidia, "device_text", _without_launches)
+    else:
+        monkeypatch.setattr(nvidia, "device_text", str)
+    toolchain = nvrtc.Toolchain("sm_90a", plain=True)
+    defines = own_defines(kernel, request.defines)
+    toolchain.compile(kernel, [*(f"-D{name}={v}" for name, v in sorted(defines.items())), *toolchain.options], tmp_path)
+    monkeypatch.undo()
+    built = build(kernel, request.defines, Mode.TIMED, "sm_90a")
+    assert _instructions(built.ptx_path) == _instructions(tmp_path / f"{kernel.name}.ptx")
+
+
+def _instructions(ptx):
+    """The PTX without names for debuggers. NVRTC writes its process's number into the names of a file's own parts."""
+    lines = (line for line in ptx.read_text().splitlines() if not line.startswith(".b8"))
+    return [re.sub(r"_cu_[0-9a-f]{8}_\d+", "_cu_", line) for line in lines]
+
+
+def _without_launches(text):
+    """The text up to its first function of the host, which NVRTC does not know. Later lines are blank."""
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if re.match(r"(void|int|static void) \w+\(", line))
+    return "\n".join(lines[:first]) + "\n"
+
+
+def test_a_changed_text_for_nvrtc_is_a_new_build(monkeypatch):
+    request = _request(TUTORIALS[0])
+    one = build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path
+    texts = nvidia.headers()
+    assert {name for name, _ in texts} == {"always.h", "whole.h"}
+    monkeypatch.setattr(nvidia, "headers", lambda: tuple((name, f"{text}// changed\n") for name, text in texts))
+    assert build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path != one

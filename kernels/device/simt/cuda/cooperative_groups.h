@@ -1,4 +1,4 @@
-// Cooperative groups on the CPU: the block, tiles of a warp, and a grid of one block
+// Cooperative groups on the CPU: the block, tiles of a warp, and the grid
 #pragma once
 
 namespace cooperative_groups {

@@ -1,7 +1,8 @@
 // The CPU's half of a plain kernel: simt.h runs its threads, and this file adds what an instrumented build reports.
 //
 // g++ -fsanitize=thread calls a function before each access of the kernel. This file defines these functions. shadow.h
-// finds races, unwritten reads and accesses out of bounds. log.h keeps the accesses for a trace.
+// finds races, unwritten reads and accesses out of bounds. places.h keeps the accesses for a trace, and grid.h parks
+// blocks at a grid.sync().
 #include "calls.h"
 enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #include "simt.h"
@@ -14,7 +15,7 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #include <vector>
 #include <dlfcn.h>
 #include <link.h>
-#include "shadow.h"
+#include "grid.h"
 
 using namespace simt;
 
@@ -27,7 +28,9 @@ static void begin_block() {
   for (unsigned i = 0; i < threads; ++i) own[i] = Own{}, own[i].clock = 1;
 }
 static void begin_launch(const Launch& asked) {
+  block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
   launch_first = block_tag + 1;
+  begin_grid();
   pending.p = nullptr;
   for (unsigned i = 0; i < asked.buffer_count && line_count; ++i) {
     const Buffer& b = asked.buffers[i];
@@ -57,18 +60,21 @@ void simt_access(const void* p, size_t bytes, int kind, void* pc) { access((char
 void simt_leave(void* pc) { own[current->linear].left_at = place_of(pc); }
 
 // ---- barriers and collectives ----
-void simt_barrier(const char* file, unsigned line, void* pc, int predicate, int* found) {
+static void wait_for_block(const char* file, unsigned line, void* pc, int predicate, State state) {
   settle();
   Own& me = own[current->linear];
   me.last = place_of(pc), me.predicate = predicate, me.at_barrier = true;
   if (line_count) log_access(me.last, SIMT_BARRIER, 1, ~0u, me.barriers, me.seq);
   const Site here = site_of(file, line);
   at(here);
-  current->state = State::AT_BARRIER;
-  if (!at_barrier++) barrier_site = here;
+  current->state = state;
+  if (state == State::AT_BARRIER && !at_barrier++) barrier_site = here;
   yield();
   if (me.barriers == block_barriers) open_barrier();
   me.barriers = block_barriers;
+}
+void simt_barrier(const char* file, unsigned line, void* pc, int predicate, int* found) {
+  wait_for_block(file, line, pc, predicate, State::AT_BARRIER);
   if (found) memcpy(found, barrier_votes, sizeof barrier_votes);
 }
 static void collective(void* pc, const char* file, unsigned line) {
@@ -99,10 +105,7 @@ void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), co
   rendezvous(mask, MMA, mine, work);
 }
 void simt_grid_barrier(const char* file, unsigned line, void* pc) {
-  if (grid_dim.x * grid_dim.y * grid_dim.z == 1) return simt_barrier(file, line, pc, 0, nullptr);
-  at(site_of(file, line));
-  die("grid.sync() needs all %u blocks at one time, and the CPU runs one block after another. Launch one block, or run "
-      "it on a GPU", grid_dim.x * grid_dim.y * grid_dim.z);
+  wait_for_block(file, line, pc, 0, State::ELSEWHERE);
 }
 void simt_spin() {
   if (!in_kernel) return;
@@ -149,7 +152,8 @@ void simt_stop(const char* file, unsigned line, const char* why) {
 int simt_run(void* request, void (*entry)(void**), void** args) {
   Launch* const asked = static_cast<Launch*>(request);
   extension = Extension{};
-  extension.begin = begin_block;
+  extension.begin = begin_block, extension.end = end_block;
+  extension.stuck = stuck_block, extension.resume = resume_block;
   begin_launch(*asked);
   const int code = run(asked, entry, args);
   pending.p = nullptr;

@@ -1,11 +1,12 @@
 // Shadow memory: for each word, its last write, two reads, and its written bytes.
 //
 // Two accesses of a word conflict if different threads make them, at least one writes, and not both are atomic. They
-// are ordered in four cases:
+// are ordered in five cases:
 //   1. A barrier of the block is between them.
 //   2. A __syncwarp that names both lanes is between them.
 //   3. An earlier launch made one of them.
-//   4. The first block passed a __threadfence after its access, and the second block an atomic after that fence.
+//   4. A grid.sync() is between them.
+//   5. The first block passed a __threadfence after its access, and the second block an atomic after that fence.
 // The rule does not depend on the order of execution.
 #pragma once
 #include "places.h"
@@ -47,6 +48,7 @@ static std::vector<Region> regions;
 static std::vector<Finding> findings;
 static Own own[THREADS_MAX];
 static uint32_t block_tag, launch_first, now, spins;
+static uint32_t grid_time;  // of the last grid.sync()
 static uint64_t last_atomic;  // the time of this block's last atomic
 static std::vector<uint32_t> fence_of_block;
 static int barrier_votes[3];
@@ -75,7 +77,7 @@ static Region* region_at(const char* p) {
 // ---- conflicts ----
 static bool ordered(const Who& w) {
   const Own& me = own[current->linear];
-  if (!w.place || w.block < launch_first) return true;
+  if (!w.place || w.block < launch_first || w.time <= grid_time) return true;
   if (w.block != block_tag) return fence_of_block[w.block] > w.time && last_atomic > fence_of_block[w.block];
   if (w.thread == current->linear || w.barriers < me.barriers) return true;
   return w.thread / 32 == current->linear / 32 && me.seen[w.thread % 32] > w.clock;

@@ -5,11 +5,15 @@
 
 namespace cooperative_groups {
 template <class GROUP>
-SIMT_OWN void memcpy_async(const GROUP& group, void* to, const void* from, size_t bytes) {
+SIMT_OWN void simt_share(const GROUP& group, void* to, const void* from, size_t bytes, void* pc) {
   constexpr size_t PART = 4;
   for (size_t at = group.thread_rank() * PART; at < bytes; at += group.size() * PART)
     simt_copy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes - at < PART ? bytes - at : PART,
-              SIMT_PC);
+              pc);
+}
+template <class GROUP>
+SIMT_OWN void memcpy_async(const GROUP& group, void* to, const void* from, size_t bytes) {
+  simt_share(group, to, from, bytes, SIMT_PC);
   simt_copies_commit();
 }
 template <class GROUP> void wait(const GROUP& group, SIMT_SITE) {
