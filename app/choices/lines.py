@@ -22,7 +22,8 @@ def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Co
         corrections.append(Correction("kernel", said))
     line = state["line"]
     try:
-        if line and wanted(page.kernel_of(state).path.name, line) not in _probes(page, state, space):
+        plain = page.kernel_of(state).plain  # only the run knows its lines
+        if line and not plain and wanted(page.kernel_of(state).path.name, line) not in _probes(page, state, space):
             state["line"] = ""
             corrections.append(Correction("line", unknown(line)))
     except ProblemError:

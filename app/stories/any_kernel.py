@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from app.choices import items, pages
+from app.choices import estimates, items, pages
 from app.choices.page import Page, State
 from app.parts.explained import story_of
 from explainers.stories.any_kernel import story
@@ -29,4 +29,5 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=160,
+    launches={"bytes": lambda request: estimates.traffic([request])},
 )

@@ -41,6 +41,8 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "row_max": "Row max",
     "row_sum": "Row sum",
     "divide": "Divide",
+    "start": "From the start",
+    "barrier": "After a barrier",
 }
 
 DERIVED_PHASES = {"wait_free": "Wait for free memory"}  # the pages derive them from the marks

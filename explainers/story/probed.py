@@ -11,7 +11,9 @@ from typing import Protocol
 from kernels import catalog
 from kernels.core import cases
 from kernels.core.request import Request
+from kernels.core.signatures import without_comments
 from kernels.core.spec import KernelSpec
+from kernels.trace.automatic import START
 from kernels.trace.probes import Sites, sites_of
 
 
@@ -33,8 +35,9 @@ def values(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
 
 
 def marks(spec: KernelSpec) -> tuple[str, ...]:
-    """The events of the kernel's marks, in the order of the source, each once."""
-    return tuple(dict.fromkeys(site.event for site in probes(spec) if site.kind == "mark"))
+    """The events of the kernel's marks, in the order of the source, each once. Every plain kernel marks its start."""
+    own = [site.event for site in probes(spec) if site.kind == "mark"]
+    return tuple(dict.fromkeys([START, *own] if spec.plain else own))
 
 
 def logs(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> bool:
@@ -56,7 +59,9 @@ def has_masks(spec: KernelSpec) -> bool:
 
 
 def accesses(spec: KernelSpec, space: str) -> bool:
-    """Whether the kernel has a probe of an access in that space, shared or global."""
+    """Whether the kernel has a probe of an access in that space, shared or global. A plain kernel logs every access."""
+    if spec.plain:
+        return space == "global" or any("__shared__" in without_comments(text) for _, text in spec.files)
     return any(site.space == space for site in probes(spec))
 
 

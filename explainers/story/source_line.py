@@ -8,9 +8,8 @@ import numpy as np
 from kernels.core.fields import quoted
 from kernels.run.results import Run
 from kernels.trace.kinds import LANE_KINDS
-from kernels.trace.probes import Site, sites_of
-
-Place = tuple[str, int]  # file and line of a probe
+from kernels.trace.memory.traced import Place
+from kernels.trace.probes import Site
 
 
 class Chosen(NamedTuple):
@@ -29,31 +28,47 @@ class Chosen(NamedTuple):
 def logged(run: Run, space: str) -> list[Site]:
     """The probes with an access by lanes in a memory space (shared or global), in the order of the source. The copy
     engine and the tensor cores log no addresses of lanes."""
-    sites = sites_of(run.request)
+    sites = run.sites
     touched = [sites[number] for number in np.unique(sites.index(run.trace.table))]
     by_lanes = {(kind.event, kind.space) for kind in LANE_KINDS}
     return [site for site in touched if site.space == space and (site.event, site.space) in by_lanes]
 
 
 def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:
-    """The probe of a link: FILE:LINE, or in old links a line of the kernel. By default `first`, or all probes, under
-    the label `every`."""
+    """The probe of a link: FILE:LINE, FILE:LINE:TENSOR for a later tensor of that line, or in old links a line of the
+    kernel. By default `first`, or all probes, under the label `every`."""
     own = run.request.kernel.path.name
-    by_name = {name_of(site.file, site.line): site for site in sites}
-    asked = wanted(own, line)
+    by_name = _named(sites)
+    asked, places = wanted(own, line), {_place(site): name for name, site in by_name.items()}
     told = [unknown(line)] if line and asked not in by_name else []
-    now = asked if asked in by_name else name_of(*first) if first else ""
+    now = asked if asked in by_name else places[first] if first else ""
     texts = {file: text.splitlines() for file, text in run.request.kernel.files}
+    several = {name.rpartition(":")[0] for name in by_name if name.count(":") > 1}
 
-    def said(site: Site) -> str:
+    def said(name: str, site: Site) -> str:
         where = "" if site.file == own else f"{site.file} "
-        return f"{where}line {site.code_line}: {texts[site.file][site.code_line - 1].strip()}"
+        of = f"{site.tensor}, " if name_of(site.file, site.line) in several else ""
+        return f"{of}{where}line {site.code_line}: {texts[site.file][site.code_line - 1].strip()}"
 
-    options = {**({"": every} if every else {}), **{name: said(site) for name, site in by_name.items()}}
-    at = (by_name[now].file, by_name[now].line) if now else None
+    options = {**({"": every} if every else {}), **{name: said(name, site) for name, site in by_name.items()}}
+    at = _place(by_name[now]) if now else None
     listed = [{"value": name, "label": label} for name, label in options.items()]
     choice = {"name": "line", "label": "Source line", "kind": "select", "value": now, "options": listed}
     return Chosen(at, choice | {"group": "own", "help": ""}, told)
+
+
+def _place(site: Site) -> Place:
+    return Place(site.file, site.line, site.tensor or "")
+
+
+def _named(sites: list[Site]) -> dict[str, Site]:
+    """The name of each probe in links -> the probe. A line's later tensors add their name."""
+    found: dict[str, Site] = {}
+    for site in sites:
+        name = name_of(site.file, site.line)
+        if found.setdefault(name, site).tensor != site.tensor:
+            found.setdefault(name_of(name, site.tensor), site)
+    return found
 
 
 def unknown(line: str) -> str:

@@ -6,7 +6,6 @@ import pandas as pd
 from explainers.story.frames import BankAccess, SectorRequest
 from explainers.story.glossary import count
 from kernels.run.results import Run
-from kernels.trace.probes import sites_of
 
 
 def renumbered(units: np.ndarray) -> tuple[int, ...]:
@@ -26,6 +25,6 @@ def source_lines(run: Run, table: pd.DataFrame) -> dict[str, list[str]]:
 
     table: with the columns file and line.
     """
-    sites, texts = sites_of(run.request), {name: text.splitlines() for name, text in run.request.kernel.files}
+    sites, texts = run.sites, {name: text.splitlines() for name, text in run.request.kernel.files}
     found = [sites.find(file, line) for file, line in zip(table.file, table.line)]
     return {"source line": [s.place for s in found], "access": [texts[s.file][s.code_line - 1].strip() for s in found]}

@@ -121,8 +121,15 @@ def listing(
     ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
     ptx, source_of = _ptx(built.ptx_path.read_text(), ours)
     code = _sass(sass(built.path, with_lines=True), source_of)
+    names = {fact.symbol: fact.entry for fact in built.facts if fact.symbol}
+    ptx, code = _named(ptx, names), _named(code, names)
     registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in built.facts}
     return Listing(ptx, code, _mix(code), registers, built.compiler)
+
+
+def _named(lines: tuple[Line, ...], names: Mapping[str, str]) -> tuple[Line, ...]:
+    """The lines with entries as in the comment of the .cu. names: symbol -> entry."""
+    return tuple(replace(line, entry=names.get(line.entry, line.entry)) for line in lines)
 
 
 def _taken(code: tuple[Line, ...], entry: str) -> int:

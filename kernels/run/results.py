@@ -1,12 +1,15 @@
 """The results of a run, and its estimate."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from kernels.core.request import Request
 from kernels.run.plain.faults import Fault
+from kernels.trace.automatic import sites_in
+from kernels.trace.probes import Sites, sites_of
 from kernels.trace.trace import Trace
 
 
@@ -31,6 +34,12 @@ class Run:
     trace: Trace
     max_abs_errors: dict[str, float]
     faults: tuple[Fault, ...] = ()
+
+    @cached_property
+    def sites(self) -> Sites:
+        """The probes of the trace. Those of a plain kernel come from the trace itself."""
+        kernel = self.request.kernel
+        return sites_in(self.trace, kernel.files) if kernel.plain else sites_of(self.request)
 
     @property
     def max_abs_error(self) -> float:

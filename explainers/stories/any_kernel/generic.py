@@ -28,7 +28,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import Sites, sites_of
+from kernels.trace.probes import Sites
 from kernels.trace.steps import Steps
 
 WANTS: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 def explain(run: Run) -> Generic:
     """The Generic of any Run with a trace."""
-    request, sites = run.request, sites_of(run.request)
+    request, sites = run.request, run.sites
     steps = _steps(run, sites)
     known = axes.tensors(request)
     keep = steps.of_record >= 0
@@ -87,7 +87,7 @@ def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
     """The whole stage of a run."""
     story = explain(run)
     nothing = "These blocks logged no step: the kernel marks none, or none was reached."
-    if not len(sites_of(run.request)):
+    if not len(run.sites):
         nothing = "This kernel has no probes, so it logs no step and no value. Its tensors are as the run left them."
     return stage.Stage(
         headline=stage.headline(run.request.kernel),
@@ -97,6 +97,7 @@ def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
         state=states(story),
         tabs=[
             stage.Tab("tensors", "Its tensors", _tensors(run)),
+            stage.Tab("bytes", "Bytes"),
             stage.Tab("builds", "Builds"),
             stage.Tab("data", "Data and labels"),
         ],
@@ -172,7 +173,7 @@ def other_views(
     values: events with a view.
     steps: the step of the trace for each frame of the stage, if they differ.
     """
-    sites = sites_of(run.request)
+    sites = run.sites
     odd_tensors = set(axes.tensors(run.request)) - set(tensors)
     odd_values = {site.event for site in sites if site.kind == "value"} - set(values)
     if not odd_tensors and not odd_values:

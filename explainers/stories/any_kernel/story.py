@@ -1,7 +1,8 @@
 """The story of any kernel: every step, tensor and logged value of a kernel with a trace."""
 
 from explainers.stories.any_kernel import generic
-from explainers.story.base import Runner, Story
+from explainers.stories.any_kernel.bytes_tab import bytes_tab
+from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -16,6 +17,9 @@ class AnyKernel(Story[Request]):
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)
         return generic.stage_of(run, runner.provenance(run))
+
+    def parts(self) -> dict[str, Part[Request]]:
+        return {"bytes": bytes_tab}
 
 
 STORY = AnyKernel()

@@ -10,7 +10,6 @@ from explainers.story import axes
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
-from kernels.trace.probes import sites_of
 from kernels.trace.steps import Steps
 
 Logged = dict[str, pd.DataFrame]  # part -> at_row, at_col and value of its records
@@ -56,7 +55,7 @@ def _first(wanted: Iterable[str], names: Iterable[str]) -> str:
 
 def touched(run: Run, steps: Steps) -> dict[int, Moved]:
     """Step -> (part, load or store) -> its elements in global memory and their bytes."""
-    request, trace, sites = run.request, run.trace, sites_of(run.request)
+    request, trace, sites = run.request, run.trace, run.sites
     of = parts.symbols(request)
     place = sites.index(trace.table)
     found: dict[int, Moved] = {}

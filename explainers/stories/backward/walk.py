@@ -14,7 +14,6 @@ from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span
 from explainers.stories.backward.records import Logged, Moved, Touch
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 from kernels.trace.steps import StepRow
 
 
@@ -94,7 +93,7 @@ class _Now:
 
 def walk(run: Run) -> Walk:
     """The Walk of the run's traced blocks."""
-    request, sites = run.request, sites_of(run.request)
+    request, sites = run.request, run.sites
     steps = cutting.cut(run.trace, sites)
     logged, touched = records.values(run, steps), records.touched(run, steps)
     lit = cutting.lit_lines(run.trace, steps, sites)

@@ -8,6 +8,7 @@ from explainers.story.questions import idea
 from explainers.story.stage import Question
 from kernels.run.results import Run
 from kernels.trace.memory import model
+from kernels.trace.memory.traced import Place
 
 AT_ONCE = "All at once: each bank serves one word"
 ONE_BY_ONE = "One word at a time: one bank holds them all"
@@ -26,7 +27,7 @@ def questions(story: Story, cycles: str = "") -> list[Question]:
     return [_service(story.sides, hides), *remedy, _bank_of(story.sides[0])]
 
 
-def swizzle(padded: Run, swizzled: Run, at: tuple[str, int] | None, view: str = "memory") -> list[Question]:
+def swizzle(padded: Run, swizzled: Run, at: Place | None, view: str = "memory") -> list[Question]:
     """The question on a swizzle, the remedy without unused words. Empty unless both remedies end the conflict.
 
     at: see `explain`.

@@ -17,7 +17,7 @@ from explainers.story.warp_requests import renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model, traced
-from kernels.trace.probes import Sites, sites_of
+from kernels.trace.probes import Sites
 
 SHOWN_ACCESSES = 16  # different accesses of one warp
 SHOWN_STEPS = 128  # no access starts after this step, so a story stays short
@@ -41,10 +41,10 @@ class Story:
     unused: int = 0
 
 
-def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 0) -> Story:
+def explain(runs: Sequence[Run], at: traced.Place | None = None, warp: int = 0) -> Story:
     """Returns the Story of one warp of the traced block, in one run or in two runs with different remedies.
 
-    at: (file, line) of one probe, or None for all shared-memory accesses.
+    at: one probe, or None for all shared-memory accesses.
     Accesses with equal wishes, up to the numbers of banks and words, share their frames.
     """
     every = [traced.requests(run.trace, space="shared") for run in runs]
@@ -67,17 +67,17 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
     sides: list[BankSide] = [
         _side(name, accesses, found, part) for name, accesses, found, part in zip(titles, shown, every, own)
     ]
-    sites = sites_of(runs[0].request)
+    sites = runs[0].sites
     frames = [frame for number in range(len(shown[0])) for frame in _frames(sides, number, sites)]
     return Story(frames, sides, len(groups) - len(shown[0]), total, unused_words(requests))
 
 
-def _of_warp(found: traced.Requests, at: tuple[str, int] | None, warp: int) -> traced.Requests:
+def _of_warp(found: traced.Requests, at: traced.Place | None, warp: int) -> traced.Requests:
     """Returns the accesses of that warp, or of the first warp with an access there."""
     table = found.table
     keep = table.block == (table.block.min() if len(table) else 0)
     if at is not None:
-        keep &= (table.file == at[0]) & (table.line == at[1])
+        keep &= traced.Place(*at).within(table)
     warps = set(table.warp[keep])
     return found.where(keep & (table.warp == (warp if warp in warps else min(warps, default=0))))
 
@@ -88,7 +88,7 @@ def _pattern(found: traced.Requests, number: int) -> tuple[Hashable, ...]:
     words = found.offsets[number][on] // model.WORD
     words = words[:, None] + np.arange(max(1, int(row.bytes) // model.WORD))
     banks = words % model.BANKS
-    return row.file, row.line, int(row.bytes), row.kind, on.tobytes(), renumbered(banks), renumbered(words)
+    return row.file, row.line, row.tensor, int(row.bytes), row.kind, on.tobytes(), renumbered(banks), renumbered(words)
 
 
 def _side(name: str, accesses: list[BankAccess], found: traced.Requests, own: traced.Requests) -> BankSide:

@@ -91,7 +91,7 @@ def compare_padding(plain: Run, padded: Run) -> pd.DataFrame:
     The columns `file` and `line` name the probe.
     """
     tables = [traced.requests(run.trace, space="shared").by_line for run in (plain, padded)]
-    keys = ["launch", "file", "line"]
+    keys = ["launch", "file", "line", "kind", "tensor", "bytes"]
     both = tables[0].merge(tables[1][[*keys, "wavefronts"]], on=keys, suffixes=("_without", "_with"))
     return pd.DataFrame(
         {

@@ -19,6 +19,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
+from kernels.trace.memory.traced import Place
 from kernels.trace.probes import Site
 
 
@@ -74,14 +75,14 @@ class BankConflicts(Story[Look]):
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}
 
 
-def _first(look: Look, runs: list[Run], sites: Sequence[Site]) -> source_line.Place:
+def _first(look: Look, runs: list[Run], sites: Sequence[Site]) -> Place:
     """The default line."""
     if look.first_read:
         site = next((site for site in sites if site.event in READS), sites[0])
-        return site.file, site.line
+        return Place(site.file, site.line, site.tensor or "")
     table = bank_costs.by_line(runs)
     costly = table.loc[table["wavefronts without" if len(runs) > 1 else "wavefronts"].idxmax()]
-    return costly.file, int(costly.line)
+    return Place(costly.file, int(costly.line), costly.tensor)
 
 
 def lines_tab(look: Look, runner: Runner) -> list[Block]:

@@ -17,7 +17,6 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
@@ -183,7 +182,7 @@ def _lanes(run: Run) -> tuple[dict[int, list[BlockStep]], pd.DataFrame]:
 
     The key of a block is its number within the item, or -1 in the second launch.
     """
-    sites, paged = sites_of(run.request), Paged(run.request)
+    sites, paged = run.sites, Paged(run.request)
     cut, blocks = cutting.cut(run.trace, sites), run.request.plan.launches[0].blocks_per_item
     frame = run.trace.frame()
     frame = frame.assign(step=cut.of_record, **{name: frame[name].astype(str) for name in ("event", "tensor", "space")})

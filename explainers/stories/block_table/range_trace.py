@@ -11,7 +11,6 @@ from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.work_lists import WorkList, work_lists
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class RangeTrace:
         self.length = int(paging.lengths(run)[sequence])
         self.pages = paging.pages_of(run, sequence)
         self.lists = work_lists(run)
-        sites = sites_of(run.request)
+        sites = run.sites
         cut = cutting.cut(run.trace, sites)
         self.steps = cut.table
         frame = run.trace.frame()

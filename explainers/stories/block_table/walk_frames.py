@@ -15,7 +15,6 @@ from explainers.story.glossary import count, phase_title
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
-from kernels.trace.probes import sites_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Walk:
 
 def walk(run: Run, name: str) -> Walk:
     """Returns the Walk of a Run over one query head of one sequence. name: the sequence."""
-    request, sites = run.request, sites_of(run.request)
+    request, sites = run.request, run.sites
     paged = Paged(request)
     sequence, head = paged.place
     cut = cutting.cut(run.trace, sites)

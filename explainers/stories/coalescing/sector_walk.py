@@ -15,10 +15,9 @@ from explainers.story.warp_requests import numbered, renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model, traced
-from kernels.trace.probes import sites_of
+from kernels.trace.memory.traced import Place
 
 SHOWN_REQUESTS = 24  # different requests
-Place = tuple[str, int]  # file and line of a probe
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> S
     """
     found = traced.requests(run.trace, space="global")
     if places is None:
-        places = list(dict.fromkeys(zip(found.table.file, found.table.line)))
+        places = list(dict.fromkeys(map(Place, found.table.file, found.table.line, found.table.tensor)))
     shown: list[SectorRequest] = []
     at: list[Place] = []
     left_out = total = 0
@@ -93,7 +92,7 @@ def first_request(run: Run, at: Place) -> SectorRequest:
 
 def _of_warp(found: traced.Requests, at: Place, warp: int) -> list[int]:
     """Returns the warp's requests there, as rows of the table, or the requests of the first warp with some."""
-    table = found.table[(found.table.file == at[0]) & (found.table.line == at[1])]
+    table = found.table[Place(*at).within(found.table)]
     if table.empty:
         return []
     first = table.iloc[0]
@@ -131,13 +130,13 @@ def _frames(
     run: Run, at: Sequence[Place], requests: Sequence[SectorRequest], after: Sequence[str], before: str = ""
 ) -> list[Frame]:
     """Returns a frame for each request. at: the probe of each request."""
-    sites, numbers = sites_of(run.request), {probe: number for number, probe in enumerate(dict.fromkeys(at))}
+    sites, numbers = run.sites, {probe: number for number, probe in enumerate(dict.fromkeys(at))}
     return [
         {
             "tile": numbers[probe],
             "title": f"{request['tensor']} · {numbered('request', request)}",
             "sentence": before + request_sentence(request) + comparison,
-            "lines": {sites.find(*probe).place: 1},
+            "lines": {sites.find(*probe[:2]).place: 1},
             "marks": [marks.UNCOALESCED] if fewest(request["used"]) < request["sectors"] else [],
         }
         for probe, request, comparison in zip(at, requests, after)

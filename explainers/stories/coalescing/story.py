@@ -12,6 +12,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.run.results import Run
+from kernels.trace.memory.traced import Place
 
 NAMES = {"row_major": "Row-major", "paged_split": "Paged K, split by x", "paged_whole": "Paged K, not split"}
 
@@ -61,13 +62,13 @@ def _of_ways(look: Look, run: Run, runner: Runner) -> Stage:
 def _of_layouts(look: Look, run: Run, runner: Runner) -> Stage:
     chosen = title_of(look.request)
     reads = next(site for site in source_line.logged(run, "global") if site.event == "load")
-    walk = sector_walk.explain_layouts(_layouts(look, runner), chosen, (reads.file, reads.line))
+    walk = sector_walk.explain_layouts(_layouts(look, runner), chosen, Place(reads.file, reads.line))
     return coalescing.stage_of(walk, run, runner.provenance(run), chosen)
 
 
 def _of_kernel(look: Look, run: Run, runner: Runner) -> Stage:
     table = sector_costs.worst_first(sector_costs.by_line(run))
-    places = [(file, int(line)) for file, line in zip(table.file, table.line)]
+    places = [Place(file, int(line), tensor) for file, line, tensor in zip(table.file, table.line, table.tensor)]
     sites = source_line.logged(run, "global")
     at = source_line.choose(look.line, run, sites, every="Every line, the worst use first")
     walk = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))

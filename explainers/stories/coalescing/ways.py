@@ -15,7 +15,7 @@ from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace.memory import model
-from kernels.trace.probes import sites_of
+from kernels.trace.memory.traced import Place
 
 STRIDE, LARGEST = "stride", 2**40
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -56,10 +56,10 @@ def explain(ways: Sequence[Way], runs: Sequence[Run]) -> Story:
     frames: list[Frame] = []
     for number, (way, run) in enumerate(zip(ways, runs)):
         reads = next(site for site in source_line.logged(run, "global") if site.event == "load")
-        request = first_request(run, (reads.file, reads.line))
+        request = first_request(run, Place(reads.file, reads.line))
         moved = request["sectors"] * model.SECTOR
         requests.append(request)
-        place = sites_of(run.request).find(reads.file, reads.line).place
+        place = run.sites.find(reads.file, reads.line).place
         frames.append(
             {
                 "tile": number,

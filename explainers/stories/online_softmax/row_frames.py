@@ -11,7 +11,6 @@ from kernels.core import reference
 from kernels.core.tolerance import max_abs_error
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 
 GROUPS = {
     "score": "scores",
@@ -38,7 +37,7 @@ TITLES = {
 def row_records(run: Run, row: int) -> pd.DataFrame:
     """The row's value records in the kernel's order: step, event, group, tile, col, dim, value, place. The generic view
     shows events outside GROUPS."""
-    sites, trace = sites_of(run.request), run.trace
+    sites, trace = run.sites, run.trace
     steps = cutting.cut(trace, sites)
     table = trace.table
     keep = (

@@ -10,7 +10,6 @@ from explainers.stories.precision.replays import TITLES, short
 from explainers.story import picture
 from kernels.core.dtypes import element_type
 from kernels.run.results import Run
-from kernels.trace.probes import sites_of
 
 PERCENTS = 0.01, 0.1, 1, 2  # of an error: the limits of a small change
 _EVENTS = {
@@ -23,7 +22,7 @@ _EVENTS = {
 
 
 def frames_of(run: Run, made: Replay) -> list[RoundingFrame]:
-    sites = sites_of(run.request)
+    sites = run.sites
     counts = np.bincount(sites.index(run.trace.table), minlength=len(sites))
     by_event: dict[str, dict[str, int]] = {}
     symbols = {place: symbol for symbol, place in picture.places(run.request).items()}

@@ -11,7 +11,6 @@ from explainers.stories.tiling.tiling import Tiling
 from explainers.story import stage
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def _values(run: Run, row0: int, end: int) -> pd.DataFrame:
     frame = frame.assign(
         **{name: np.nan for name in ("col", "tile") if name not in names}, event=frame.event.astype(str)
     )
-    steps = cutting.cut(run.trace, sites_of(run.request))
+    steps = cutting.cut(run.trace, run.sites)
     of_step = np.where(steps.of_record >= 0, steps.table.tile.to_numpy()[steps.of_record], -1)
     frame["tile"] = frame.tile.fillna(pd.Series(of_step, frame.index)).astype(int)
     return frame[frame.value.notna() & frame.row.between(row0, end - 1)]

@@ -21,7 +21,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import Sites, sites_of
+from kernels.trace.probes import Sites
 
 MOST = 200_000  # rectangles in the browser. Later steps have none
 
@@ -87,7 +87,7 @@ def reads(run: Run, name: str, space: str) -> pd.DataFrame:
 
 def _elements(run: Run) -> "tuple[Elements, pd.DataFrame]":
     """The finder of a run's elements, and the steps."""
-    sites = sites_of(run.request)
+    sites = run.sites
     steps = cutting.cut(run.trace, sites)
     keep = steps.of_record >= 0
     table, site = run.trace.table.filter(pa.array(keep)), sites.index(run.trace.table)[keep]

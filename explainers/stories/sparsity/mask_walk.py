@@ -45,7 +45,7 @@ class Walk:
 
 def explain(run: Run, row: int) -> Walk:
     """Returns the Walk of the traced query block by one of its rows, counted in its head."""
-    request, trace, sites = run.request, run.trace, sites_of(run.request)
+    request, trace, sites = run.request, run.trace, run.sites
     block = place_of(request)
     lists = lists_of_head(run, block.head)
     entries = entries_of(lists, block.tile, not has_lists(request))

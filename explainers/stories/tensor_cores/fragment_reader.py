@@ -14,7 +14,7 @@ from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.memory import model
-from kernels.trace.probes import Site, sites_of
+from kernels.trace.probes import Site
 
 MOST = 320  # products in the picture. The next key tile starts only below this number
 
@@ -23,7 +23,7 @@ class FragmentReader:
     """Reads a run's trace."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.request, self.sites = run, run.request, sites_of(run.request)
+        self.run, self.request, self.sites = run, run.request, run.sites
         self.steps = cutting.cut(run.trace, self.sites)
         table = run.trace.table
         frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))

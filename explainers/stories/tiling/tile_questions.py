@@ -60,14 +60,16 @@ def query_tile(run: Run, made: Stage) -> list[Question]:
     of = {place: symbol for symbol, place in made.views[0].meta["places"].items()}
     met = np.asarray(made.views[0].columns["s_logged"]).sum(axis=1)
     tile = Tile(run, made.frames, made.views[0].meta, of, made.views[0].id, met)
-    last = len(tile.frames) - 1
+    last, block = len(tile.frames) - 1, _block(run.request.plan.launches[-1], tile)
+    if not met.any():  # a kernel without a logged score
+        return block
     return [
         *_place_of_scores(tile),
         *_growth(tile),
         *_reads_of_k(tile),
         *_q_shared(tile),
         *never_stored(run, step=last, view=tile.view, veils=("headline",)),
-        *_block(run.request.plan.launches[-1], tile),
+        *block,
     ]
 
 

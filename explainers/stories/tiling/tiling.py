@@ -21,7 +21,6 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import sites_of
 from kernels.trace.steps import Steps
 from kernels.trace.trace import Trace
 
@@ -89,7 +88,7 @@ def refusal(spec: KernelSpec) -> str:
 
 def explain(run: Run) -> Tiling:
     """The Tiling of a Run of one query tile."""
-    request, trace, sites = run.request, run.trace, sites_of(run.request)
+    request, trace, sites = run.request, run.trace, run.sites
     head, *rows = picture.query_rows(request)
     at, o = picture.places(request), picture.tensor_at(request, "O")
     steps = cutting.cut(trace, sites)

@@ -75,6 +75,12 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
     return listed
 
 
+def dynamic_names(files: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The names of the arrays in dynamic shared memory, each once."""
+    arrays = [array for _, text in files for array in shared_arrays(tokens(text)) if array.dynamic]
+    return tuple(dict.fromkeys(name for array in arrays for name in array.names))
+
+
 def _after(found: list[Token], at: int) -> str:
     return found[at + 1].text if at + 1 < len(found) else ""
 

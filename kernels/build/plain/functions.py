@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from kernels.build.plain.tokens import Token, bare, closing
+from kernels.build.plain.tokens import Token, bare, closing, line_of, tokens
+from kernels.core.signatures import function_of
 
 DEVICE = ("__global__", "__device__", "constexpr", "consteval")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:[^\n\\]|\\\n)*)", re.M)
@@ -49,6 +50,16 @@ def functions(text: str, found: list[Token]) -> list[Function]:
             first = at + 1
         at += 1
     return listed
+
+
+def line_of_kernel(files: tuple[tuple[str, str], ...], entry: str) -> tuple[str, int]:
+    """File and line of the kernel of an entry, or the first line of the first file."""
+    for file, text in files:
+        found = tokens(text)
+        for function in functions(text, found):
+            if function.is_kernel and function.name == function_of(entry):
+                return file, line_of(text, found[function.body].start)
+    return files[0][0], 1
 
 
 def _function(head: list[str], first: int, body: int, last: int, macros: dict[str, set[str]]) -> Function:

@@ -27,6 +27,10 @@ class Lines:
         """File and line of a place, or ("", 0)."""
         return (self.files[place >> LINE_BITS], place & (1 << LINE_BITS) - 1) if place else ("", 0)
 
+    def place(self, file: str, line: int) -> int:
+        """The place of a line of one of the files."""
+        return self.files.index(file) << LINE_BITS | line
+
 
 def file_of(library: Path) -> Path:
     """The file of the table, next to the library."""

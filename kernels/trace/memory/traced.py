@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,19 @@ from kernels.trace.trace import Trace
 
 COLUMNS = ("launch", "block", "warp", "file", "line", "kind", "space", "tensor", "bytes", "active")
 COSTS = ("wavefronts", "ideal", "conflicts", "sectors", "lines", "bytes_used")
+
+
+class Place(NamedTuple):
+    """The probe of an access: file, line and tensor, or "" for all tensors of the line."""
+
+    file: str
+    line: int
+    tensor: str = ""
+
+    def within(self, table: pd.DataFrame) -> pd.Series:
+        """Whether each row of a table with these columns belongs to the place."""
+        here = (table.file == self.file) & (table.line == self.line)
+        return here & (table.tensor == self.tensor) if self.tensor else here
 
 
 @dataclass(frozen=True)
@@ -76,12 +90,12 @@ def requests(trace: Trace, space: str | None = None) -> Requests:
     if frame.empty:
         empty = pd.DataFrame(columns=COLUMNS)
         return Requests(empty, np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
-    site = ["launch", "block", "warp", "file", "line"]
+    site = ["launch", "block", "warp", "file", "line", "event", "space", "tensor", "bytes"]
     frame["time"] = frame.groupby([*site, "lane"], sort=False, observed=True).cumcount()
     together = frame.groupby([*site, "time"], sort=False, observed=True)
     number = together.ngroup().to_numpy()
-    same = {name: (name, "first") for name in (*site, "space", "tensor", "bytes")}
-    found = together.agg(**same, kind=("event", "first"), active=("lane", "size"), seq=("seq", "max"))
+    same = {name: (name, "first") for name in site}
+    found = together.agg(**same, active=("lane", "size"), seq=("seq", "max")).rename(columns={"event": "kind"})
     offsets, active = np.zeros((len(found), LANES), np.int64), np.zeros((len(found), LANES), bool)
     lane = frame.lane.to_numpy()
     offsets[number, lane], active[number, lane] = frame.offset.to_numpy(), True
