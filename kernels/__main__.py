@@ -28,6 +28,7 @@ from kernels.measure import (
     gradient_duels,
     hierarchy,
     perfetto,
+    pipeline_bars,
     pipeline_files,
     pipelines,
     record,
@@ -250,10 +251,10 @@ def _timeline(args: argparse.Namespace) -> int:
     if args.perfetto:
         _write(lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)), args.perfetto)
     if args.json:
-        _print_json(pipelines.as_json(made, args.block))
+        _print_json(pipeline_bars.as_json(made, args.block))
     else:
-        print(pipelines.sentence(made, args.block))
-        print(pipelines.shares(made, args.block).to_string(index=False, float_format="%.3f"))
+        print(pipeline_bars.sentence(made, args.block))
+        print(pipeline_bars.shares(made, args.block).to_string(index=False, float_format="%.3f"))
     return OK
 
 

@@ -62,7 +62,8 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
         refusals.append(
             f"{choice} is {quoted(name)}. It must be one of {', '.join(options)}.{_reason(page, name, options)}"
         )
-        state[choice] = page.first_of(side, options, state)
+        other = page.catalog.kernels.get(name)
+        state[choice] = (page.instead(other) if other else "") or page.first_of(side, options, state)
     return state, refusals
 
 

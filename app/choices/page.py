@@ -71,6 +71,7 @@ class Page:
     runs: the page runs the kernel, so the place to run is a choice.
     former: a name in old links -> its present name.
     refusal: a sentence with the reason why the page cannot show a kernel, or "".
+    instead: the kernel that the page shows in place of one that it cannot show, or "" for its default.
     correct: changes choices that do not go together, in place. Returns the corrections.
     adapt: after a new value of `name`, changes the choices that depend on it, in place. Raises ProblemError.
     describe: the parts of a description that differ from the Choice. Raises ProblemError.
@@ -92,6 +93,7 @@ class Page:
     runs: bool = True
     former: Mapping[str, str] = field(default_factory=dict)
     refusal: Callable[[KernelSpec], str] = lambda kernel: ""
+    instead: Callable[[KernelSpec], str] = lambda kernel: ""
     correct: "Callable[[Page, State], list[Correction]]" = _no_corrections
     adapt: "Callable[[Page, State, str], None]" = _nothing_to_adapt
     describe: "Callable[[Page, State], Descriptions]" = _no_descriptions

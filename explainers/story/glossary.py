@@ -43,6 +43,23 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "divide": "Divide",
     "start": "From the start",
     "barrier": "After a barrier",
+    "load_keys": "Load keys",
+    "weights": "Weights P",
+    "weight_gradients": "dP = dO Vᵀ",
+    "score_gradients": "dS from P and dP",
+    "value_sums": "Sum of dV",
+    "key_sums": "Sum of dK",
+    "key_value_sums": "Sums of dV and dK",
+    "query_sums": "Part of dQ",
+    "weight_gradients_done": "dP ready",
+    "value_sums_done": "dV ready",
+    "key_sums_done": "dK ready",
+    "query_sums_done": "dQ part ready",
+    "add": "Add to dQ",
+    "write_dk_dv": "Write dK and dV",
+    "write_dk": "Write dK",
+    "write_dv": "Write dV",
+    "write_dq": "Write dQ",
 }
 
 DERIVED_PHASES = {"wait_free": "Wait for free memory"}  # the pages derive them from the marks

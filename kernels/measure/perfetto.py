@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from kernels.errors import BackendUnavailable
-from kernels.measure.pipelines import Pipeline, bars, in_flight, keys_of
+from kernels.measure.pipeline_bars import bars, in_flight, keys_of
+from kernels.measure.pipelines import Pipeline
 
 
 def encode(made: Pipeline) -> bytes:

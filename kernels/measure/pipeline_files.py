@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kernels.core.request import Request
 from kernels.errors import TraceError
-from kernels.measure import pipelines
+from kernels.measure import pipeline_bars, pipelines
 from kernels.measure.pipelines import Pipeline
 from kernels.recordings import packed, same_code, tables
 from kernels.recordings.request_index import Recordings, matching
@@ -79,13 +79,17 @@ def _measure(request: Request, path: Path) -> dict[Request, Path]:
 
 
 def save(made: Pipeline, path: Path) -> None:
-    """Writes a Pipeline. It keeps the marks of the first blocks, at most MOST_MARKS, and of one block at least."""
-    counts = made.marks.groupby(["launch", "block"], sort=True).size().cumsum()
+    """Writes a Pipeline, with the marks of the picture's launch.
+
+    It keeps its first blocks, at most MOST_MARKS, and at least one block.
+    """
+    own = made.marks[made.marks.launch == made.launch]
+    counts = own.groupby(["launch", "block"], sort=True).size().cumsum()
     kept = counts[counts <= MOST_MARKS].index if (counts <= MOST_MARKS).any() else counts.index[:1]
-    marks = made.marks.set_index(["launch", "block"]).loc[kept].reset_index()
+    marks = own.set_index(["launch", "block"]).loc[kept].reset_index()
     sites = sites_of(made.request)
     number = {(site.place, site.event): number for number, site in enumerate(sites)}
-    keys = pipelines.keys_of(marks)
+    keys = pipeline_bars.keys_of(marks)
     columns = {name: _array(marks[name]) for name in ("launch", "block", "writer", "seq", "role", *keys)}
     columns["probe"] = pa.array([number[place] for place in zip(marks.place, marks.event)], pa.int64())
     columns["tenths"] = pa.array((10 * marks.ns).round().astype(np.int64))  # of ns

@@ -22,10 +22,6 @@ from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
 CAPACITY = 4096  # marks of a writer. `lost` is the number of others
 BYTES = 2**30  # of all marks
 TIMED_RUNS = 20
-TENSOR_FLOPS = {"wgmma": 4096, "mma.sync": 4096 * 2 / 3}
-"""Floating-point operations of 16 bits per cycle on the tensor cores of a Hopper SM. An m16n8k16 of mma.sync keeps one
-of the four tensor cores busy for 6 cycles. The same share of a wgmma takes 4 cycles. Evidence: for 08_pipeline, with
-63,550 products for each tensor core in 696,178 cycles, Nsight Compute on an H200 reads 55.2 % of tensor pipe."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,17 @@ class Pipeline:
         """sm, start_ns and end_ns of each (launch, block): from its first writer's begin to its last one's end."""
         each = self.writers.groupby(["launch", "block"])
         return each.agg(sm=("sm", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+
+    @property
+    def launch(self) -> int:
+        """The launch of the picture: its blocks are there for the longest time in all."""
+        lasts = (self.writers.end_ns - self.writers.start_ns).groupby(self.writers.launch).sum()
+        return int(lasts.idxmax()) if len(lasts) else 0
+
+    @property
+    def walked(self) -> str:
+        """The rows of the tiles that a block walks over: query if it keeps a tile of keys, else key."""
+        return "query" if self.request.plan.launches[self.launch].item == "key tile" else "key"
 
     @property
     def provenance(self) -> str:
@@ -202,126 +209,3 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
         missing &= ~here
     found[missing] = pd.NA
     return pd.Series(found)
-
-
-# ---- bars ----
-
-
-def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
-    """The bars of a block's writers: writer, role, event, place, keys, start_ns, end_ns. A bar lasts from a mark to
-    its writer's next one, and the last bar to the writer's end. The end comes from the coarser clock. If it is before
-    the mark, the bar has no length."""
-    mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
-    writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
-    ends = mine.groupby("writer").ns.shift(-1)
-    ends = ends.fillna(mine.writer.map(writers.end_ns).astype(float).clip(lower=mine.ns))
-    return mine.assign(start_ns=mine.ns, end_ns=ends).drop(columns="ns").reset_index(drop=True)
-
-
-def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
-    """The work in flight: from a mark X to the mark X_done of the same writer and keys. A kernel sets X_done after its
-    wait. A bar around the starting instruction is not the work itself."""
-    number = ["writer", "event", "number"]  # the n-th X of a writer goes with its n-th X_done
-    done = shown[shown.event.str.endswith("_done")]
-    done = done.assign(event=done.event.str.removesuffix("_done"))
-    begun, done = (f.assign(number=f.groupby(number[:2]).cumcount()) for f in (shown, done))
-    pairs = begun.merge(done, on=number, suffixes=("", "_then"))
-    for key in keys_of(shown):
-        now, then = pairs[key].fillna(-1), pairs[f"{key}_then"].fillna(-1)
-        pairs = pairs[(now == then).to_numpy()]
-    return pairs.assign(end_ns=pairs.start_ns_then)[list(shown.columns)].reset_index(drop=True)
-
-
-def keys_of(frame: pd.DataFrame) -> list[str]:
-    """The key columns of a frame of marks or bars."""
-    return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
-
-
-def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
-    """The largest possible share of a block's time with work for its tensor cores. None for a kernel without them.
-    Rule: a product of any writer is in flight. For synchronous products, a writer is at the bars `scores` or `output`,
-    including the fetch of their operands. The true share is lower, because a product may end before the wait for it."""
-    if not made.request.kernel.tensor_products:
-        return None
-    shown = bars(made, block, launch)
-    spans = in_flight(shown)
-    if spans.empty:
-        spans = shown[shown.event.isin(["scores", "output"])]
-    mine = made.blocks.loc[(launch, block)]
-    return covered(spans, float(mine.start_ns), float(mine.end_ns))
-
-
-def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
-    """The share of a block's time that its products need on the tensor cores of its SM. Rule: each product takes its
-    time without waits (TENSOR_FLOPS). None for products of other than 16 bits, and for a kernel without a tile of
-    queries and keys."""
-    tile_rows, tile_keys = made.request.value_of("query_rows") or 0, made.request.value_of("key_rows") or 0
-    if made.request.kernel.tensor_products != 1 or not (tile_rows and tile_keys):
-        return None
-    shown = bars(made, block, launch)
-    products = shown[shown.event.isin(["scores", "output"])]
-    mine = made.blocks.loc[(launch, block)]
-    cycles = float(mine.end_ns - mine.start_ns) * made.mhz / 1e3
-    rows = tile_rows / products.writer.nunique()
-    flops = 2 * rows * tile_keys * made.request.problem.head_dim * len(products)
-    return flops / TENSOR_FLOPS["wgmma" if made.noun == "warpgroup" else "mma.sync"] / cycles
-
-
-def resident(made: Pipeline, block: int, launch: int = 0) -> float:
-    """How many blocks its multiprocessor has, on average, while a block is there."""
-    every = made.blocks.loc[launch]
-    mine = every.loc[block]
-    there = every[every.sm == mine.sm]
-    shared = np.minimum(there.end_ns, mine.end_ns) - np.maximum(there.start_ns, mine.start_ns)
-    return float(shared.clip(lower=0).sum() / (mine.end_ns - mine.start_ns))
-
-
-def covered(spans: pd.DataFrame, start: float, end: float) -> float:
-    """The share of a time inside some span (start_ns, end_ns)."""
-    found, until = 0.0, start
-    for begin, stop in sorted(zip(spans.start_ns.clip(start, end), spans.end_ns.clip(start, end))):
-        found += max(0.0, stop - max(begin, until))
-        until = max(until, stop)
-    return found / (end - start) if end > start else 0.0
-
-
-def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
-    """The time of each writer of a block by event: writer, role, event, bars, ns, share."""
-    shown = bars(made, block, launch)
-    shown = shown.assign(ns=shown.end_ns - shown.start_ns)
-    found = shown.groupby(["writer", "role", "event"], sort=False).ns.agg(bars="size", ns="sum").reset_index()
-    return found.assign(share=found.ns / found.groupby("writer").ns.transform("sum"))
-
-
-def sentence(made: Pipeline, block: int) -> str:
-    """The facts behind a pipeline's times: the observer effect, the clocks, lost marks."""
-    kernel, share = made.request.kernel.name, fed(made, block)
-    products = ""
-    if share is not None:
-        products = f" Tensor cores of block {block} have something to do for at most {share:.1%} of its time."
-    took = f"the marks build takes {made.marks_ms:.4g} ms, the timed one {made.timed_ms:.4g} ms: {made.overhead:+.1%}"
-    clocks = f"{made.mhz:,.0f} MHz; the two clocks differ by at most {made.residual_ns:.3g} ns"
-    lost = f"{made.lost:,} marks did not fit" if made.lost else "no mark was lost"
-    return f"{kernel} on {made.device}: {took}. {clocks}; {lost}.{products}"
-
-
-def as_json(made: Pipeline, block: int) -> dict[str, object]:
-    """The JSON of `python -m kernels timeline --json`."""
-    problem, settings = made.request.identity
-    shown = bars(made, block)
-    return {
-        "kernel": made.request.kernel.name,
-        "problem": problem,
-        "settings": settings,
-        "device": made.device,
-        "date": made.date,
-        "marks_ms": made.marks_ms,
-        "timed_ms": made.timed_ms,
-        "overhead": made.overhead,
-        "mhz": made.mhz,
-        "residual_ns": made.residual_ns,
-        "lost": made.lost,
-        "block": block,
-        "fed": fed(made, block),
-        "bars": shown.astype(object).where(shown.notna(), None).to_dict("records"),
-    }

@@ -10,7 +10,7 @@ from pages import page_of
 from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import pipeline
 from explainers.story.glossary import phase_title
-from kernels.measure import pipelines
+from kernels.measure import pipeline_bars
 
 KERNEL = "11_overlap"
 
@@ -94,7 +94,7 @@ def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
     assert all(f"{name}: block 0 takes" in page.locator(".wg").inner_text() for name in (KERNEL, beneath))
     page.get_by_role("heading", name=f"{beneath}, block 0").wait_for()
     found = page.locator(".wg table").first.locator("tbody tr").all_inner_texts()
-    shares = pipelines.shares(story.made, 0)
+    shares = pipeline_bars.shares(story.made, 0)
     due = shares[(shares.writer == story.leader) & (shares.event == "softmax")].iloc[0]
     assert f"{story.leader}, consumer\t{phase_title('softmax')}\t{due.bars}\t{due.ns:,.0f}\t{due.share:.1%}" in found
     tabs = page.locator('.wg [data-view^="grid"], .wg button:has-text("Whole grid")').all_inner_texts()

@@ -1,5 +1,5 @@
 // What each warp or warpgroup was at: a row for each, bars along one axis of time. The band is the
-// step, the arrow leads from where the copy of its keys began to where its scores do. The wheel, +
+// step, the arrow leads from where the copy of its rows began to where its scores do. The wheel, +
 // and - zoom about the pointer; dragging and the arrows with Alt pan; 0 shows all. The line at the
 // top is the whole time, and what of it is shown.
 import { canvasView } from '../core/canvas.js';
@@ -13,27 +13,12 @@ const TINT = {
   O: COLOURS.O,
   other: COLOURS.other,
 };
-const SHORT = {
-  P: ['softmax', 'P'],
-  S: ['scores', 'S'],
-  O: ['output', 'O'],
-  wait: ['wait'],
-  K: ['copy'],
-}; // of a bar's name
 const LEAST = 20,
   FEW = 4; // ns that the window shows at the closest; steps that it begins with
-const SAID = [
-  ['Q', 'copies of Q'],
-  ['K', 'of K and V'],
-  ['S', 'scores (S)'],
-  ['P', 'softmax (P)'],
-  ['O', 'output (O)'],
-  ['other', 'the rest'],
-];
 
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
-  const { rows, events, mhz, frames, row_of } = meta,
+  const { rows, events, mhz, frames, row_of, tile: noun, legend: meanings } = meta,
     { start, end, row, event, tile } = columns,
     whole = end.reduce((most, v) => Math.max(most, v), 1);
   const first = rows.map((_, r) => row.indexOf(r)),
@@ -211,13 +196,13 @@ export default function (host, { meta, columns }, context) {
     g.stroke();
     g.restore();
   };
-  // The name of a bar with its key tile, in the longest form that fits.
+  // The name of a bar with its tile, in the longest form that fits.
   const drawWords = (g, paint, n, from, to, y) => {
-    const { title, kind } = events[event[n]],
+    const { title, short, kind } = events[event[n]],
       of = tile[n] >= 0 && kind !== 'wait' ? ` ${tile[n]}` : '',
       size = Math.min(box.high / 4, em);
     g.font = `${size}px ${paint.font}`;
-    const said = [title, ...(SHORT[kind] ?? [])]
+    const said = [title, ...short]
       .map(name => `${name}${of}`)
       .find(words => g.measureText(words).width < to - from - 8);
     if (!said) return;
@@ -277,7 +262,7 @@ export default function (host, { meta, columns }, context) {
     const made = rows[r],
       one = events[event[bar]],
       ns = end[bar] - start[bar];
-    const what = `${made.flight ? 'in flight: ' : ''}${one.title}${tile[bar] >= 0 ? `, key tile ${tile[bar]}` : ''}`;
+    const what = `${made.flight ? 'in flight: ' : ''}${one.title}${tile[bar] >= 0 ? `, ${noun} ${tile[bar]}` : ''}`;
     return (
       `${made.kernel}, ${rows.slice(0, r + 1).findLast(one => !one.flight).name}\n${what}\n` +
       `${number(Math.round(ns))} ns, ${number(Math.round((ns * mhz) / 1000))} cycles, from ` +
@@ -289,10 +274,9 @@ export default function (host, { meta, columns }, context) {
     `${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
   const used = new Set(Array.from(event, n => events[n].kind));
   const legend = [
-    ...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [
-      `background:${TINT[kind]}`,
-      said,
-    ]),
+    ...Object.entries(meanings)
+      .filter(([kind]) => used.has(kind))
+      .map(([kind, said]) => [`background:${TINT[kind]}`, said]),
     ...(used.has('wait')
       ? [
           [

@@ -50,7 +50,7 @@ def adapt(page: Page, state: State, name: str) -> None:
     """Goes to the recording of the problem for another kernel, and to the first block of another recording."""
     if name == "recorded":
         choices.take(page, state)
-    if name == "kernel" and not choices.live(state):
+    if name == "kernel" and not choices.live(state) and choices.of(state["kernel"]):
         choices.take_kernel(page, state, page.problem_of(state))
     if name in ("kernel", "recorded"):
         state["block"] = 0

@@ -3,11 +3,12 @@
 A link names a recording by its kernel, its problem and its constants. Links of former versions have an index.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from app.choices.choice import Choice
 from app.choices.page import BACKEND, Correction, Descriptions, Page, State
+from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import own_fields, shortened, write_value
 from kernels.core.problem import Problem
@@ -43,8 +44,13 @@ def own() -> dict[str, Choice]:
 def page(
     catalog: Catalog, adapt: Callable[[Page, State, str], None], describe: Callable[[Page, State], Descriptions]
 ) -> Page:
-    """The page of the kernels with a recorded pipeline. The default kernel is the first whose warpgroups take turns."""
+    """The page of the kernels with a recorded pipeline, and on a machine with a GPU of all kernels with marks.
+
+    The default kernel is the first whose warpgroups take turns.
+    """
     names = dict.fromkeys(entry.request.kernel.name for entry in recorded())
+    if has_gpu():
+        names |= dict.fromkeys(name for name, kernel in catalog.kernels.items() if probed.marks(kernel))
     kernels = {name: catalog.kernels[name] for name in names if name in catalog.kernels}
     in_turns = [name for name, kernel in kernels.items() if kernel.constant_of("turns")]
     return Page(
@@ -55,6 +61,8 @@ def page(
         defaults_of=defaults_of,
         recorded=False,
         runs=False,
+        refusal=lambda kernel: refusal(kernels, kernel),
+        instead=lambda kernel: nearest(kernels, kernel),
         correct=correct,
         adapt=adapt,
         describe=describe,
@@ -69,7 +77,35 @@ def defaults_of(kernel: KernelSpec) -> dict[str, object]:
 
 def live(state: State) -> bool:
     """Whether this GPU makes the pipeline."""
-    return state["backend"] in ("auto", "gpu") and "gpu" in workers.survey().devices
+    return state["backend"] in ("auto", "gpu") and has_gpu()
+
+
+def has_gpu() -> bool:
+    """Whether this machine has a GPU."""
+    return "gpu" in workers.survey().devices
+
+
+def refusal(kernels: Mapping[str, KernelSpec], kernel: KernelSpec) -> str:
+    """Why the page cannot show the pipeline of a kernel, and the kernel that it shows instead. kernels: of the page."""
+    if not probed.marks(kernel):
+        return f"{kernel.name} marks no step. Add a PROBE_MARK to its source."
+    other = nearest(kernels, kernel)
+    shown = f" The page shows {other} instead: it marks similar steps." if other else ""
+    return (
+        f"No pipeline of {kernel.name} is recorded, and this machine has no GPU to measure one. A pipeline consists "
+        f"of times, and a run on the CPU yields none.{shown} On a GPU, the page measures {kernel.name} itself."
+    )
+
+
+def nearest(kernels: Mapping[str, KernelSpec], kernel: KernelSpec) -> str:
+    """The kernel of the page with the most marks of another kernel, for the same GPUs if possible."""
+    wanted = set(probed.marks(kernel))
+
+    def likeness(name: str) -> tuple[bool, int]:
+        other = kernels[name]
+        return other.requires == kernel.requires, len(wanted & set(probed.marks(other)))
+
+    return max(reversed([*kernels]), key=likeness, default="")
 
 
 def requests(page: Page, state: State) -> tuple[Request, ...]:
@@ -139,6 +175,10 @@ def correct(page: Page, state: State) -> list[Correction]:
     if live(state):
         state["recorded"] = ""
     else:
+        if not of(state["kernel"]):  # with a GPU, for a kernel without a recording
+            known = {name: kernel for name, kernel in page.kernels.items() if of(name)}
+            corrections.append(Correction("kernel", f"No pipeline of {state['kernel']} is recorded."))
+            state["kernel"] = nearest(known, page.kernels[state["kernel"]])
         corrections += _correct_recording(page, state)
     high = last_block(page, state)
     if state["block"] > high:
@@ -199,6 +239,6 @@ def last_block(page: Page, state: State) -> int:
     if not live(state):
         return int(chosen(state).said["blocks"]) - 1
     try:
-        return requests(page, state)[0].plan.launches[0].blocks - 1
+        return max(launch.blocks for launch in requests(page, state)[0].plan.launches) - 1
     except ProblemError:
         return 0

@@ -12,7 +12,7 @@ import pandas as pd
 from explainers.stories.compare.pair_times import distance
 from explainers.story.glossary import figure, phase_title
 from kernels.core.problem import Problem
-from kernels.measure import pipelines
+from kernels.measure import pipeline_bars
 from kernels.measure.pipeline_files import RecordedPipeline
 from kernels.measure.pipelines import Pipeline
 
@@ -64,7 +64,7 @@ def tensor_cores_sentence(marked: Marked) -> str:
     if a is None or b is None:
         return ""
     said = f"Tensor cores: the products need them for at least {a:.0%} of the time in A and {b:.0%} in B."
-    a, b = (pipelines.fed(pipeline, 0) for pipeline in marked.both)
+    a, b = (pipeline_bars.fed(pipeline, 0) for pipeline in marked.both)
     return said if a is None or b is None else f"{said} Some product is unfinished for {a:.0%} and {b:.0%}."
 
 
@@ -79,7 +79,7 @@ def phases_sentence(marked: Marked) -> str:
     if each[0].empty or each[1].empty:
         return ""
     a, b = (float(phases.sum()) for phases in each)
-    said = f"A key tile takes {figure(a, 3)} ns of a {marked.a.noun} in A and {figure(b, 3)} ns in B."
+    said = f"A {_tile(marked.a)} takes {figure(a, 3)} ns of a {marked.a.noun} in A and {figure(b, 3)} ns in B."
     apart = pd.concat(each, axis=1, keys=["a", "b"]).fillna(0.0)
     apart = apart.assign(gain=apart.a - apart.b)
     apart = apart[apart.gain.abs() >= LEAST * max(a, b)]
@@ -103,14 +103,18 @@ def caveat(marked: Marked) -> str:
 
 def _needed(pipeline: Pipeline) -> float | None:
     """Returns the share of block 0's time in which the products of all its blocks need the tensor cores."""
-    share = pipelines.multiplying(pipeline, 0)
-    return None if share is None else share * pipelines.resident(pipeline, 0)
+    share = pipeline_bars.multiplying(pipeline, 0)
+    return None if share is None else share * pipeline_bars.resident(pipeline, 0)
+
+
+def _tile(pipeline: Pipeline) -> str:
+    return "query tile" if pipeline.walked == "query" else "key tile"
 
 
 def _phases(pipeline: Pipeline) -> pd.Series:
     """Returns the nanoseconds of each phase in a key tile: the mean over the computing warps of block 0."""
-    bars = pipelines.bars(pipeline, 0)
-    computing = bars[bars.event.isin(["softmax", "scores"])].writer.unique()
+    bars = pipeline_bars.bars(pipeline, 0)
+    computing = bars[bars.event.isin(pipeline_bars.COMPUTING)].writer.unique()
     own = (
         bars[bars.writer.isin(computing) & (bars.event != bars.role) & bars.tile.notna()]
         if "tile" in bars

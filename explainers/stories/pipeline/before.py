@@ -5,6 +5,7 @@ from dataclasses import replace
 from explainers.stories.pipeline.key_tile_frames import COPIES, BlockStory
 from explainers.story.glossary import figure
 from explainers.story.stage import Question, View
+from kernels.core.launch import ConstantRole
 
 ID = "before"
 
@@ -39,17 +40,19 @@ def asked(questions: list[Question], views: list[View]) -> list[Question]:
 
 
 def sentence(stories: list[BlockStory]) -> str:
-    """The time of a leader in its copies, for as many keys in both kernels."""
+    """The time of a leader in its copies, for as many rows in both kernels."""
     now, then = stories
-    keys = now.made.request.value_of("key_rows") or 0
-    each = [_copying(story) * keys / (story.made.request.value_of("key_rows") or 1) for story in (then, now)]
+    role: ConstantRole = "key_rows" if now.made.walked == "key" else "query_rows"
+    keys = now.made.request.value_of(role) or 0
+    each = [_copying(story) * keys / (story.made.request.value_of(role) or 1) for story in (then, now)]
     return (
-        f"For {keys} keys, a {then.made.noun} of {then.name} spends {figure(each[0], 3)} ns on copies and their waits. "
+        f"For {keys} {now.words.rows}, a {then.made.noun} of {then.name} spends {figure(each[0], 3)} ns on copies and "
+        f"their waits. "
         f"A {now.made.noun} of {now.name} spends {figure(each[1], 3)} ns."
     )
 
 
 def _copying(story: BlockStory) -> float:
-    """The median ns of a key tile's copy in the leader."""
+    """The median ns of a tile's copy in the leader."""
     own = story.bars[(story.bars.writer == story.leader) & story.bars.event.isin(COPIES)]
     return float((own.end_ns - own.start_ns).median())

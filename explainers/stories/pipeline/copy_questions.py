@@ -1,4 +1,4 @@
-"""Questions about the copies of key tiles. Their answers come from the marks."""
+"""Questions about the copies of tiles. Their answers come from the marks."""
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from explainers.story import questions as ask
 from explainers.story.glossary import count, figure
 from explainers.story.stage import Question
 
-ASKED = 2  # the key tile of the questions: the first copies fill empty stages
+ASKED = 2  # the tile of the questions: the first copies fill empty stages
 FEW = 4  # copies for a question about their pace
 
 
@@ -23,6 +23,7 @@ def questions(story: BlockStory) -> list[Question]:
 def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     """The start of a copy, and the work until its tile is needed."""
     own, noun, who = story.bars[story.bars.writer == story.leader], story.made.noun, story.leader
+    key_tile, last = story.words.tile, story.words.last
     found = [_start_of(own, "tile_begin", ASKED - 1), _start_of(own, "scores", ASKED)]
     copy = copies[copies.tile == ASKED] if "tile" in copies else copies[:0]
     if len(copy) != 1 or None in found:
@@ -41,41 +42,45 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     at_copy: ask.Where = {**where, "covers": covers, "shows": shows}
     copy_ahead = ask.idea(
         "copy_ahead",
-        f"When does {noun} {who} start the copy of key tile {ASKED}?",
-        f"before the scores of key tile {ASKED - 1}",
+        f"When does {noun} {who} start the copy of {key_tile} {ASKED}?",
+        f"before the scores of {key_tile} {ASKED - 1}",
         {
-            f"after the output of key tile {ASKED - 1}": f"That output ends {left} ns after the start of the copy.",
-            f"with the scores of key tile {ASKED}": f"The copy starts {ahead} ns before these scores.",
-            "at the start of the block": "Earlier key tiles fill the shared memory first.",
+            f"after the {last} of {key_tile} {ASKED - 1}": f"They end {left} ns after the start of the copy."
+            if last.endswith("s")
+            else f"That {last} ends {left} ns after the start of the copy.",
+            f"with the scores of {key_tile} {ASKED}": f"The copy starts {ahead} ns before these scores.",
+            "at the start of the block": f"Earlier {key_tile}s fill the shared memory first.",
         },
-        f"The copy starts {ahead} ns before the scores of key tile {ASKED}. Until then, the {noun} works on key "
-        f"tile {ASKED - 1}.",
+        f"The copy starts {ahead} ns before the scores of {key_tile} {ASKED}. Until then, the {noun} works on "
+        f"{key_tile} {ASKED - 1}.",
         **at_copy,
     )
     own_tile = {"writer": who, "tile": ASKED - 1, "kernel": story.name}
-    return [copy_ahead, _until_needed(f"{noun} {who}", own_tile, ahead, work, copied, where)]
+    return [copy_ahead, _until_needed(story, own_tile, ahead, work, copied, where)]
 
 
 def _until_needed(
-    named: str, tile: dict[str, object], ahead: str, work: str, copied: str, where: ask.Where
+    story: BlockStory, tile: dict[str, object], ahead: str, work: str, copied: str, where: ask.Where
 ) -> Question:
     """The work during the copy.
 
-    named: the writer in words.
-    tile: its key tile before.
+    tile: the tile before.
     ahead, work, copied: ns in words.
     """
+    named, words = f"{story.made.noun} {story.leader}", story.words
+    key_tile, many = words.tile, " and " in words.kept
     at_tile: ask.Where = {**where, "covers": [tile], "shows": tile}
     return ask.idea(
         "until_needed",
-        f"The copy of key tile {ASKED} takes a while. How does {named} use the time until it needs that tile?",
-        f"It works on key tile {ASKED - 1}",
+        f"The copy of {key_tile} {ASKED} takes a while. How does {named} use the time until it needs that tile?",
+        f"It works on {key_tile} {ASKED - 1}",
         {
-            "It waits for the copy": f"It multiplies and does its softmax for {work} of {ahead} ns.",
+            "It waits for the copy": f"It multiplies and does its {words.between} for {work} of {ahead} ns.",
             "It copies number by number": f"It only starts the copy, in at most {copied} ns.",
-            f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
+            f"It writes {words.kept} of {key_tile} {ASKED - 1}": f"{words.kept} stay{'' if many else 's'} in registers "
+            f"until the last {key_tile}.",
         },
-        f"It works on key tile {ASKED - 1} for {work} of these {ahead} ns. In the rest, it starts copies and waits.",
+        f"It works on {key_tile} {ASKED - 1} for {work} of these {ahead} ns. In the rest, it starts copies and waits.",
         **at_tile,
     )
 
@@ -88,6 +93,7 @@ def _start_of(own: pd.DataFrame, event: str, tile: int) -> float | None:
 def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     """The writer of all copies."""
     noun, who = story.made.noun, int(copies.writer.iloc[0])
+    all_tiles = f"all {len(copies):,} {story.words.tile}s"
     others = [n for n in story.writers if n != who]
     if copies.writer.nunique() > 1 or not others:
         return []
@@ -95,14 +101,14 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     return [
         ask.idea(
             "who_copies",
-            f"{count(len(story.writers), noun)} share this block. Which ones copy tiles of K and V?",
+            f"{count(len(story.writers), noun)} share this block. Which ones copy tiles of {story.words.copied}?",
             f"Only {noun} {who}",
             {
                 "Each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
-                "They take turns": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
-                "The first one that is free": f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles.",
+                "They take turns": f"{noun.capitalize()} {who} brings {all_tiles}.",
+                "The first one that is free": f"{noun.capitalize()} {who} brings {all_tiles}.",
             },
-            f"{noun.capitalize()} {who} brings all {len(copies):,} key tiles of this block. The others only compute.",
+            f"{noun.capitalize()} {who} brings {all_tiles} of this block. The others only compute.",
             step=min(ASKED, len(story.frames) - 1),
             view="pipeline",
             covers=[{"writer": who}],
@@ -115,7 +121,8 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
 
 def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     """The reason for the pace of the producer."""
-    noun, own = story.made.noun, story.bars[(story.bars.writer == story.leader) & (story.bars.event == "softmax")]
+    noun, key_tile = story.made.noun, story.words.tile
+    own = story.bars[(story.bars.writer == story.leader) & story.bars.event.isin(["softmax", "weights"])]
     lasts = (copies.end_ns - copies.start_ns).to_numpy()
     period, who = float(own.start_ns.diff().median()), int(copies.writer.iloc[0])
     if len(lasts) < FEW or not period > 0:
@@ -124,16 +131,16 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     return [
         ask.idea(
             "held_back",
-            "The producer starts its first copies at once, and later only one copy per key tile. Why not more?",
+            f"The producer starts its first copies at once, and later only one copy per {key_tile}. Why not more?",
             "It waits for free shared memory",
             {
                 "Global memory is too slow": f"It starts a copy in {figure(first, 3)} ns. Then it waits for "
                 "a free place, not for memory.",
                 "It copies number by number": "One thread asks the copy engine (TMA) for a box of many numbers.",
-                "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
+                f"It computes {story.words.between} in between": f"{noun.capitalize()} {who} has no mark of a product.",
             },
-            f"Later, it copies a key tile every {figure(later, 3)} ns: when the consumers have read one and freed its "
-            f"place. They need {figure(period, 3)} ns for a key tile.",
+            f"Later, it copies a {key_tile} every {figure(later, 3)} ns: when the consumers have read one and freed "
+            f"its place. They need {figure(period, 3)} ns for a {key_tile}.",
             step=min(FEW, len(story.frames) - 1),
             view="pipeline",
             covers=[{"writer": who, "event": producer_waits.WAIT}],

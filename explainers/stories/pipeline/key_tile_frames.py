@@ -1,4 +1,4 @@
-"""The key tiles of one writer as frames."""
+"""The tiles of one writer as frames."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -8,21 +8,23 @@ import pandas as pd
 
 from explainers.stories.pipeline import overlaps
 from explainers.stories.pipeline.frames import PipelineFrame
-from explainers.story.glossary import figure, phase_title
+from explainers.stories.pipeline.tile_words import TileWords, title
+from explainers.story.glossary import figure
 from kernels.measure.pipelines import Pipeline
 
-COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks of a writer at the copy of a key tile
+COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks of a writer at the copy of a tile
 
 
 @dataclass(frozen=True)
 class BlockStory:
     """A block with its marks as bars.
 
-    bars: see pipelines.bars.
-    flight: see pipelines.in_flight.
+    bars: see pipeline_bars.bars.
+    flight: see pipeline_bars.in_flight.
     writers: of the block, in the order of their rows.
-    leader: the writer of the steps' key tiles.
-    frames: one for each key tile of the leader.
+    leader: the writer of the steps' tiles.
+    frames: one for each tile of the leader.
+    words: of its tiles.
     """
 
     made: Pipeline
@@ -32,30 +34,31 @@ class BlockStory:
     writers: list[int]
     leader: int
     frames: list[PipelineFrame]
+    words: TileWords
 
     @property
     def name(self) -> str:
         return self.made.request.kernel.name
 
 
-def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int) -> list[PipelineFrame]:
+def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int, words: TileWords) -> list[PipelineFrame]:
     own = bars[bars.writer == leader]
     tiles, begins = _tiles(own), _begins(own)
     begun = tiles.where(own.event == "tile_begin")
-    # A tile number at or below the last one starts another query tile.
+    # A tile number at or below the last one starts another query tile, or another head.
     queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
     copies = _copies(bars, own, leader)
     frames: list[PipelineFrame] = []
     for at, part in own.groupby(begins.cumsum(), sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
         meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
-        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0)
+        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0, words)
         copied = copies.get(part.index[0], [])
         frames.append(
             {
                 "tile": number if queries.iloc[-1] > 1 else int(at),
                 "title": title,
-                "sentence": _said(made, part, bars, leader, title, copied[3] - copied[1] if copied else None),
+                "sentence": _said(made, part, bars, leader, title, copied[3] - copied[1] if copied else None, words),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
                 "copied": copied,
@@ -78,24 +81,28 @@ def _begins(own: pd.DataFrame) -> pd.Series:
     return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
 
 
-def _title(part: pd.DataFrame, tile: int, query: int) -> str:
+def _title(part: pd.DataFrame, tile: int, query: int, words: TileWords) -> str:
     """The title of a step.
 
-    query: the number of its query tile in the block, 0 for a single one.
+    query: the number of its query tile or head in the block, 0 for a single one.
     """
-    of = f"Query tile {query}, " if query else ""
+    of = f"{words.outer} {query}, " if query else ""
     first = str(part.event.iloc[0])
     if first == "write" or (tile < 0 and len(part) == 1):
-        return of + (phase_title(first)[0].lower() + phase_title(first)[1:] if of else phase_title(first))
-    return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
+        return of + (_lower(title(first, words)) if of else title(first, words))
+    return _upper(f"{of}{words.tile} {tile}") if tile >= 0 else "Before the first tile"
 
 
 def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
 def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable, list[float]]:
-    """First bar of a key tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
+    """First bar of a tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
     The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer.
 
     A producer's copy has begun by the end of its bar: the bar starts with a wait for free shared memory.
@@ -112,23 +119,35 @@ def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable
     }
 
 
-def _said(made: Pipeline, part: pd.DataFrame, bars: pd.DataFrame, leader: int, title: str, ahead: float | None) -> str:
-    """The time of the step, its longest phase, the copy of its keys (ahead: ns from the copy to the scores), and the
-    work of the partner during the softmax."""
+def _said(
+    made: Pipeline,
+    part: pd.DataFrame,
+    bars: pd.DataFrame,
+    leader: int,
+    named: str,
+    ahead: float | None,
+    words: TileWords,
+) -> str:
+    """The time of the step, its longest phase, the copy of its rows (ahead: ns from the copy to the scores), and the
+    work of the partner during the softmax.
+
+    named: the title of the step.
+    """
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
     phases = part[part.event != part.role]  # the start of its role is no phase
-    said = [f"{title}: {made.noun} {leader} takes {figure(end - start, 3)} ns."]
+    said = [f"{named}: {made.noun} {leader} takes {figure(end - start, 3)} ns."]
     spent = (phases.end_ns - phases.start_ns).groupby(phases.event, sort=False).sum()
     other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
     shares = made.noun == "warpgroup" and other is not None and len(softmax) > 0
     if len(spent) > 1 and not shares:
-        said.append(
-            f"The longest phase is {_lower(phase_title(str(spent.idxmax())))}, with {figure(float(spent.max()), 3)} ns."
-        )
+        longest = _lower(title(str(spent.idxmax()), words))
+        said.append(f"The longest phase is {longest}, with {figure(float(spent.max()), 3)} ns.")
     if ahead is not None:
-        said.append(f"The copy of its keys had started {figure(ahead, 3)} ns before its scores.")
+        said.append(f"The copy of its {words.rows} had started {figure(ahead, 3)} ns before its scores.")
     if shares:
         ns = overlaps.shared(bars[bars.writer == other], softmax)[overlaps.PRODUCTS]
         whole = float((softmax.end_ns - softmax.start_ns).sum())
-        said.append(f"During its softmax, {made.noun} {other} multiplies for {figure(ns, 3)} of {figure(whole, 3)} ns.")
+        said.append(
+            f"During its {words.between}, {made.noun} {other} multiplies for {figure(ns, 3)} of {figure(whole, 3)} ns."
+        )
     return " ".join(said)

@@ -7,30 +7,33 @@ from explainers.story import questions as ask
 from explainers.story.stage import Question
 from kernels.trace.probes import sites_of
 
-TILE = 2  # the key tile of the picture
+TILE = 2  # the tile of the picture
 
 
 def questions(story: BlockStory) -> list[Question]:
-    """The way of K to the tensor cores, for a kernel with wgmma and without ldmatrix."""
+    """The way of a tile to the tensor cores, for a kernel with wgmma and without ldmatrix."""
     fetches = {site.event for site in sites_of(story.made.request)}
     scores = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "scores")]
     if story.made.noun != "warpgroup" or "product" not in fetches or "ldmatrix" in fetches or scores.empty:
         return []
-    bar = scores.iloc[min(TILE, len(scores) - 1)]
+    bar, rows = scores.iloc[min(TILE, len(scores) - 1)], story.words.rows
+    shows: dict[str, object] = {"writer": story.leader, "event": "scores"}
+    if pd.notna(bar.tile):
+        shows["tile"] = int(bar.tile)
     return [
         ask.idea(
             "operands",
-            "Hopper's wgmma is one product of a whole warpgroup. How do the keys reach its tensor cores?",
+            f"Hopper's wgmma is one product of a whole warpgroup. How do the {rows} reach its tensor cores?",
             "The tensor cores read them from shared memory",
             {
                 "ldmatrix brings them to registers first": "This kernel has no ldmatrix. mma.sync needs it.",
-                "Each lane reads its own keys": "No lane reads K in this kernel.",
+                f"Each lane reads its own {rows}": f"No lane reads {rows} in this kernel.",
                 "The producer puts them into registers": "The producer's copies end in shared memory.",
             },
-            "wgmma takes its second matrix from shared memory only. The registers stay free for scores and outputs.",
+            "wgmma takes its second matrix from shared memory only. The registers stay free for sums.",
             step=_step(story, bar),
             view="pipeline",
-            shows={"writer": story.leader, "event": "scores", "tile": int(bar.tile)},
+            shows=shows,
             veils=("tabs",),
         )
     ]

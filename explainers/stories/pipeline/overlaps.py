@@ -3,15 +3,18 @@
 import numpy as np
 import pandas as pd
 
+from kernels.measure import pipeline_bars
+
 PRODUCTS, SOFTMAX, OTHER = "products", "softmax", "other"
-ACTIVITIES = {"scores": PRODUCTS, "output": PRODUCTS, "softmax": SOFTMAX, "check_sums": SOFTMAX}
+ACTIVITIES = {event: PRODUCTS for event in pipeline_bars.PRODUCTS}
+ACTIVITIES |= {event: SOFTMAX for event in ("softmax", "check_sums", "weights", "score_gradients")}
 
 
 def activity(event: str) -> str:
     """The work of a writer at a mark.
 
-    Rule: `scores` and `output` start products. Their bars last until the products or the scores are ready. Marks of a
-    softmax are softmax, with the waits in it. All other marks are other work.
+    Rule: the marks of PRODUCTS start products. Their bars last until the products or the scores are ready. Marks of a
+    softmax are softmax, with the waits in it, and in the backward those of P and dS. All other marks are other work.
     """
     return ACTIVITIES.get(event, OTHER)
 
@@ -33,7 +36,7 @@ def softmax_of(bars: pd.DataFrame, writer: int) -> pd.DataFrame:
 
 def partner(bars: pd.DataFrame, leader: int) -> int | None:
     """The next writer with a softmax, or None."""
-    others = bars[(bars.event == SOFTMAX) & (bars.writer > leader)].writer
+    others = bars[(bars.event.map(activity) == SOFTMAX) & (bars.writer > leader)].writer
     return int(others.min()) if len(others) else None
 
 

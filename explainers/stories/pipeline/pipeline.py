@@ -1,5 +1,5 @@
 """The story of the pipeline: the phase of each warp or warpgroup of a block, nanosecond by nanosecond, from a GPU's
-marks build. A step is a key tile of the first computing one."""
+marks build. A step is a tile of the first computing one."""
 
 from dataclasses import replace
 
@@ -14,35 +14,38 @@ from explainers.stories.pipeline import (
     overlaps,
     producer_waits,
     schedule,
+    tile_words,
     turn_questions,
 )
 from explainers.stories.pipeline.frames import PipelineMeta
 from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of
+from explainers.stories.pipeline.tile_words import TileWords
 from explainers.story import stage
-from explainers.story.glossary import count, figure, phase_title
-from kernels.measure import pipelines
+from explainers.story.glossary import count, figure
+from kernels.measure import pipeline_bars
 from kernels.measure.pipelines import Pipeline
 
 FIRST = 3  # the step of an opened page: a key tile with work before and after it
 QUESTIONS = (copy_questions, operand_questions, turn_questions)
-WAITS = ("wait", "nothing_left")  # the first words of the marks of a waiting writer
 
 
 def explain(made: Pipeline, block: int = 0) -> BlockStory:
     """The BlockStory of a block with marks."""
-    bars = pipelines.bars(made, block)
+    bars = pipeline_bars.bars(made, block)
     first_at = float(bars.start_ns.min())
     bars = bars.assign(start_ns=bars.start_ns - first_at, end_ns=bars.end_ns - first_at)
-    flight = pipelines.in_flight(bars)
+    flight = pipeline_bars.in_flight(bars)
     writers = sorted(int(n) for n in bars.writer.unique())
-    computing = bars[bars.event.isin(["softmax", "scores"])].writer
+    computing = bars[bars.event.isin(pipeline_bars.COMPUTING)].writer
     leader = int(computing.min()) if len(computing) else writers[0]
-    frames = frames_of(made, bars, leader)
-    return BlockStory(made, block, bars, flight, writers, leader, frames)
+    words = tile_words.words_of(made)
+    frames = frames_of(made, bars, leader, words)
+    return BlockStory(made, block, bars, flight, writers, leader, frames, words)
 
 
 def view(stories: list[BlockStory]) -> stage.View:
     """The picture `pipeline` of one block, or of two on one scale. The tiles of the first block are the steps."""
+    words = stories[0].words
     rows: list[dict[str, object]] = []
     parts: list[pd.DataFrame] = []
     row_of: dict[int, int] = {}  # of the first story's writers
@@ -58,7 +61,7 @@ def view(stories: list[BlockStory]) -> stage.View:
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
                 rows.append(
                     {
-                        "name": f"{phase_title(str(event))} in flight",
+                        "name": f"{tile_words.title(str(event), story.words)} in flight",
                         "kernel": story.name,
                         "flight": True,
                         "writer": writer,
@@ -77,29 +80,19 @@ def view(stories: list[BlockStory]) -> stage.View:
     }
     meta: PipelineMeta = {
         "rows": rows,
-        "events": [{"name": e, "title": phase_title(e), "kind": _kind(e)} for e in events],
+        "events": [_event(str(event), words) for event in events],
         "mhz": stories[0].made.mhz,
         "frames": stories[0].frames,
         "row_of": row_of,
+        "tile": words.tile,
+        "legend": tile_words.legend(words),
     }
     return stage.View("pipeline", "pipeline", "Pipeline", meta, columns)
 
 
-def _kind(event: str) -> str:
-    """The colour of a bar: Q, K, S, P, O, other, or wait."""
-    name = event.removesuffix("_done")
-    if name.startswith(WAITS):
-        return "wait"
-    kinds = {
-        "scores": "S",
-        "walk_k": "S",
-        "softmax": "P",
-        "check_sums": "P",
-        "output": "O",
-        "walk_v": "O",
-        "load_q": "Q",
-    }
-    return kinds.get(name, "K" if "load" in name or "prefetch" in name else "other")
+def _event(event: str, words: TileWords) -> dict[str, object]:
+    title, short = tile_words.title(event, words), tile_words.short(event)
+    return {"name": event, "title": title, "short": short, "kind": tile_words.kind(event)}
 
 
 def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.Stage:
@@ -139,20 +132,20 @@ def summary(story: BlockStory, named: bool = False) -> str:
     named: whether it must name the kernel. Else the shares replace the time.
     """
     made, block, own = story.made, story.block, story.bars[story.bars.writer == story.leader]
-    queries = int((own.event == "write").sum())
+    queries = int((own.event == "write").sum()) if made.walked == "key" else 0
     said = f"{story.name}: block {block} takes {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
     found = [said + (f" for {count(queries, 'query tile')}." if queries else ".")]
-    needed, meanwhile = pipelines.multiplying(made, block), overlaps.during_softmax(story.bars, story.leader)
+    needed, meanwhile = pipeline_bars.multiplying(made, block), overlaps.during_softmax(story.bars, story.leader)
     if needed is not None and meanwhile and made.noun == "warpgroup" and not named:
         found = []  # both shares say more
     if needed is not None:
-        blocks = pipelines.resident(made, block)
+        blocks = pipeline_bars.resident(made, block)
         whose = f"The tensor cores, shared by {figure(blocks, 2)} blocks," if blocks > 1.05 else "The tensor cores"
         found.append(f"{whose} work for this block at least {needed:.0%} of the time.")
     if meanwhile and made.noun == "warpgroup":
         other = overlaps.partner(story.bars, story.leader)
         found.append(
-            f"While {made.noun} {story.leader} is in its softmax, {made.noun} {other} multiplies for "
+            f"While {made.noun} {story.leader} is in its {story.words.between}, {made.noun} {other} multiplies for "
             f"{meanwhile[overlaps.PRODUCTS]:.0%} of the time."
         )
     if made.lost:
@@ -176,18 +169,18 @@ def states(story: BlockStory) -> list[stage.State]:
     ]
     if story.flight.empty:
         return found
-    shares = [pipelines.covered(story.flight, start, end) for start, end in spans]
+    shares = [pipeline_bars.covered(story.flight, start, end) for start, end in spans]
     return [*found, stage.State("products in flight", [f"{share:.0%}" for share in shares])]
 
 
 def shares_table(story: BlockStory) -> pd.DataFrame:
     """The shares of each writer's time."""
-    table = pipelines.shares(story.made, story.block)
+    table = pipeline_bars.shares(story.made, story.block)
     table = table[table.event != table.role]
     return pd.DataFrame(
         {
             story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),
-            "at": table.event.map(phase_title),
+            "at": table.event.map(lambda event: tile_words.title(str(event), story.words)),
             "bars": table.bars,
             "ns": table.ns.round().astype(int),
             "share": [f"{share:.1%}" for share in table.share],
@@ -198,10 +191,10 @@ def shares_table(story: BlockStory) -> pd.DataFrame:
 def fed_sentences(story: BlockStory) -> list[str]:
     """The share of the tensor cores at work, and the share with a product in flight. Empty unless the products have 16
     bits."""
-    made, needed = story.made, pipelines.multiplying(story.made, story.block)
+    made, needed = story.made, pipeline_bars.multiplying(story.made, story.block)
     if needed is None:
         return []
-    share, free = needed * (there := pipelines.resident(made, story.block)), 1 + made.overhead
+    share, free = needed * (there := pipeline_bars.resident(made, story.block)), 1 + made.overhead
     whose = f"the products of {figure(there, 2)} blocks" if there > 1.05 else "the products"
     said = [
         f"At work: {whose} need the tensor cores of an SM for at least {share:.1%} of the time. "
@@ -209,7 +202,7 @@ def fed_sentences(story: BlockStory) -> list[str]:
         f"This share is {share * free:.1%} without the cost of the marks. "
         "Nsight Compute counts it as cycles with the tensor pipe active."
     ]
-    fed = pipelines.fed(made, story.block)
+    fed = pipeline_bars.fed(made, story.block)
     if fed is not None and not story.flight.empty:
         said.append(
             f"In flight: some product is started and not yet awaited for {fed:.1%} of the time. "
@@ -224,11 +217,12 @@ def meanwhile_sentences(story: BlockStory) -> list[str]:
     shares, other = overlaps.during_softmax(story.bars, story.leader), overlaps.partner(story.bars, story.leader)
     if not shares or story.made.noun != "warpgroup":
         return []
-    noun = story.made.noun
-    waits = "" if story.flight.empty else " A softmax ends with the wait for the output before."
+    noun, between = story.made.noun, story.words.between
+    ends = not story.flight.empty and story.made.walked == "key"
+    waits = " A softmax ends with the wait for the output before." if ends else ""
     return [
-        f"Meanwhile: during {noun} {story.leader}'s softmax, {noun} {other} multiplies for "
-        f"{shares[overlaps.PRODUCTS]:.1%} of the time. It is in its own softmax for {shares[overlaps.SOFTMAX]:.1%}. "
+        f"Meanwhile: during {noun} {story.leader}'s {between}, {noun} {other} multiplies for "
+        f"{shares[overlaps.PRODUCTS]:.1%} of the time. It is in its own {between} for {shares[overlaps.SOFTMAX]:.1%}. "
         f"Rule: it multiplies from the start of its products until its scores are ready.{waits}"
     ]
 

@@ -1,6 +1,6 @@
 """The schedule of warpgroups on the tensor cores: modelled orders of the products, next to the marks.
 
-Model: each product takes its time without waits (pipelines.TENSOR_FLOPS). Each softmax takes the same time, and a
+Model: each product takes its time without waits (pipeline_bars.TENSOR_FLOPS). Each softmax takes the same time, and a
 warpgroup does nothing else.
 
 - No turns: the warpgroups start each product together, share the tensor cores, and wait for it.
@@ -20,7 +20,7 @@ from explainers.stories.pipeline.frames import PipelineFrame
 from explainers.stories.pipeline.key_tile_frames import BlockStory
 from explainers.story.glossary import figure
 from explainers.story.stage import View
-from kernels.measure import pipelines
+from kernels.measure import pipeline_bars
 
 TILES = 12  # modelled key tiles of each warpgroup
 SETTLED = 4  # from this tile on, the model repeats itself
@@ -152,7 +152,7 @@ def model_of(story: BlockStory) -> Model | None:
     if np.isnan(_key_tile(story)):
         return None
     flops = 2 * rows / len(computing) * keys * request.problem.head_dim
-    product = flops / pipelines.TENSOR_FLOPS["wgmma"] / story.made.mhz * 1e3
+    product = flops / pipeline_bars.TENSOR_FLOPS["wgmma"] / story.made.mhz * 1e3
     softmax = story.bars[story.bars.event == "softmax"]
     medians = (softmax.end_ns - softmax.start_ns).groupby(softmax.writer).median()
     return Model(len(computing), product, float(medians.min()))

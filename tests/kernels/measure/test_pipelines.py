@@ -14,7 +14,7 @@ from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError, TraceError
-from kernels.measure import perfetto, pipeline_files, pipelines
+from kernels.measure import perfetto, pipeline_bars, pipeline_files, pipelines
 from kernels.recordings import tables
 from kernels.run import execute, workers
 from kernels.run.backends import cpu
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_counted():
     full, few = marked(request)[0][0], marked(request, capacity=5)[0][0]
     made = pipelines.read(request, [few], 32, 1.0, 1.0, "made up", "today")
     assert made.lost == int((full.counts - 5).sum()) > 0 and made.marks.groupby(["block", "writer"]).size().max() == 5
-    assert "marks did not fit" in pipelines.sentence(made, 0)
+    assert "marks did not fit" in pipeline_bars.sentence(made, 0)
 
 
 # ---- times, made up ----
@@ -119,23 +119,23 @@ def test_a_coarse_clock_shows_in_the_residual():
     request = request_of("03_flash", seq_len=100)
     found, every, _ = marked(request)
     made = pipelines.read(request, made_up(request, found, jitter=40), every, 1.0, 1.0, "made up", "today")
-    assert 35 < made.residual_ns < 90 and "differ by at most" in pipelines.sentence(made, 0)
+    assert 35 < made.residual_ns < 90 and "differ by at most" in pipeline_bars.sentence(made, 0)
 
 
 def test_bars_lie_end_to_end(overlap):
-    shown = pipelines.bars(overlap, 0)
+    shown = pipeline_bars.bars(overlap, 0)
     for writer, mine in shown.groupby("writer"):
         assert (mine.start_ns.to_numpy()[1:] == mine.end_ns.to_numpy()[:-1]).all()
         end = overlap.writers[(overlap.writers.block == 0) & (overlap.writers.writer == writer)].end_ns.iloc[0]
         assert mine.end_ns.iloc[-1] == end and (mine.end_ns >= mine.start_ns).all()
-    shares = pipelines.shares(overlap, 0)
+    shares = pipeline_bars.shares(overlap, 0)
     assert shares.groupby("writer").share.sum().to_numpy() == pytest.approx(1)
     assert shares.bars.sum() == len(shown)
 
 
 def test_products_are_in_flight_from_their_issue_until_they_were_waited_for(overlap):
-    shown = pipelines.bars(overlap, 0)
-    flight = pipelines.in_flight(shown)
+    shown = pipeline_bars.bars(overlap, 0)
+    flight = pipeline_bars.in_flight(shown)
     assert set(flight.event) == {"scores", "output"}
     consumer = shown[shown.writer == 1]
     for event in ("scores", "output"):
@@ -158,18 +158,18 @@ def test_the_share_in_which_tensor_cores_are_fed():
     made = pipelines.Pipeline(
         request_of("11_overlap"), marks, pd.DataFrame(clocks), 128, 0, 1755.0, 1.0, 1.0, 1.0, "made up", "today"
     )
-    assert pipelines.fed(made, 0) == pytest.approx(0.5)
+    assert pipeline_bars.fed(made, 0) == pytest.approx(0.5)
     warps = marks[~marks.event.str.endswith("_done")]  # as of a kernel whose products are not asynchronous
     whole = pipelines.Pipeline(made.request, warps, made.writers, 32, 0, 1755.0, 1.0, 1.0, 1.0, "made up", "today")
-    assert pipelines.fed(whole, 0) == pytest.approx(0.8)  # 10 to 20, and 30 to the end
-    assert "Tensor cores of block 0 have something to do for at most 80.0%" in pipelines.sentence(whole, 0)
+    assert pipeline_bars.fed(whole, 0) == pytest.approx(0.8)  # 10 to 20, and 30 to the end
+    assert "Tensor cores of block 0 have something to do for at most 80.0%" in pipeline_bars.sentence(whole, 0)
     without = replace(whole, request=request_of("03_flash"))
-    assert pipelines.fed(without, 0) is None and "ensor cores" not in pipelines.sentence(without, 0)
+    assert pipeline_bars.fed(without, 0) is None and "ensor cores" not in pipeline_bars.sentence(without, 0)
 
 
 def test_a_writer_whose_end_the_coarser_clock_says_early_has_a_last_bar_of_no_length(overlap):
     early = overlap.writers.assign(end_ns=0)
-    shown = pipelines.bars(replace(overlap, writers=early), 0)
+    shown = pipeline_bars.bars(replace(overlap, writers=early), 0)
     last = shown.groupby("writer").tail(1)
     assert len(last) and (last.end_ns == last.start_ns).all() and (shown.end_ns >= shown.start_ns).all()
 
@@ -193,7 +193,7 @@ def test_perfetto_reads_back_every_bar(overlap):
     assert not open_at
     own = [s for s in slices if not s[0].endswith("in flight")]
     assert len(own) == len(overlap.marks)
-    shown = pipelines.bars(overlap, 0)
+    shown = pipeline_bars.bars(overlap, 0)
     first = shown[(shown.writer == 1) & (shown.event == "softmax")].iloc[0]
     assert ("warpgroup 1, consumer", "softmax", round(first.start_ns), round(first.end_ns)) in slices
     one = next(p.track_event for p in events if p.track_event.name == "softmax")
@@ -203,8 +203,8 @@ def test_perfetto_reads_back_every_bar(overlap):
 
 
 def test_json_has_the_bars_and_the_observer_effect(overlap):
-    said = pipelines.as_json(overlap, 0)
-    assert len(said["bars"]) == len(pipelines.bars(overlap, 0)) and said["overhead"] == pytest.approx(0.08)
+    said = pipeline_bars.as_json(overlap, 0)
+    assert len(said["bars"]) == len(pipeline_bars.bars(overlap, 0)) and said["overhead"] == pytest.approx(0.08)
     assert said["kernel"] == "11_overlap" and said["problem"]["seq_len"] == 300
 
 
@@ -236,8 +236,10 @@ def test_what_is_recorded_is_read_back(overlap, folder, monkeypatch):
     assert pipeline_files.find(made.request).path == path and not pipeline_files.left_out()
     assert found.writers.equals(made.writers) and found.overhead == made.overhead and found.mhz == made.mhz
     for block in (0, 1):
-        pd.testing.assert_frame_equal(pipelines.bars(found, block), pipelines.bars(made, block), check_dtype=False)
-        assert pipelines.fed(found, block) == pipelines.fed(made, block)
+        pd.testing.assert_frame_equal(
+            pipeline_bars.bars(found, block), pipeline_bars.bars(made, block), check_dtype=False
+        )
+        assert pipeline_bars.fed(found, block) == pipeline_bars.fed(made, block)
     with pytest.raises(ProblemError, match="measure pipelines"):
         pipeline_files.find(request_of("11_overlap", seq_len=301))
 
@@ -310,6 +312,6 @@ def test_the_capacity_shrinks_where_there_are_many_writers():
 def test_the_need_for_tensor_cores_is_known_or_none_for_every_recorded_kernel(name, overlap):
     """V3 and the cascade multiply on tensor cores, but have no tile of BLOCK_Q queries."""
     request = next(request for request in pipeline_files.asked() if request.kernel.name == name)
-    needed = pipelines.multiplying(replace(overlap, request=request), 0)
+    needed = pipeline_bars.multiplying(replace(overlap, request=request), 0)
     tiled = request.kernel.tensor_products == 1 and {"BLOCK_Q", "BLOCK_KV"} <= set(request.constants)
     assert (needed is not None) == tiled and (needed is None or needed > 0)

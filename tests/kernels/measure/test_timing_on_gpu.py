@@ -5,7 +5,18 @@ import pytest
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import bench_rows, duels, hierarchy, meeting, peers, pipelines, protocol, sweeps, timelines
+from kernels.measure import (
+    bench_rows,
+    duels,
+    hierarchy,
+    meeting,
+    peers,
+    pipeline_bars,
+    pipelines,
+    protocol,
+    sweeps,
+    timelines,
+)
 from kernels.measure.protocol import Point
 
 pytestmark = pytest.mark.gpu
@@ -132,8 +143,8 @@ def test_when_the_steps_of_each_writer_began(name):
     assert 200 < made.mhz < 4000 and 0 <= made.residual_ns < 5000
     assert made.lost == 0 and made.marks_ms > 0 and made.timed_ms > 0
     for block in sorted(made.writers.block.unique())[:3]:
-        shown = pipelines.bars(made, int(block))
+        shown = pipeline_bars.bars(made, int(block))
         assert (shown.end_ns >= shown.start_ns).all() and shown.end_ns.max() <= whole + made.residual_ns
-        fed = pipelines.fed(made, int(block))
+        fed = pipeline_bars.fed(made, int(block))
         assert 0 < fed <= 1 if spec.tensor_products else fed is None
-    print(pipelines.sentence(made, 0))
+    print(pipeline_bars.sentence(made, 0))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from pages import open_page, page_of
 
@@ -32,7 +33,7 @@ from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import pipeline_files, pipelines
+from kernels.measure import pipeline_bars, pipeline_files, pipelines
 from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import cpu
@@ -41,9 +42,9 @@ from kernels.run.results import Marked
 COST = {"scores": 120, "softmax": 900, "output": 150, "tile_begin": 30, "wait_q": 500}  # cycles of each step
 
 
-def made_up(name):
+def made_up(name, problem=SixteenBitProblem(300, num_heads=1)):  # noqa: B008 - problems do not change
     """Every mark takes its COST, 50 cycles without one; 2 cycles are a nanosecond."""
-    spec, problem = KERNELS[name], SixteenBitProblem(300, num_heads=1)
+    spec = KERNELS[name]
     request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
     build, plan, arrays = execute.prepare(request, Mode.MARKS)
     every = builds.mark_every(spec)
@@ -166,13 +167,13 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
     flops = 2 * 64 * constants["BLOCK_KV"] * 64 * products
     cycles = (overlap.writers[overlap.writers.block == 0].end_ns.max()) * overlap.mhz / 1e3
     share = flops / 4096 / cycles
-    assert pipelines.multiplying(overlap, 0) == pytest.approx(share) and pipelines.resident(overlap, 0) == 1.0
+    assert pipeline_bars.multiplying(overlap, 0) == pytest.approx(share) and pipeline_bars.resident(overlap, 0) == 1.0
     assert f"The tensor cores work for this block at least {share:.0%} of the time." in pipeline.summary(story)
     at_work, in_flight = pipeline.fed_sentences(story)
     assert f"This share is {share * (1 + overlap.overhead):.1%} without the cost of the marks." in at_work
-    assert f"for {pipelines.fed(overlap, 0):.1%} of the time" in in_flight
+    assert f"for {pipeline_bars.fed(overlap, 0):.1%} of the time" in in_flight
     assert (
-        pipelines.multiplying(
+        pipeline_bars.multiplying(
             replace(overlap, request=Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())), 0
         )
         is None
@@ -428,3 +429,46 @@ def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
     each = [float((bars.end_ns - bars.start_ns).median()) for bars in copying]
     keys = [s.made.request.value_of("key_rows") for s in (then, now)]
     assert f"spends {pipeline.figure(each[0] * keys[1] / keys[0], 3)} ns on copies" in made.summary
+
+
+# ---- the backward: a block keeps keys and walks over query tiles ----
+
+BACKWARD = ("backward_6_overlap", pytest.param("backward_4_mma", marks=pytest.mark.slow))
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_a_backward_s_steps_are_query_tiles_with_all_its_products(name, tmp_path, monkeypatch):
+    """Its blocks log products under marks of their own, and not in the first launch. `multiplying` divided by zero."""
+    made = made_up(name, KERNELS[name].problem_type(200, 64, num_heads=1))
+    assert made.launch == 1 and made.walked == "query" and pipeline_bars.multiplying(made, 0) > 0
+    story = pipeline.explain(made)
+    assert {"Query tile 0", "Query tile 1"} <= {frame["title"] for frame in story.frames}
+    assert not any("key tile" in frame["sentence"].lower() for frame in story.frames)
+    assert story.words.copied == "Q and dO" and story.words.kept == "dK and dV"
+    shown = pipeline.stage_of([story], stage.Provenance("recorded", "Made up."))
+    products = [event for event in shown.views[0].meta["events"] if event["kind"] in "SO"]
+    assert {"S", "dP"} <= {short for event in products for short in event["short"]}
+    assert not any("softmax" in text.lower() for q in shown.questions for text in (q.text, *q.options))
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    pipeline_files.save(replace(made, request=replace(made.request, backend="gpu")), tmp_path / "pipelines" / "one")
+    assert (tmp_path / "pipelines" / "one").exists()
+
+
+def test_products_in_flight_need_no_common_key():
+    """The scores of the next tile count steps, and their end counts tiles."""
+    frame = pd.DataFrame(
+        {"writer": 1, "event": ["scores", "scores_done"], "start_ns": [0.0, 9.0], "end_ns": [1.0, 9.5]}
+    )
+    frame["n"], frame["tile"] = pd.array([4, None], "Int64"), pd.array([None, 4], "Int64")
+    assert pipeline_bars.in_flight(frame).end_ns.tolist() == [9.0]
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.family == "backward"])
+def test_a_kernel_without_a_recorded_pipeline_gets_the_nearest_one_with_the_reason(name):
+    told = open_page(f"pipeline?kernel={name}&backend=recorded").asked
+    if told.link["kernel"] == name:
+        pytest.skip("its pipeline is recorded by now")
+    near = told.link["kernel"]
+    assert f"No pipeline of {name} is recorded, and this machine has no GPU to measure one." in told.told[0]
+    assert f"The page shows {near} instead: it marks similar steps." in told.told[0]
+    assert KERNELS[near].requires == KERNELS[name].requires
