@@ -4,7 +4,7 @@ A family's problem inherits Problem and declares its facts. Code outside the fam
 checks a problem's class and never looks up its attributes by name. core.fields.problem_field declares a field.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,6 +14,7 @@ import numpy as np
 
 from kernels.core.call import Call
 from kernels.core.fields import check_fields, field_values, write_value
+from kernels.core.heads import Head
 from kernels.core.launch import CONSTANTS, ConstantRole
 from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
@@ -132,6 +133,10 @@ class Problem:
     def logical(self, array: np.ndarray) -> np.ndarray:
         """An array [batch, head, row, dim] in the axis order of the problem's tensors, and back: a view."""
         return array
+
+    def heads(self) -> Iterator[Head]:
+        """Each head of attention, in the order of the items, to explain a wrong result. None by default."""
+        return iter(())
 
     @property
     def masks(self) -> tuple[Mask, ...]:

@@ -1,7 +1,7 @@
 """Compares both builds of a kernel with float64 and with each other, on the cases of its problem."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
 from kernels.run.plain import probing
 from kernels.run.plain.faults import Fault
+from kernels.run.wrong import Reason, explain
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Verdict:
     message: the reason of a failed run.
     records: of the probes.
     faults: of a plain kernel on the CPU.
+    reason: of a wrong result, if its signature names one.
     """
 
     kernel: str
@@ -40,6 +42,7 @@ class Verdict:
     message: str = ""
     records: int = 0
     faults: tuple[Fault, ...] = ()
+    reason: Reason | None = None
 
     @property
     def max_abs_error(self) -> float:
@@ -142,7 +145,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     messages = []
     if differ and not any_order:
         messages.append(f"the timed build's {', '.join(differ)} differs from the probed build's")
-    timed_errors = execute.largest_errors(case.problem, timed, backend)
+    timed_errors, orders = execute.largest_errors(case.problem, timed, backend), ""
     if backend == "cpu":
         try:
             late = races.late_outputs(request)
@@ -151,8 +154,8 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         except RunError as error:
             messages.append(str(error))
         else:
-            race = races.race(request, timed, late)
-            messages += [race] if race else []
+            orders = races.race(request, timed, late)
+            messages += [orders] if orders else []
             if any_order:
                 late_errors = execute.largest_errors(case.problem, late, backend)
                 timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
@@ -163,10 +166,22 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
-    return (
+    both = (
         verdict("probed", probed.max_abs_errors, " ".join(probing.errors(probed.faults)), records, probed.faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
+    return _explained(request, both, (probed.arrays, timed), orders)
+
+
+def _explained(
+    request: Request, both: tuple[Verdict, Verdict], arrays: Sequence[Mapping[str, np.ndarray]], orders: str
+) -> tuple[Verdict, ...]:
+    """The Verdicts of both builds, the missed ones with their reason. orders: the difference between thread orders."""
+    first = next((number for number, one in enumerate(both) if not one.ok), None)
+    if first is None:
+        return both
+    reason = explain(request, arrays[first], both[first].errors, both[0].faults, orders)
+    return tuple(one if one.ok else replace(one, reason=reason) for one in both)
 
 
 def summary(

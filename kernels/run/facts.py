@@ -96,6 +96,7 @@ def of_verdict(verdict: Verdict) -> dict[str, object]:
         "ok": verdict.ok,
         "message": verdict.message,
         "faults": [fault.as_json() for fault in verdict.faults],
+        "reason": verdict.reason.as_json() if verdict.reason else None,
     }
 
 
@@ -153,4 +154,5 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
         where = f"{v.kernel} {v.build} {v.problem} {dict(v.settings)}" if v.problem else v.kernel
         also = f" ({len(more)} more problems fail with this message)" if more else ""
         lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}{also}")
+        lines += [f"    likely: {v.reason.sentence}"] if v.reason else []
     return lines

@@ -1,7 +1,7 @@
 """The problem of the dense kernels: self-attention over random Q, K and V."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.call import Call
 from kernels.core.fields import problem_field
+from kernels.core.heads import Head
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
@@ -127,6 +128,13 @@ class DenseProblem(DenseCases):
         """An element of O is a mean of elements of V, weighted by the softmax, so no term is larger than the largest
         |V|."""
         return {"o": float(np.abs(self.inputs()["v"]).max())}
+
+    def heads(self) -> Iterator[Head]:
+        given, n = self.inputs(), self.seq_len
+        seen = np.tri(n, n, dtype=bool) if self.causal else np.ones((n, n), bool)
+        for at in np.ndindex(self.batch, self.num_heads):
+            scores = reference.scores(given["q"][at], given["k"][at], self.scale, causal=False)
+            yield Head("o", at, scores, given["v"][at].astype(np.float64), seen)
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}

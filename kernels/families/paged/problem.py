@@ -15,6 +15,7 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
+from kernels.core.heads import Head
 from kernels.core.paged import Cache, CacheCall, CacheUse
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
@@ -299,6 +300,14 @@ class PagedProblem(DecodeCalls, PagedCases):
         """The largest |V|. An element of O is a mean of elements of V with the weights of the softmax."""
         v_cache = self.inputs()["v_cache"].astype(np.float32)
         return {"o": float(np.nanmax(np.abs(v_cache)))}
+
+    def heads(self) -> Iterator[Head]:
+        for number, (q, k, v) in enumerate(self._gathered(self.inputs())):
+            distance = np.arange(len(k)) - (len(k) - 1)
+            for head, query in enumerate(q.astype(np.float64)):
+                keys, values = (a[:, head // self.group].astype(np.float64) for a in (k, v))
+                scores = self.scale * (keys @ query) + float(self.slopes[head]) * distance
+                yield Head("o", (number, head), scores[None], values, np.ones((1, len(k)), bool))
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """q [num_seqs, num_heads, 1, head_dim], and the gathered K and V of each sequence."""

@@ -2,7 +2,7 @@
 of its own for queries and keys, and either of the usual orders in memory."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Self
@@ -14,6 +14,7 @@ from kernels.core import reference
 from kernels.core.call import Call, attention_sizes
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
+from kernels.core.heads import Head
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
@@ -232,6 +233,16 @@ class SixteenBitProblem(SixteenBitCases):
         q, k, v = (np.abs(array.astype(np.float32)) for array in self._rounded().values())
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
+
+    def heads(self) -> Iterator[Head]:
+        q, k, v = (array.astype(np.float64) for array in self._rounded().values())
+        group, shape = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+        seen = np.tri(*shape, self.offset, dtype=bool) if self.causal else np.ones(shape, bool)
+        for batch, head in np.ndindex(q.shape[:2]):
+            keys, values = k[batch, head // group], v[batch, head // group]
+            yield Head(
+                "o", (batch, head), reference.scores(q[batch, head], keys, self.scale, causal=False), values, seen
+            )
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         if self.causal and self.offset:

@@ -1,0 +1,23 @@
+"""One head of attention in float64, so that a wrong output can be compared with typical mistakes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The attention of one head.
+
+    output: the name of the tensor with its result.
+    at: the place of its rows in the output, in the order of Problem.logical, such as (batch, head).
+    scores: [queries, keys] float64, with scale and bias, without a mask.
+    values: [keys, dim] float64.
+    seen: [queries, keys], whether the query sees the key.
+    """
+
+    output: str
+    at: tuple[int, ...]
+    scores: np.ndarray
+    values: np.ndarray
+    seen: np.ndarray

@@ -1,0 +1,239 @@
+"""Attention with one typical mistake. A mistake that gives the kernel's own values is its reason."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from kernels.core.heads import Head
+from kernels.run.wrong.found import Found, all_match, exponentials, softmax
+from kernels.run.wrong.reason import Reason
+
+TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+FITTED_ROWS = 8
+Answer = Callable[[Head], np.ndarray]
+
+
+def reason(found: list[Found]) -> Reason | None:
+    """The mistake that gives the kernel's values, or None."""
+    for kind, text, answer in (*_bounds(found), *_masks(found), *_sums(found), *_rescales(found), *_functions(found)):
+        if all_match(found, answer):
+            return Reason(kind, text)
+    return _factor(found) or _scale(found)
+
+
+def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
+    """Attention to other keys."""
+    return lambda head: softmax(head.scores, seen(head)) @ head.values
+
+
+def _to_keys(first: Callable[[int], int], end: Callable[[int], int]) -> Answer:
+    """Attention to the keys [first, end), each a function of the number of keys."""
+
+    def seen(head: Head) -> np.ndarray:
+        keys = _keys(head)
+        return head.seen & (_numbers(head) >= first(keys)) & (_numbers(head) < end(keys))
+
+    return _with_keys(seen)
+
+
+def _bounds(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    """Missing keys at an end, and zeros behind the end."""
+    whole = "The keys after the last whole tile are missing. Look at the bound of the loop over the tiles."
+    pad = "Zeros behind the last key count as keys, up to a whole tile. Give them the score -inf."
+    for tile in TILES[3:]:
+        if any(_keys(one.head) % tile for one in found):
+            yield "bound", whole, _to_keys(_zero, partial(_floor, tile))
+            yield "bound", pad, partial(_padded, tile)
+    yield "bound", "The last key is missing. Look at the bound of a loop over keys.", _to_keys(_zero, lambda n: n - 1)
+    yield "bound", "The first key is missing. Look at the start of a loop over keys.", _to_keys(lambda n: 1, _same)
+    for tile in TILES[3:]:
+        first = f"The first {tile} keys are missing. Look at the start of the loop over the tiles."
+        yield "bound", first, _to_keys(partial(min, tile), _same)
+        last = f"Only the last tile of {tile} keys counts. Add to the sums, and do not overwrite them."
+        yield "sum", last, _to_keys(partial(_last, tile), _same)
+
+
+def _zero(keys: int) -> int:
+    return 0
+
+
+def _same(keys: int) -> int:
+    return keys
+
+
+def _floor(tile: int, keys: int) -> int:
+    return keys // tile * tile
+
+
+def _last(tile: int, keys: int) -> int:
+    return (keys - 1) // tile * tile
+
+
+def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    if any(not one.head.seen.all() for one in found):
+        late = "Each query also sees the key after its own. The causal mask is off by one."
+        yield "mask", late, _with_keys(partial(_shifted, 1))
+        early = "No query sees its own key. The causal mask is off by one."
+        yield "mask", early, _with_keys(partial(_shifted, -1))
+        everything = "All queries see all keys. The mask is missing."
+        yield "mask", everything, _with_keys(lambda head: np.ones_like(head.seen))
+    else:
+        causal = "Queries do not see the keys after their own, and this problem has no mask."
+        yield "mask", causal, _with_keys(_causal)
+
+
+def _causal(head: Head) -> np.ndarray:
+    queries, keys = head.seen.shape
+    return np.tri(queries, keys, keys - queries, dtype=bool)
+
+
+def _shifted(by: int, head: Head) -> np.ndarray:
+    """The mask with one more, or one less, visible key at the end of each row."""
+    last = _keys(head) - 1 - np.argmax(head.seen[:, ::-1], axis=1)
+    return _numbers(head) <= (last + by)[:, None]
+
+
+def _sums(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    yield "sum", "O is not divided by l.", lambda head: exponentials(head.scores, head.seen) @ head.values
+    yield "sum", "l has 1 too much. It must start at 0.", partial(_over, lambda e: e.sum(axis=1) + 1.0)
+    for step, name in ((2, "second"), (4, "fourth"), (8, "eighth")):
+        every = f"l has only every {name} key. Look at the sum over the threads."
+        yield "sum", every, partial(_over, partial(_part, slice(None, None, step)))
+    for lanes in (8, 16, 32, 64, 128):
+        part = f"l has only the first {lanes} keys. Look at the sum over the threads."
+        yield "sum", part, partial(_over, partial(_part, slice(lanes)))
+    for times in (2, 4, 8, 16, 32):
+        often = f"l is {times} times too large. Threads add a sum more than once."
+        yield "sum", often, partial(_over, partial(_multiple, times))
+
+
+def _part(keys: slice, exponentials: np.ndarray) -> np.ndarray:
+    return np.asarray(exponentials[:, keys].sum(axis=1))
+
+
+def _multiple(times: int, exponentials: np.ndarray) -> np.ndarray:
+    return np.asarray(times * exponentials.sum(axis=1))
+
+
+def _over(l_of: Callable[[np.ndarray], np.ndarray], head: Head) -> np.ndarray:
+    """O with another l, a function of exp(S - m)."""
+    e = exponentials(head.scores, head.seen)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return e @ head.values / l_of(e)[:, None]
+
+
+def _padded(tile: int, head: Head) -> np.ndarray:
+    """Attention with keys of score 0 and value 0 behind the last one, up to a whole tile."""
+    zeros = -_keys(head) % tile
+    scores = np.pad(head.scores, ((0, 0), (0, zeros)))
+    seen = np.pad(head.seen, ((0, 0), (0, zeros)), constant_values=True)
+    return softmax(scores, seen) @ np.pad(head.values, ((0, zeros), (0, 0)))
+
+
+def _rescales(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    """A later rise of the max without a rescale: earlier terms keep an older max."""
+    said = "{} is not rescaled if the max rises, here in {}. Multiply by exp(m - m_new)."
+    for tile in TILES:
+        if all(_keys(one.head) <= tile for one in found):
+            continue
+        where = f"a later tile of {tile} keys" if tile > 1 else "a later key"
+        yield "rescale", said.format("Neither l nor O", where).replace("is not", "is"), _old(tile, True, True)
+        yield "rescale", said.format("O", where), _old(tile, True, False)
+        yield "rescale", said.format("l", where), _old(tile, False, True)
+
+
+def _old(tile: int, of_o: bool, of_l: bool) -> Answer:
+    def answer(head: Head) -> np.ndarray:
+        hidden = np.where(head.seen, head.scores, -np.inf)
+        running = np.maximum.accumulate(hidden, axis=1)
+        ends = np.minimum((_numbers(head)[0] // tile + 1) * tile, hidden.shape[1]) - 1
+        with np.errstate(invalid="ignore", over="ignore"):
+            then = np.where(head.seen, np.exp(hidden - running[:, ends]), 0.0)
+        last = exponentials(head.scores, head.seen)
+        return (then if of_o else last) @ head.values / (then if of_l else last).sum(axis=1, keepdims=True)
+
+    return answer
+
+
+def _functions(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    """Other functions in place of exp, with and without a sum below."""
+    functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "tanh(S)": np.tanh,
+        "S itself": np.asarray,
+        "max(S, 0)": lambda s: np.maximum(s, 0.0),
+        "a sigmoid of S": lambda s: 0.5 + 0.5 * np.tanh(s / 2),
+        "the same for all keys": np.ones_like,
+    }
+    for name, function in functions.items():
+        text = f"The weights are {name}, not exp(S - m)."
+        yield "weights", text, partial(_weighed, function, True)
+        yield "weights", f"{text} Their sum is not 1.", partial(_weighed, function, False)
+
+
+def _weighed(function: Callable[[np.ndarray], np.ndarray], divided: bool, head: Head) -> np.ndarray:
+    weights = np.where(head.seen, function(head.scores), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return weights @ head.values / (weights.sum(axis=1, keepdims=True) if divided else 1.0)
+
+
+def _factor(found: list[Found]) -> Reason | None:
+    """One factor between all values and the truth."""
+    values, truth = (np.concatenate([a.ravel() for a in arrays]) for arrays in _pairs(found))
+    if not np.isfinite(values).all():
+        return None
+    factor = float(values @ truth / (truth @ truth))
+    if factor and all(one.matches(factor * one.truth) for one in found):
+        return Reason("scale", f"All values are {_times(factor)}. Look for one factor on the whole output.")
+    return None
+
+
+def _pairs(found: list[Found]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [one.values for one in found], [one.truth for one in found]
+
+
+def _scale(found: list[Found]) -> Reason | None:
+    """One factor on all scores, fitted to a few rows."""
+    one = max(found, key=lambda each: each.wrong.sum())
+    rows = np.flatnonzero(one.wrong.any(axis=1) & one.finite)[:FITTED_ROWS]
+    if not len(rows):
+        return None
+    scores, seen, values = one.head.scores[rows], one.head.seen[rows], one.values[rows]
+
+    def gap(factor: float) -> float:
+        return float(np.abs(softmax(factor * scores, seen) @ one.head.values - values).max())
+
+    low, high, best = -6.0, 6.0, 0.0
+    for _ in range(6):
+        tried = np.linspace(low, high, 121)
+        best = float(tried[np.argmin([gap(2.0**power) for power in tried])])
+        step = (high - low) / 60
+        low, high = best - step, best + step
+    factor = 2.0**best
+    if not all_match(found, lambda h: softmax(factor * h.scores, h.seen) @ h.values):
+        return None
+    return Reason("scale", f"All scores are {_times(factor)}{_known(factor, one.head)}. Look at the scale.")
+
+
+def _known(factor: float, head: Head) -> str:
+    dim = head.values.shape[1]
+    names = {
+        dim**0.5: "sqrt(head_dim)",
+        dim**-0.5: "1 / sqrt(head_dim)",
+        np.log2(np.e): "log2(e)",
+        np.log(2.0): "ln(2)",
+    }
+    names |= {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
+    return next((f", the factor {name}" for value, name in names.items() if abs(factor / value - 1) < 0.01), "")
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.3g} times as large as they should be"
+
+
+def _keys(head: Head) -> int:
+    return head.scores.shape[1]
+
+
+def _numbers(head: Head) -> np.ndarray:
+    return np.arange(_keys(head))[None]

@@ -1,0 +1,102 @@
+"""The reason of a failed check: first the order of threads, then missing writes, then the values."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from kernels.core.dtypes import element_type, poison
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.core.tensors import Initial
+from kernels.core.tolerance import OutputError
+from kernels.run import execute
+from kernels.run.plain.faults import Fault
+from kernels.run.wrong import answers, firsts, patterns
+from kernels.run.wrong.found import Found, heads
+from kernels.run.wrong.reason import First, Reason
+
+MOST_STEPS = 4_000_000  # of a problem whose whole run is traced
+
+
+def explain(
+    request: Request,
+    arrays: Mapping[str, np.ndarray],
+    errors: Iterable[OutputError],
+    faults: Iterable[Fault] = (),
+    orders: str = "",
+) -> Reason | None:
+    """The reason of a wrong result, or None without a wrong value and without a fault of order.
+
+    arrays: after the run.
+    errors: of the outputs.
+    faults: of a plain kernel.
+    orders: the difference between the thread orders in a sentence, or "".
+    """
+    if reason := _of_order(faults, orders):
+        return reason
+    wrong = [error for error in errors if not error.ok]
+    if not wrong:
+        return None
+    if reason := _unwritten(request, arrays):
+        return reason
+    found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong})
+    found = found if any(one.wrong.any() for one in found) else []
+    reason = (answers.reason(found) or patterns.reason(found)) if found else None
+    reason = reason or _unknown(found)
+    return replace(reason, index=_first(found), first=_of_probes(request, found))
+
+
+def _of_probes(request: Request, found: list[Found]) -> First | None:
+    """The first wrong intermediate, from another run that traces all items of a small problem."""
+    small = request.backend == "cpu" and request.problem.cpu_steps <= MOST_STEPS
+    if not small or request.kernel.plain or len(found) != sum(1 for _ in request.problem.heads()):
+        return None
+    run = execute.run(replace(request, scope=Scope.everything(request.plan)))
+    return None if run.trace.lost else firsts.first(request, run.trace, found)
+
+
+def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
+    """A race, or a difference between the orders."""
+    races = [fault for fault in faults if fault.level == "error" and "race" in fault.kind]
+    blocks = [fault for fault in races if fault.kind == "block race"]
+    if blocks:
+        return Reason("atomic", f"Several blocks change one value without an atomic: {blocks[0].text}", blocks[0].index)
+    if races:
+        return Reason("barrier", f"A barrier is missing: {races[0].text}", races[0].index)
+    if orders:
+        return Reason("barrier", "The result depends on the order of the threads. A barrier or a wait is missing.")
+    return None
+
+
+def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | None:
+    """Outputs that still have the value from before the run."""
+    for tensor in request.problem.outputs:
+        if tensor.initial is not Initial.POISON or not element_type(tensor.dtype).is_float:
+            continue
+        array = arrays[tensor.name]
+        before = np.full(1, poison(tensor.dtype), array.dtype).tobytes()
+        bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+        same = (bits == np.frombuffer(before, np.uint8)).all(axis=1)
+        if same.any():
+            index = tuple(int(i) for i in np.unravel_index(int(np.argmax(same)), array.shape))
+            place = f"{tensor.name}[{', '.join(map(str, index))}]"
+            count = f"{int(same.sum()):,} of {array.size:,}"
+            return Reason("unwritten", f"{count} values of {tensor.name} are never written, first {place}.", index)
+    return None
+
+
+def _first(found: list[Found]) -> tuple[int, ...]:
+    """The first wrong element, in logical order."""
+    for one in found:
+        if one.wrong.any():
+            row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
+            return (*one.head.at, *((int(row),) if len(one.wrong) > 1 else ()), int(dim))
+    return ()
+
+
+def _unknown(found: list[Found]) -> Reason:
+    if not found:
+        return Reason("unknown", "The wrong values have no known pattern.")
+    share = np.mean([one.wrong.any(axis=1).mean() for one in found])
+    return Reason("unknown", f"The wrong values have no known pattern. They are in {share:.0%} of the rows.")
