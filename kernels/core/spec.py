@@ -232,9 +232,11 @@ def _code_hash(spec: KernelSpec) -> str:
     for name, text in spec.files:
         own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
-    digest.update(
-        json.dumps([[asdict(t) for t in spec.launch_texts], [asdict(t) for t in spec.scratch]], sort_keys=True).encode()
-    )
+    launches = [asdict(text) for text in spec.launch_texts]
+    for launch in launches:
+        if not launch["cooperative"]:  # younger than the first recordings
+            del launch["cooperative"]
+    digest.update(json.dumps([launches, [asdict(text) for text in spec.scratch]], sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
 
