@@ -11,7 +11,7 @@ UNITS = {
 }
 
 
-SIZES = ("seq_len", "batch", "window", "num_heads")
+SIZES = ("seq_len", "batch", "window", "num_heads", "PARTITION")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,11 @@ class Compared:
     @property
     def batch(self) -> str:
         return f"{self.sizes['batch']:,.0f}"
+
+    @property
+    def partition(self) -> str:
+        """The tokens of a partition, a constant of the kernel."""
+        return f"{self.sizes['PARTITION']:,.0f}"
 
     @property
     def window(self) -> str:

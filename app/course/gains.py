@@ -72,11 +72,9 @@ def _recorded(gain: Gain, catalog: Catalog) -> Compared:
         row = row_of(rows, column.key, gain.kernel, now, gain.settings, catalog)
         before = row_of(rows, column.key, gain.before, now | dict(gain.before_problem), before_settings, catalog)
         if row and before:
-            at_work = gain.kind == "time" and "sustained_us" in row and "sustained_us" in before
-            name = "sustained_us" if at_work else column.name
-            place = place_of(where, {True: "at work", False: "rested"}[at_work] if gain.kind == "time" else "")
+            place = place_of(where, "rested" if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
-            amounts = _number(row[name]), _number(before[name])
+            amounts = _number(row[column.name]), _number(before[column.name])
             return Compared(*amounts, column.unit, place, sizes_of(row), sizes_of(before), rate)
     raise StopError(
         f"No recorded table ({column.kind}) has {gain.kernel} and {gain.before} with {now}, of their present code. "
@@ -124,18 +122,22 @@ def _values(row: Row) -> Row:
     return found | {name: int(value) for name, value in pairs}
 
 
+DUELS = {"duel": ("sustained_us", "sustained_peer_us", "at work"), "rested": ("us", "peer_us", "rested")}
+
+
 def _duel(gain: Gain, catalog: Catalog) -> Compared:
-    """A kernel's sustained time against a rival's, round by round on one GPU."""
+    """A kernel's time against a rival's, round by round on one GPU: at work, or rested."""
+    now, before, how = DUELS[gain.kind]
     wanted = {"peer": gain.before, **gain.problem}
     for rows, where in recorded_rows("duels"):
-        measured = [row for row in rows if "sustained_us" in row]
+        measured = [row for row in rows if now in row]
         if row := row_of(measured, "name", gain.kernel, wanted, gain.settings, catalog):
-            amounts = _number(row["sustained_us"]), _number(row["sustained_peer_us"])
-            return Compared(*amounts, "us", place_of(where, "at work"), sizes_of(row))
+            amounts = _number(row[now]), _number(row[before])
+            return Compared(*amounts, "us", place_of(where, how), sizes_of(row))
     raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, **COUNTED}
+RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, "rested": _duel, **COUNTED}
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from app.course import gains
 from app.course.compared import amount
-from app.course.stop import Stop
+from app.course.stop import Gain, Stop
 from kernels.catalog import Catalog
 
 ONE_PROBLEM = "All kernels here have one problem. The stops use other sizes, so their factors differ"
+ESTIMATED = "Striped: not recorded at this size, but taken from the factor of its stop"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Step:
     said: the time in words.
     times: how many times less than the step before. Empty for the first one.
     bits: of its inputs.
+    estimated: whether the time follows from the factor of the stop, at other sizes.
     """
 
     stop: str
@@ -31,6 +33,7 @@ class Step:
     said: str
     times: str
     bits: int
+    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def journey(stops: tuple[Stop, ...], problem: Mapping[str, object], catalog: Cat
 
     problem: its sizes, without the type of its numbers.
     """
-    named = _named(stops)
+    named, changed = _named(stops), _changed(stops, catalog)
     found: list[Journey] = []
     for rows, where in gains.recorded_rows("bench"):
         wanted = {"status": "ok", "causal": False, **problem}
@@ -58,11 +61,42 @@ def journey(stops: tuple[Stop, ...], problem: Mapping[str, object], catalog: Cat
             if row is None:
                 continue
             us, bits = float(str(row["median_us"])), 16 if "16" in str(row["dtype"]) else 32
-            times = f"{steps[-1].us / us:.3g}" if steps else ""
-            steps.append(Step(*named[name], name, us, amount(us, "us"), times, bits))
-        source = f"{gains.place_of(where, 'rested')}. {ONE_PROBLEM}"
+            steps.append(_step(named[name], name, us, bits, steps))
+            if name in changed:
+                stop, factor = changed[name]
+                steps.append(_step((stop.name, stop.title), name, us / factor, bits, steps, estimated=True))
+        shown = [gains.place_of(where, "rested"), ONE_PROBLEM, *[ESTIMATED for step in steps if step.estimated][:1]]
+        source = ". ".join(shown)
         found.append(Journey(tuple(steps), source))
     return max(found, key=lambda one: len(one.steps), default=Journey())
+
+
+def _step(
+    named: tuple[str, str], kernel: str, us: float, bits: int, before: list[Step], estimated: bool = False
+) -> Step:
+    """A step after others. named: its stop and its label."""
+    about = "about " if estimated or (before and before[-1].estimated) else ""
+    times = f"{about}{before[-1].us / us:.3g}" if before else ""
+    said = f"{'about ' * estimated}{amount(us, 'us')}"
+    return Step(*named, kernel, us, said, times, bits, estimated)
+
+
+def _changed(stops: tuple[Stop, ...], catalog: Catalog) -> dict[str, tuple[Stop, float]]:
+    """kernel -> the stop that changes only its constants, and the factor of this change."""
+    found: dict[str, tuple[Stop, float]] = {}
+    for stop in stops:
+        for gain in stop.gain:
+            own = gain.before == gain.kernel and gain.settings and _is_own(gain, catalog)
+            if own and gain.kind == gain.name == "time":
+                told = gains.compared(gain, catalog)
+                found.setdefault(gain.kernel, (stop, told.value_before / told.value))
+    return found
+
+
+def _is_own(gain: Gain, catalog: Catalog) -> bool:
+    """Whether the constants before are those of the kernel itself."""
+    own = catalog.kernels[gain.kernel].settings()
+    return all(own.get(name) == value for name, value in gain.before_settings.items())
 
 
 def _named(stops: tuple[Stop, ...]) -> dict[str, tuple[str, str]]:

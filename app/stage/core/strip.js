@@ -32,7 +32,8 @@ function part(entry, paint) {
     );
   const numeric = entry.values.map(v => (typeof v === 'string' ? Number(v) : v));
   const drawn = entry.values.some(v => typeof v === 'number') && entry.values.length > 1;
-  let mark = null;
+  let mark = null,
+    future = null;
   /** @type {(n: number) => number} */
   let x = () => 0,
     y = x;
@@ -71,6 +72,8 @@ function part(entry, paint) {
       'stroke-width': 2,
       'vector-effect': 'non-scaling-stroke',
     });
+    // an open question hides what the next steps show (stage.css)
+    future = make('rect', { class: 'future', y: 0, width: W, height: H, fill: paint.background });
     mark = make('line', {
       y1: 0,
       y2: H,
@@ -93,6 +96,7 @@ function part(entry, paint) {
       if (mark) {
         mark.setAttribute('x1', x(step));
         mark.setAttribute('x2', x(step));
+        future.setAttribute('x', x(step));
       }
     },
   };

@@ -43,8 +43,9 @@ export default function (host, { meta }, context) {
   };
   // Inside the edges, so that a frame around a row is whole.
   const locate = (x, y) => {
-    const n = Math.floor((y - HEAD * em) / high);
-    return y >= HEAD * em && n < rows.length && x >= 3 && x <= width - 3
+    const n = Math.floor((y - HEAD * em) / high),
+      titled = y - HEAD * em - n * high < 1.6 * em; // a question leaves the titles
+    return n >= 0 && n < rows.length && !titled && x >= 3 && x <= width - 3
       ? { row: rows[n].id }
       : null;
   };

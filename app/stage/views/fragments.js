@@ -11,6 +11,8 @@ const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
   LANES = 32,
   K = 16,
   BANKS = 32,
+  FEW = 4, // products in a low picture
+  ROOMY = 1.35, // em: lines that do not touch
   HUES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9', '#8a6fd1', '#777'],
   SHADES = [0.3, 0.45, 0.6, 0.75];
 const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
@@ -292,7 +294,23 @@ export default function (host, { meta, columns }, context) {
     frameRow(g, paint, f, 'B', null, seen.j);
     for (const thing of [chosen, at])
       if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
+    for (const part of ['A', 'B', 'C']) drawHeld(g, paint, f, part, held); // over the frames
   };
+  const drawHeld = (g, paint, f, part, held) => {
+    const c = cell(f, part),
+      text = sizeIn(part, c);
+    if (!text || held < 0) return;
+    const lanes = lanesOf(f, part, c).map(row => row.map(lane => (lane === held ? lane : -1)));
+    g.save();
+    [g.strokeStyle, g.lineWidth, g.lineJoin] = [tintOf(paint, held), 3, 'round'];
+    drawNumbers(g, paint, part, c, text, lanes, held, true);
+    g.restore();
+  };
+  const sizeIn = (part, c) => numberSize(c, 0.8 * smallText(em), part === 'B' ? 'down' : 'across');
+  const lanesOf = (f, part, c) =>
+    Array.from({ length: c.rows }, (_, i) =>
+      Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
+    );
   const mark = (g, f, { part, i, j }, ink) => {
     const c = cell(f, part),
       { x, y } = box[part];
@@ -313,11 +331,9 @@ export default function (host, { meta, columns }, context) {
     const c = cell(f, part),
       { x, y } = box[part],
       small = smallText(em),
-      text = numberSize(c, 0.8 * small, part === 'B' ? 'down' : 'across'),
+      text = sizeIn(part, c),
       gap = Math.min(c.w, c.h) > 7 ? 1 : 0,
-      lanes = Array.from({ length: c.rows }, (_, i) =>
-        Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
-      );
+      lanes = lanesOf(f, part, c);
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
         const [cx, cy] = [x + j * c.w, y + i * c.h];
@@ -352,7 +368,7 @@ export default function (host, { meta, columns }, context) {
     );
   };
   // The lanes' numbers: one for two neighbours of a lane, and bold for the chosen lane.
-  const drawNumbers = (g, paint, part, c, text, lanes, held) => {
+  const drawNumbers = (g, paint, part, c, text, lanes, held, edged = false) => {
     const [di, dj] = part === 'B' ? [1, 0] : [0, 1];
     g.fillStyle = paint.text;
     g.textAlign = 'center';
@@ -361,11 +377,12 @@ export default function (host, { meta, columns }, context) {
         if (lane < 0 || ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)) return;
         g.font = `${lane === held ? 700 : 400} ${text}px ${paint.font}`;
         const two = lanes[i + di]?.[j + dj] === lane ? 1 : 0.5;
-        g.fillText(
-          String(lane % LANES),
+        const [x, y] = [
           box[part].x + (j + (dj ? two : 0.5)) * c.w,
           box[part].y + (i + (di ? two : 0.5)) * c.h + 0.36 * text,
-        );
+        ];
+        if (edged) g.strokeText(String(lane % LANES), x, y);
+        g.fillText(String(lane % LANES), x, y);
       }),
     );
     g.textAlign = 'left';
@@ -415,14 +432,15 @@ export default function (host, { meta, columns }, context) {
     const [rows, cols] = shape(f, 'C'),
       r = Math.min(i, rows - 1),
       c = Math.min(j, cols - 1),
-      high = box.B.h / K,
       [a, b, along] = MADE_OF[f.c];
     const x = box.A.x,
       wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
       sum = all.reduce((s, [p, q]) => s + p * q, 0),
       { before, after, cols: stride } = sums(step),
-      n = r * stride + c;
+      n = r * stride + c,
+      lines = linesOf(all, along, f.k, box.B.h / K < ROOMY * em),
+      high = Math.min(lines.length < K ? 1.9 * em : Infinity, box.B.h / lines.length);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     const head = `${title(f, 'C', r, c)} = row of A \u00d7 column of B`;
@@ -430,7 +448,7 @@ export default function (host, { meta, columns }, context) {
     g.fillText(
       `${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`,
       x,
-      box.B.y + box.B.h + 1.25 * em,
+      box.B.y + high * lines.length + 1.25 * em,
       wide,
     );
     const size = numberSize({ w: wide, h: high }, em);
@@ -439,15 +457,16 @@ export default function (host, { meta, columns }, context) {
     const ends = [0.3, 0.5, 0.72].map(share => x + share * wide),
       zero = x + 0.87 * wide,
       reach = 0.12 * wide,
-      most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
+      most = Math.max(...lines.map(({ product }) => Math.abs(product)), 1e-30);
+    const pairs = lines.filter(one => one.pair.length).length;
     [a, b, f.c].forEach((name, n) => {
       g.fillStyle = blend(rgb(COLOURS[name]), rgb(paint.background), 0.16);
       const width = g.measureText('\u22120.0000').width + 6;
-      g.fillRect(ends[n] - width + 3, box.B.y, width, box.B.h);
+      g.fillRect(ends[n] - width + 3, box.B.y, width, high * (n < 2 ? pairs : lines.length));
     });
-    all.forEach(([p, q], k) => {
+    lines.forEach(({ name, pair, product }, k) => {
       const y = box.B.y + (k + 0.5) * high + 0.36 * size,
-        bar = (reach * p * q) / most,
+        bar = (reach * product) / most,
         deep = Math.min(0.8 * size, high - 2);
       g.fillStyle = PALETTE.sign[bar < 0 ? 'below' : 'above'];
       g.fillRect(
@@ -457,12 +476,22 @@ export default function (host, { meta, columns }, context) {
         deep,
       );
       g.fillStyle = paint.text;
-      g.fillText(`${along} ${f.k[0] + k}`, x, y, 0.17 * wide);
+      g.fillText(name, x, y, (pair.length ? 0.17 : 0.45) * wide);
       g.textAlign = 'right';
-      [p, q, p * q].forEach((v, n) => g.fillText(short(v), ends[n], y));
+      [...pair, product].forEach((v, n) => g.fillText(short(v), ends[pair.length ? n : 2], y));
       g.textAlign = 'left';
     });
-    g.fillRect(zero, box.B.y, 1, box.B.h);
+    g.fillRect(zero, box.B.y, 1, high * lines.length);
+  };
+  // A line for each product; where the lines would touch, for the first ones and for the rest.
+  const linesOf = (all, along, [first, end], touch) => {
+    const line = ([p, q], k) => ({ name: `${along} ${first + k}`, pair: [p, q], product: p * q });
+    if (!touch) return all.map(line);
+    const product = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);
+    return [
+      ...all.slice(0, FEW).map(line),
+      { name: `${along}s ${first + FEW} to ${end - 1}, added`, pair: [], product },
+    ];
   };
   const short = v =>
     (Number.isFinite(v)

@@ -22,6 +22,7 @@ export default function (host, { meta, columns }, context) {
       traced,
       shown = '',
       recorded,
+      row_names = [],
     } = meta,
     timed = unit !== 'turn',
     mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
@@ -116,7 +117,8 @@ export default function (host, { meta, columns }, context) {
     g.font = `${em}px ${paint.font}`;
     if (launch.rows > 1)
       for (let row = 0; row < launch.rows; row++) {
-        const label = w > 5 * em ? `${launch.row_name} ${row}` : String(row);
+        const named = row_names[row] ?? `${launch.row_name} ${row}`,
+          label = w > 5 * em ? named : named.split(' ').at(-1);
         if (w > 1.3 * em * String(row).length || row % Math.ceil((2 * em) / w) === 0)
           g.fillText(label, row * w + 1, cells.y + em * 0.85, Math.max(w, 2 * em));
       }

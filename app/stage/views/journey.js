@@ -12,7 +12,7 @@ const POWERS = [
 
 /**
  * @param {{stop: string, label: string, kernel: string, us: number, said: string, times: string,
- *   bits: number}[]} steps
+ *   bits: number, estimated: boolean}[]} steps
  * @param {string} said of all of them, in a sentence
  * @param {string} source
  * @param {(stop: string, label: string) => Node} leadTo
@@ -21,7 +21,7 @@ export function journey(steps, said, source, leadTo) {
   if (!steps.length) return '';
   const most = Math.log10(steps[0].us) - LEAST,
     share = us => `${(100 * (Math.log10(us) - LEAST)) / most}%`;
-  const row = ({ stop, label, kernel, us, said, times, bits }, n) => {
+  const row = ({ stop, label, kernel, us, said, times, bits, estimated }, n) => {
     const before = steps[n - 1],
       turned = before && before.bits !== bits;
     return element(
@@ -32,7 +32,10 @@ export function journey(steps, said, source, leadTo) {
         'td',
         { class: 'bar' },
         element('i', { class: 'was', style: `width:${share(before?.us ?? us)}` }),
-        element('i', { class: bits === 16 ? 'now short' : 'now', style: `width:${share(us)}` }),
+        element('i', {
+          class: `now${bits === 16 ? ' short' : ''}${estimated ? ' estimated' : ''}`,
+          style: `width:${share(us)}`,
+        }),
       ),
       element('td', {}, said),
       element('td', {}, times ? `${times} times faster` : '', turned ? `, with ${bits} bits` : ''),
@@ -65,7 +68,8 @@ export function journey(steps, said, source, leadTo) {
     element(
       'p',
       { class: 'back' },
-      `Dark: the time, on a log scale. Pale: how many times shorter it became. ${source}.`,
+      `Dark: the time, on a log scale. Pale: how many times shorter it became. Blue: inputs of 32 bits. ` +
+        `Green: 16 bits. ${source}.`,
     ),
   );
 }

@@ -79,7 +79,7 @@ export default function (host, { meta }, context) {
   };
   // The SMs with work for this query head, of all of the GPU.
   const addSms = (marks, paint, frame) => {
-    const said = widest(['V2: 88 of 888 SMs'], `${em}px ${theme(host).font}`) + em,
+    const said = widest(['V2: 88 of 888 SMs'], `${em}px ${theme(host).font}`) + 6 + em,
       each = (width - said - 2) / multiprocessors,
       shares = [
         ['V1', [frame.v1]],
@@ -89,7 +89,7 @@ export default function (host, { meta }, context) {
       const y = y4 + 1.5 * em * row,
         second = name === 'V2' && frame.reduce !== null && frame.reduce !== 'done',
         busy = second ? 1 : lanes.filter(one => one.phase !== 'done').length;
-      marks.text(`sms ${name}`, [0, y + 0.9 * em], `${name}: ${busy} of ${multiprocessors} SMs`);
+      marks.text(`sms ${name}`, [6, y + 0.9 * em], `${name}: ${busy} of ${multiprocessors} SMs`);
       for (let sm = 0; sm < multiprocessors; sm++)
         marks.rect(`sm ${name} ${sm}`, [said + sm * each, y, Math.max(1, each - 1.5), em], {
           fill: sm < busy ? paint.text : paint.panel,

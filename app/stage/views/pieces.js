@@ -4,7 +4,8 @@ import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, rgb, smallText } from '../core/paint.js';
 
 const N = 8, // rows, pieces of a row and places
-  BANKS = 4; // of a place
+  BANKS = 4, // of a place
+  INSET = 8; // pixels from the edge, for a frame around the words
 
 export default function (host, { meta }, context) {
   const { tensor, first, piece, sides } = meta;
@@ -65,7 +66,7 @@ export default function (host, { meta }, context) {
     g.font = `600 ${em}px ${paint.font}`;
     const said =
       turns > 1 ? `${turns} rows in one bank: ${turns} turns` : 'each row in other banks: 1 turn';
-    g.fillText(said, left, y + N * unit + 1.7 * em, w);
+    g.fillText(said, left + INSET, y + N * unit + 1.7 * em, w);
   };
   const drawPiece = (g, paint, { x, y, wide, unit }, r, place, p) => {
     const lit = p === piece;

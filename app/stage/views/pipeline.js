@@ -82,6 +82,8 @@ export default function (host, { meta, columns }, context) {
     box = { x: label, y: 8, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
     return Math.floor(box.y + box.h + axis);
   };
+  const thickness = ({ flight }) =>
+    flight ? Math.min(0.4 * box.high, 1.6 * em) : Math.min(0.76 * box.high, 8 * em);
   const draw = (g, { step, at, paint }) => {
     const band = frameAt(step)?.span;
     if (band) {
@@ -139,7 +141,7 @@ export default function (host, { meta, columns }, context) {
   };
   const drawRow = (g, paint, made, r, at) => {
     const y = box.y + r * box.high,
-      thick = Math.min(box.high * (made.flight ? 0.4 : 0.76), made.flight ? 1.6 * em : 8 * em),
+      thick = thickness(made),
       top = y + (box.high - thick) / 2;
     g.font = `${made.flight ? 400 : 600} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
@@ -168,7 +170,7 @@ export default function (host, { meta, columns }, context) {
         drawWait(g, paint, x, top, Math.max(1, w - 1), thick - 1);
       }
       until = x + Math.max(1, w);
-      if (w > 2 * small && !made.flight) {
+      if (w > 0.8 * small && !made.flight) {
         drawWords(g, paint, n, Math.max(x, box.x), Math.min(x + w, box.x + box.w), y);
       }
       if (at?.bar === n) {
@@ -203,8 +205,15 @@ export default function (host, { meta, columns }, context) {
       size = Math.min(box.high / 4, em);
     g.font = `${size}px ${paint.font}`;
     const said = [title, ...short]
-      .map(name => `${name}${of}`)
-      .find(words => g.measureText(words).width < to - from - 8);
+        .map(name => `${name}${of}`)
+        .find(words => g.measureText(words).width < to - from - 8),
+      letter = short[1];
+    if (!said && letter && to - from > g.measureText(letter).width + 2) {
+      g.fillStyle = tintsOf(paint)[kind][2];
+      g.textAlign = 'center';
+      g.fillText(letter, (from + to) / 2, y + box.high / 2 + 0.36 * size);
+      g.textAlign = 'left';
+    }
     if (!said) return;
     if (kind === 'wait') {
       g.fillStyle = paint.background; // over the lines across
@@ -246,11 +255,13 @@ export default function (host, { meta, columns }, context) {
     kernel: rows[r].kernel,
     writer: rows[r].writer,
     event: events[event[bar]].name,
+    kind: events[event[bar]].kind,
     tile: tile[bar],
   });
   const locate = (x, y) => {
     const r = Math.floor((y - box.y) / box.high);
     if (r < 0 || r >= rows.length || x < box.x || x > box.x + box.w) return null;
+    if (Math.abs(y - box.y - (r + 0.5) * box.high) > thickness(rows[r]) / 2) return null;
     const ns = nsOf(x),
       slack = (2 * (shown[1] - shown[0])) / box.w,
       exact = from(r, ns);
@@ -285,7 +296,7 @@ export default function (host, { meta, columns }, context) {
           ],
         ]
       : []),
-    ['', 'a coloured bar can have waits in it'],
+    ['', 'bars include their waits'],
     ['', '\u2192 from the start of a copy to its use'],
   ];
   const made = canvasView(host, context, {

@@ -15,6 +15,7 @@ import {
   spanOf,
   theme,
 } from '../core/paint.js';
+import { barAt, barsLayout, drawBars } from './rounding_bars.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
 const HEAD = 3.45, // em: the titles over the panels
@@ -102,10 +103,14 @@ export default function (host, { meta, columns }, context) {
   let em,
     small,
     area = { top: 0, width: 1, high: 1 },
-    table = null;
+    table = null,
+    bars = null; // of a guided reader, in place of the table
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
+    const guided = host.closest('.wg')?.dataset.depth === 'guided' && !absent.length;
+    bars = guided ? barsLayout(size, heads.length - 1, runs.length) : null;
+    if (bars) return bars.height;
     const line = Math.max(1.5 * em, Math.min(3.6 * em, (0.45 * size.height) / runs.length)),
       top = (TOP + 0.4) * em + (runs.length + absent.length) * line,
       high = Math.max(2.4 * em, Math.min(size.height - top - HEAD * em, 7.5 * em));
@@ -114,7 +119,10 @@ export default function (host, { meta, columns }, context) {
     area = { top, width: size.width, high };
     return Math.floor(top + HEAD * em + high);
   };
-  const panels = () => rowOf(Object.keys(SHARE), area.top, area.high);
+  const panels = () =>
+    bars
+      ? [{ name: 'O', ...bars.map, first: false, head: 0 }]
+      : rowOf(Object.keys(SHARE), area.top, area.high);
   const rowOf = (names, head, h) => {
     const left = 2.4 * em,
       gap = 0.9 * em,
@@ -134,7 +142,33 @@ export default function (host, { meta, columns }, context) {
     const step = stepOf(now);
     g.imageSmoothingEnabled = false;
     for (const panel of panels()) drawPanel(g, paint, panel, step, thing);
-    drawTable(g, paint, step, thing);
+    if (bars) drawGuided(g, paint, step, thing);
+    else drawTable(g, paint, step, thing);
+  };
+  const chosen = runs.findIndex(run => run.chosen);
+  const drawGuided = (g, paint, step, thing) => {
+    const own = runs[chosen],
+      tint = n => KIND_TINT[KINDS[n]],
+      values = valuesOf(own);
+    drawBars(g, paint, em, bars, {
+      label: own.label,
+      steps: heads.slice(0, -1).map((name, n) => {
+        const value = values[n];
+        return { name, value, tint: tint(n), now: n + 1 === step };
+      }),
+      types: runs.map(run => {
+        const { label: name, error: value } = run;
+        return { name, value, tint: KIND_TINT.all, own: run.chosen };
+      }),
+      short,
+      wrong: PALETTE.wrong,
+    });
+    if (thing?.run === undefined) return;
+    const last = thing.stage === heads.length,
+      { x, y, w, row } = last ? bars.types : bars.steps;
+    g.strokeStyle = paint.primary;
+    g.lineWidth = 2;
+    g.strokeRect(x + 1, y + (last ? thing.run : thing.stage - 1) * row, w - 2, row);
   };
   const drawPanel = (g, paint, { name, x, y, w, h, first, head }, step, thing) => {
     const { image, said, upto } = of(false, name, step);
@@ -273,6 +307,13 @@ export default function (host, { meta, columns }, context) {
       const row = row0 + Math.floor(((py - y) * rows) / h),
         column = Math.floor(((px - x) * wide[name]) / w);
       return { part: name, alone: false, row, [OF[name]]: column };
+    }
+    if (bars) {
+      const found = barAt(bars, em, px, py);
+      if (!found) return null;
+      return 'type' in found
+        ? { run: found.type, stage: heads.length }
+        : { run: chosen, stage: found.step + 1 };
     }
     const { x, y, w, line } = table,
       run = Math.floor((py - y - TOP * em) / line),

@@ -65,7 +65,7 @@ export default function (host, { meta, columns }, context) {
   const drawName = (g, paint, name, y) => {
     g.font = `${small}px ${paint.font}`;
     g.fillStyle = paint.text;
-    g.fillText(name, 0, y + box.row / 2 + 0.36 * small, box.x - 6);
+    g.fillText(name, 6, y + box.row / 2 + 0.36 * small, box.x - 12); // a frame can be around it
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
     g.strokeRect(box.x + 0.5, y + 1.5, box.w - 1, box.row - 3);

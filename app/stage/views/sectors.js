@@ -251,6 +251,14 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         beside = by => starts[n + by] === offset + by * request.bytes,
         dense = beside(1) || (offset % LINE > 0 && beside(-1)),
         inside = (dense ? every : 1) * own >= wide;
+      const least = Math.min(em, (em * (own - 3)) / (wide - 6)); // two digits in a narrow one
+      if (!dense && !inside && /^\d+$/.test(text) && least >= 9) {
+        [g.font, g.textAlign] = [`${least}px ${paint.font}`, 'center'];
+        g.fillStyle = lanes[0] < 16 ? '#fff' : '#000';
+        g.fillText(text, left + own / 2, middle);
+        g.font = `${em}px ${paint.font}`;
+        return;
+      }
       if (dense && lanes[0] % every) return;
       if (!inside && (end - request.bytes) * unit < wide) return;
       g.textAlign = inside ? 'center' : 'left';

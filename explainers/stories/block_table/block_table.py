@@ -1,5 +1,6 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -72,16 +73,19 @@ def stage_of(
     provenance: stage.Provenance,
     tabs: Sequence[stage.Tab] = (),
     live: tuple[int, str] | None = None,
+    names: Sequence[str] = (),
 ) -> stage.Stage:
     """Returns the whole stage of a run over one query head of one sequence.
 
     name, colour: the sequence.
     tabs: the tabs after the walk's.
     live: as in grid.view.
+    names: of all sequences of the run.
     """
     story = walk(run, name)
     whole = grid.view(run.request, live)
     whole.meta["shown"] = f"sequence {name}"
+    _name_sequences(whole, names)
     return stage.of_request(
         run.request,
         story.frames,
@@ -94,6 +98,14 @@ def stage_of(
         tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(story, run)), *tabs],
         provenance=provenance,
     )
+
+
+def _name_sequences(whole: stage.View, names: Sequence[str]) -> None:
+    """Gives the sequences of a grid their names, in the heads of its columns and in its sentences."""
+    whole.meta["row_names"] = [f"sequence {name}" for name in names]
+    numbers = {f"sequence {n}": f"sequence {name}" for n, name in enumerate(names)}
+    for frame in whole.meta["frames"] if numbers else ():
+        frame["sentence"] = re.sub(r"sequence \d+", lambda found: numbers.get(found[0], found[0]), frame["sentence"])
 
 
 def states(story: Walk) -> list[stage.State]:

@@ -47,8 +47,11 @@ def _at_once(made: Stage) -> list[Question]:
     meta, frames = made.views[0].meta, made.frames
     answered = {visit["name"] for visit in meta["visits"] if visit["answer"]}
     present = [sum(s["name"] in answered for s in frame["sequences"]) for frame in frames]
-    max_len, most = meta["max_len"], max(present)
-    step, pool = present.index(most), len(frames[0]["free"])
+    max_len, pool = meta["max_len"], len(frames[0]["free"])
+    forked = [visit["start"] for visit in meta["visits"] if not visit["prompt"] and visit["parent"]]
+    until = min(forked, default=len(frames))  # the next question is on the first fork, so none is in sight yet
+    most = max(present[:until])
+    step = until - 1 if forked and present[until - 1] == most else present.index(most)
     reserved = pool * meta["size"] // max_len
     if most <= reserved:
         return []
@@ -80,7 +83,7 @@ def _at_once(made: Stage) -> list[Question]:
             f"less than a page for each.{sharing}",
             step=step,
             view=made.views[0].id,
-            hides=["nothing is copied yet"],  # a later question asks for it
+            hides=["nothing is copied yet", "all pages shared"],  # a later question asks for it
         )
     ]
 

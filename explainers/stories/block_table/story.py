@@ -70,7 +70,7 @@ def _walk(walk: Walk, runner: Runner) -> Stage:
     run = runner.run(walk.request)
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
     more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
-    result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live)
+    result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live, walk.names)
     return replace(result, questions=walk_questions.walk(run, result, walk.name))
 
 

@@ -132,5 +132,7 @@ def _grid(run: Run, made: Stage, name: str, length: int) -> list[Question]:
         f"The grid is {product} = {blocks} blocks. Each has its own scores and its own output, so all can run at once.",
         step=running.index(max(running)),
         view=view.id,
+        covers=[{"part": "cell"}],
+        hides=[f"of {blocks}"],
     )
     return [asks]

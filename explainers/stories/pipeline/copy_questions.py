@@ -43,19 +43,20 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     copy_ahead = ask.idea(
         "copy_ahead",
         f"When does {noun} {who} start the copy of {key_tile} {ASKED}?",
-        f"before the scores of {key_tile} {ASKED - 1}",
+        f"Before the scores of {key_tile} {ASKED - 1}",
         {
-            f"after the {last} of {key_tile} {ASKED - 1}": f"They end {left} ns after the start of the copy."
+            f"After the {last} of {key_tile} {ASKED - 1}": f"They end {left} ns after the start of the copy."
             if last.endswith("s")
             else f"That {last} ends {left} ns after the start of the copy.",
-            f"with the scores of {key_tile} {ASKED}": f"The copy starts {ahead} ns before these scores.",
-            "at the start of the block": f"Earlier {key_tile}s fill the shared memory first.",
+            f"With the scores of {key_tile} {ASKED}": f"The copy starts {ahead} ns before these scores.",
+            "At the start of the block": f"Earlier {key_tile}s fill the shared memory first.",
         },
         f"The copy starts {ahead} ns before the scores of {key_tile} {ASKED}. Until then, the {noun} works on "
         f"{key_tile} {ASKED - 1}.",
         **at_copy,
     )
-    own_tile = {"writer": who, "tile": ASKED - 1, "kernel": story.name}
+    # its products and softmax (kinds O to S), and not the start of a copy
+    own_tile = {"writer": who, "tile": ASKED - 1, "kernel": story.name, "kind": ["O", "S"]}
     return [copy_ahead, _until_needed(story, own_tile, ahead, work, copied, where)]
 
 
@@ -134,8 +135,8 @@ def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"The producer starts its first copies at once, and later only one copy per {key_tile}. Why not more?",
             "It waits for free shared memory",
             {
-                "Global memory is too slow": f"It starts a copy in {figure(first, 3)} ns. Then it waits for "
-                "a free place, not for memory.",
+                "Global memory is too slow": f"{figure(first, 3)} ns is the time to start a copy. Then the producer "
+                "waits for a free place in shared memory.",
                 "It copies number by number": "One thread asks the copy engine (TMA) for a box of many numbers.",
                 f"It computes {story.words.between} in between": f"{noun.capitalize()} {who} has no mark of a product.",
             },

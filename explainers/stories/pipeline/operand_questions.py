@@ -26,7 +26,7 @@ def questions(story: BlockStory) -> list[Question]:
             f"Hopper's wgmma is one product of a whole warpgroup. How do the {rows} reach its tensor cores?",
             "The tensor cores read them from shared memory",
             {
-                "ldmatrix brings them to registers first": "This kernel has no ldmatrix. mma.sync needs it.",
+                "First ldmatrix brings them to registers": "This kernel has no ldmatrix. mma.sync needs it.",
                 f"Each lane reads its own {rows}": f"No lane reads {rows} in this kernel.",
                 "The producer puts them into registers": "The producer's copies end in shared memory.",
             },

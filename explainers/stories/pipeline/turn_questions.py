@@ -78,7 +78,7 @@ def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
             "Suppose that all warpgroups did their softmax at the same time. How would that hurt?",
             "The tensor cores would rest during the softmax",
             {
-                "The softmax would take half the time": "They share the units for exponentials, so none gets faster.",
+                "The softmax would take half the time": "Each still has as many exponentials to compute.",
                 "Nothing: they share no data": f"They share the tensor cores. A key tile would take {figure(apart, 3)} "
                 f"ns in place of {figure(turns, 3)} ns (modelled).",
                 "Shared memory would be full": "A softmax works in registers only.",
@@ -119,11 +119,11 @@ def _asked_product(
     return ask.idea(
         "own_product",
         f"{noun.capitalize()} {leader} is in the softmax of key tile {tile}. Which of its own products is in flight?",
-        f"the output of key tile {tile - 1}",
+        f"The output of key tile {tile - 1}",
         {
-            f"the scores of key tile {tile}": "The softmax needs these scores, so they are ready.",
-            f"the output of key tile {tile}": "It needs the weights of this softmax.",
-            "none: it waits for each product": why,
+            f"The scores of key tile {tile}": "The softmax needs these scores, so they are ready.",
+            f"The output of key tile {tile}": "It needs the weights of this softmax.",
+            "None: it waits for each product": why,
         },
         f"{why} {saved}",
         step=step,

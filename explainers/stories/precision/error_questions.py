@@ -29,15 +29,18 @@ def questions(story: Replays) -> list[Question]:
     made = story.chosen
     at = story.all.index(made)
     other = next((r for r in (*story.all[at + 1 :], *story.all[:at][::-1]) if r.label != made.label), None)
-    found = [_most(made, _where(0, len(story.all) - 1))]
+    found = [_most(made, _where(0, len(story.all) - 1, len(STAGES) - 1))]
     if other:
-        found.append(_type(made, other, _where(story.all.index(other), story.all.index(other))))
+        found.append(_type(made, other, _where(story.all.index(other), story.all.index(other), len(STAGES))))
     return [question for question in found if question]
 
 
-def _where(first: int, last: int) -> Where:
-    """The end of the replay, with covers over the rows of runs in the picture's table. first, last: the runs."""
-    return {**WHERE, "covers": [{"run": [first, last], "stage": [1, len(STAGES)]}]}
+def _where(first: int, last: int, end: int) -> Where:
+    """The end of the replay, with covers over runs in the picture.
+
+    first, last: the runs. end: the last covered column, of a step or of the error in the end.
+    """
+    return {**WHERE, "covers": [{"run": [first, last], "stage": [1, end]}]}
 
 
 def _most(made: Replay, where: Where) -> Question | None:

@@ -58,11 +58,11 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     where = f"At {wording.sized(field, last)}"
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
     lines = [wording.shown_name(row.label, row.title) for row in at_end.itertuples()]
-    covers: list[Cover] = [{field: last, "line": line} for line in lines]
+    covers: list[Cover] = [{"line": line} for line in lines]  # all its points: the last but one tells the share, too
     later: list[Cover] = [{field: [sizes[min(CUT, step - 1)] + 1, last]}]  # also the trend answers
     found = [
         _rival(at_end, where, (_named(rows[rows[field] == last], baseline), baseline), step, later),
-        _of_roof(at_end, where, step, covers),
+        _of_roof(at_end, where, step, covers[:1]),
     ]
     for growth in GROWTHS:
         grows = trends.growth(rows, field, growth.column)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.course import Gain, StopError, compared, gains, stops
+from app.course import Gain, StopError, compared, gains, journey, stops
+from app.course.compared import amount
 from explainers.stories.block_table import serving
 from kernels.build import occupancy
 from kernels.catalog import current
@@ -66,7 +67,7 @@ def test_the_gain_of_flash_is_the_recorded_one_and_padding_explains_it():
     assert copied_ms * 1e3 < 0.05 * written["median_us"], "its bytes take a twentieth of its time"
     small = {"seq_len": 4096, "batch": 1, "BLOCK_Q": "16", "BLOCK_KV": "16", "own": False}
     padded = time("03_flash", PAD_K="0", **small) / time("03_flash", PAD_K="4", **small)
-    assert f"{padded:.3g} times faster" in told.small and padded > 3
+    assert f"{1 - 1 / padded:.0%} less time" in told.small and padded > 3
 
 
 def test_the_warps_of_the_builds_of_occupancy_are_the_derived_ones():
@@ -89,6 +90,17 @@ def test_the_steps_of_serving_are_those_of_its_page():
     assert "26 steps" in told.wins and "49 steps" in told.wins
 
 
+def test_the_way_of_the_course_has_padding_as_a_step_of_its_own():
+    problem = STOPS["checks"].gain[0].problem
+    steps = journey(stops(), problem, current()).steps
+    at = [step.estimated for step in steps].index(True)
+    flash, padded, registers = steps[at - 1 : at + 2]
+    assert (flash.stop, padded.stop, registers.stop) == ("one_pass", "banks", "in_registers")
+    factor = gains.compared(STOPS["banks"].gain[1], current())
+    assert flash.us / padded.us == pytest.approx(factor.value_before / factor.value)
+    assert padded.said.startswith("about ") and registers.times.startswith("about 1.39")
+
+
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
     assert f"take {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
@@ -96,6 +108,10 @@ def test_other_kinds_are_the_recorded_ones():
     assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
     pairs = [(row["sustained_peer_us"], row["sustained_us"]) for row in duels]
+    dense = [row for row in rows("duels", name="12_optimistic", peer="sdpa_cudnn", seq_len=16384, num_heads=16)[0]]
+    assert any(
+        f"takes {amount(row['us'], 'us')} for the same" in gains.told(STOPS["masks"], current()).wins for row in dense
+    )
     found = [f"takes {peer / ours:.3g} times as long" for peer, ours in pairs if ours == ours]
     assert any(text in gains.told(STOPS["how_fast"], current()).wins for text in found)
     assert "4 times as many tokens" in gains.told(STOPS["grouped_heads"], current()).wins

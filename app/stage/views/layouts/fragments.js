@@ -17,8 +17,8 @@ export function fragmentsLayout({ width, height, em }, { tallest, widest }) {
     gapY = (2.4 + 1.1 * lines) * em,
     rows = Math.min(tallest, K),
     h = Math.max((K + rows) * CELL, height - top - gapY - 3);
-  const share = Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)),
-    highB = tallest > K ? share : h / 2;
+  const share = Math.max(Math.min(K * 1.16 * em, 0.38 * h), (h * K) / (K + tallest)),
+    highB = tallest > K ? share : 0.42 * h; // its numbers take two cells each
   return {
     A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB },
     B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB },
@@ -30,7 +30,7 @@ export function fragmentsLayout({ width, height, em }, { tallest, widest }) {
 
 const LARGE = 1.7, // times the small text: a number of two cells
   NARROW = 1.2, // sizes of letters that a number of two digits takes
-  LOW = 0.85; // a number has no descenders, so a line of it may be lower than its size
+  LOW = 1.02; // sizes of letters that a line of numbers takes: the lines do not touch
 
 // The size of a lane's number in a cell, or 0 where it cannot be read. Two neighbours of one lane have
 // one number: down, where they are one over the other, else across.
