@@ -45,7 +45,8 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
     row, col = product.rows[0], product.cols[0]
     size = (product.rows[1] - row) * (product.cols[1] - col)
     noun = {"S": "score", "O": "output"}[product.c]
-    what = f"One {story.instruction} adds the products of {along}s {_span(product.k)} to {count(size, noun)}{_whose(story, product)}."
+    added = f"{count(size, noun)} of {'keys' if product.c == 'S' else 'dims'} {_span(product.cols)}"
+    what = f"One {story.instruction} adds the products of {along}s {_span(product.k)} to {added}."
     if product.a >= 0 or product.b >= 0:
         fetched = [name for name, n in ((a, product.a), (b, product.b)) if n >= 0]
         came = f"ldmatrix brought {' and '.join(fetched)} from shared memory."
@@ -55,11 +56,6 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
         came = f"{a} is in registers already. The tensor cores read {b} from shared memory."
     ends = " The key tile ends here." if is_last and product.c == "O" else ""
     return f"{what} {_past(story, product)}{came}{ends}"
-
-
-def _whose(story: Products, product: Product) -> str:
-    """The keys of the scores, for a product whose neighbour has others. The outputs have the same keys."""
-    return f" of keys {_span(product.cols)}" if product.c == "S" else f" of dims {_span(product.cols)}"
 
 
 def _past(story: Products, product: Product) -> str:

@@ -387,7 +387,7 @@ def test_the_questions_on_copies_have_the_marks_answers(long):
     copy, before = (
         own[(own.event == e) & (own.tile == t)].start_ns.iloc[0] for e, t in (("prefetch_tile", 2), ("scores", 1))
     )
-    assert copy < before and right(asked["copy_ahead"]) == "before the scores of key tile 1"
+    assert copy < before and right(asked["copy_ahead"]) == "Before the scores of key tile 1"
     assert right(asked["until_needed"]) == "It works on key tile 1"
 
 
