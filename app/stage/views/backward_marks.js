@@ -175,6 +175,12 @@ class Chain {
       ease: 'both',
       ...(fresh && laid.map && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
     });
+    if (laid.small) return;
+    const [x, y] = laid.held[part],
+      said = `${alongKeys(part) ? 'keys' : 'queries'} ${rows[0]} to ${rows[1]}`;
+    this.marks.text(`span ${part}`, [x + 2 * laid.em, y - 0.35 * laid.em, 8.5 * laid.em], said, {
+      size: laid.letter,
+    });
   }
   // Its rows at the edge of its box: the last tile may be smaller.
   onChip(part, [first, last]) {

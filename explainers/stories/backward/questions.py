@@ -88,7 +88,7 @@ def _in_registers(seen: Seen) -> list[Question]:
     }
     why = f"The keys stay for {tiles} tiles, so their sums stay too. The rows of dQ change with each tile."
     where: Where = {
-        "step": max(0, step - 1),
+        "step": seen.first("dK"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs", "strip"),
         "hides": FORMULAS[2:],

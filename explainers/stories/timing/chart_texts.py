@@ -1,5 +1,7 @@
 """The charts of times in words: titles, descriptions and notes."""
 
+from collections.abc import Collection
+
 from explainers.stories.timing.wording import shown_name
 from kernels import catalog
 from kernels.measure.peers import TENSOR_PRODUCTS
@@ -36,10 +38,8 @@ NOTES = {
     "memory": "A factor after a name: by how much it grows when the size doubles, over the largest sizes. "
     "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "With as many queries as keys, a kernel that keeps S and P grows as seq_len^2.",
-    "roofline": "Solid: roofs that were measured on the same GPU. The slope: a device-to-device copy. The flat lines: "
-    "a kernel of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores, if a kernel here uses them. "
-    "Dotted: the peaks in the GPU's datasheet, if it is known. An fp32 product on tensor cores costs "
-    "several fp16 products, and the fp16 roof is divided by as many: {products}.",
+    "roofline": "Solid: the largest measured rates of this GPU. The slope is a copy, and the flat lines are products. "
+    "Dotted: the peaks in the datasheet. ",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
     "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
     "Solid: the roofs in range. That of the tensor cores is torch's product of two 8,192 x 8,192 matrices, that of "
@@ -47,15 +47,23 @@ NOTES = {
 }
 
 
-def note(kind: str) -> str:
-    """Returns the text below a chart."""
-    return NOTES[kind].format(products=_made_of_products()) if kind == "roofline" else NOTES[kind]
+def note(kind: str, shown: Collection[str] = ()) -> str:
+    """Returns the text below a chart.
+
+    shown: the kernels and peers in it.
+    """
+    if kind != "roofline":
+        return NOTES[kind]
+    products = _made_of_products(shown)
+    several = f"The roof of several 16-bit products for an fp32 product is lower: {products}." if products else ""
+    return (NOTES[kind] + several).rstrip()
 
 
-def _made_of_products() -> str:
-    """Returns the kernels and peers with several 16-bit products for one fp32 product, by their number."""
+def _made_of_products(shown: Collection[str]) -> str:
+    """Returns the shown kernels and peers with several 16-bit products for one fp32 product, by their number."""
     every = {name: spec.tensor_products for name, spec in catalog.current().kernels.items() if spec.tensor_products > 1}
-    every |= {shown_name(name): products for name, products in TENSOR_PRODUCTS.items()}
+    every |= TENSOR_PRODUCTS
+    every = {shown_name(name): products for name, products in every.items() if name in shown}
     return "; ".join(
         f"{' and '.join(name for name, n in every.items() if n == products)} by {products}"
         for products in sorted(set(every.values()))

@@ -21,6 +21,7 @@ SPEEDS: Mapping[float, str] = {
 """Speed of our fastest kernel over the baseline's -> its words."""
 Cover = Mapping[str, object]  # column -> value of the covered points
 SHARES = (10, 25, 50, 90)  # percent of a roof
+ANY = 1e9  # TFLOP/s, above all roofs
 CUT = 1  # the place of the last size in sight while the rival is asked for
 VEILS = ("sentence", "strip", "tabs", "headline")
 
@@ -57,12 +58,10 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     last, step = sizes[-1], len(sizes) - 1
     where = f"At {wording.sized(field, last)}"
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
-    lines = [wording.shown_name(row.label, row.title) for row in at_end.itertuples()]
-    covers: list[Cover] = [{"line": line} for line in lines]  # all its points: the last but one tells the share, too
     later: list[Cover] = [{field: [sizes[min(CUT, step - 1)] + 1, last]}]  # also the trend answers
     found = [
         _rival(at_end, where, (_named(rows[rows[field] == last], baseline), baseline), step, later),
-        _of_roof(at_end, where, step, covers[:1]),
+        _of_roof(at_end, where, step),
     ]
     for growth in GROWTHS:
         grows = trends.growth(rows, field, growth.column)
@@ -105,7 +104,7 @@ def _named(at_end: pd.DataFrame, baseline: str) -> str:
     return f"the fastest rival in the chart, {baseline}" if first == baseline else baseline
 
 
-def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -> Question | None:
+def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
     """Returns the question on the fastest kernel's share of its roof."""
     known = at_end[at_end.roof_percent.notna()]
     if known.empty:
@@ -128,7 +127,7 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int, covers: list[Cover]) -
         step=step,
         view="roofline",
         veils=VEILS,
-        covers=covers,
+        covers=[{"tflops": [row.tflops / 2, ANY]}],  # the roof, too: the gap between them is the answer
     )
 
 

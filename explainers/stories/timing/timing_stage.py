@@ -115,7 +115,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             heading,
             charts(shown, rows, kind),
             chart_texts.ALT[kind],
-            chart_texts.note(kind) + floor,
+            chart_texts.note(kind, set(rows["name"])) + floor,
             size_charts.at_steps(kind, shown.part, shown.field),
             legend,
         )

@@ -36,7 +36,9 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
     for row in said:
         near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
         assert row["tflops"] == min(near)
-    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.note("roofline")
+    shown = {"06_mma", "08b_three_bfloat16", "sdpa_efficient"}
+    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.note("roofline", shown)
+    assert "several" not in chart_texts.note("roofline", {"06_mma"})
 
 
 def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs():
