@@ -92,7 +92,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
         "step": step,
         "view": tile.view,
         "veils": ("headline", "tabs"),
-        "hides": [f"writes {part} to global memory" for part in ("S", "P")] + hides,
+        "hides": [f"writes {part} to global memory" for part in ("S", "P")] + ["S and P in global memory"] + hides,
         "covers": [{"tensor": "S"}],
         "shows": {"tensor": "S", "query": tile.meta["row0"], "key": 0},
     }
@@ -170,7 +170,10 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     else:
         right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")
         wrong = {once: "The threads share nothing here. Each query fetches the key for itself.", **wrong}
-        why = f"The threads ask for {read:,} bytes of K: the same {own:,} bytes again and again. Caches answer most."
+        why = (
+            f"The threads ask for {read:,} bytes of K: the same {own:,} bytes again and again. "
+            "Lanes that want the same bytes share a request, and caches can answer the rest."
+        )
     wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
     ordered = [once, *sorted({right, *wrong} - {once}, key=lambda option: float(option.split()[0].replace(",", "")))]
     where: Where = {
