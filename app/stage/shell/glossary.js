@@ -52,7 +52,15 @@ export function makeGlossary(root) {
     leave = event => {
       if (of(event)) show(null);
     };
-  root.addEventListener('pointerover', enter);
+  // Not where a text moves under a pointer at rest: the tip would be over an answer.
+  let rests = '';
+  const placeOf = ({ clientX, clientY }) => `${clientX} ${clientY}`,
+    over = event => {
+      if (placeOf(event) !== rests) enter(event);
+    },
+    rest = event => (rests = placeOf(event));
+  root.addEventListener('pointerover', over);
+  for (const type of ['pointermove', 'pointerdown']) root.addEventListener(type, rest);
   root.addEventListener('focusin', enter);
   root.addEventListener('focusout', leave);
   const onKey = event => {
