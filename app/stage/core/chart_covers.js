@@ -14,7 +14,7 @@ export function chartCovers(host, view, clock) {
     for (const patch of shown) patch.remove();
     shown = clock.covers.flatMap(wanted => {
       const box = around(boxesOf(view, datum => matches(datum, wanted)));
-      return box ? [patchAt(box)] : [];
+      return box ? [patchAt(rightOf(box, view.origin()[0] + view.padding().left))] : [];
     });
     host.append(...shown);
   };
@@ -35,6 +35,11 @@ export function chartCovers(host, view, clock) {
   };
 }
 
+// The part of a box right of the numbers of the axis.
+const rightOf = ({ x, y, w, h }, left) => {
+  const from = Math.max(x, left);
+  return { x: from, y, w: x + w - from, h };
+};
 const patchAt = ({ x, y, w, h }) =>
   element('i', { class: 'patch', style: `left:${x}px;top:${y}px;width:${w}px;height:${h}px` }, '?');
 

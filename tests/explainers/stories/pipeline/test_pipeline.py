@@ -367,7 +367,7 @@ def test_the_questions_on_turns_have_the_marks_answers(long):
     own = story.flight[(story.flight.writer == 1) & (story.flight.event == "output") & (story.flight.tile == tile - 1)]
     softmax = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax") & (story.bars.tile == tile)]
     pairs = [(a, b) for a in own.itertuples() for b in softmax.itertuples() if a.start_ns < b.start_ns <= a.end_ns]
-    assert pairs and right(product) == f"the output of key tile {tile - 1}"
+    assert pairs and right(product) == f"The output of key tile {tile - 1}"
     assert (product.view, product.shows) == ("own_output", {"panel": 1, "row": 2})
 
 
