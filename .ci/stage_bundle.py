@@ -14,17 +14,33 @@ from app.web import modules  # noqa: E402
 
 
 def bundled() -> bytes:
-    """The text of the bundle, with the names of the sources. Raises CalledProcessError if esbuild finds a fault."""
-    apart = [f"--external:./{name}" for name in (modules.CONSTANTS, modules.SEQUENCES, "vega.js")]
-    command = ["node_modules/.bin/esbuild", modules.ENTRY, "--bundle", "--format=esm", "--log-level=error"]
+    """The text of the bundle, with the names of the sources."""
+    apart = (modules.CONSTANTS, modules.SEQUENCES, modules.WORKBENCH, "vega.js")
     small = ["--minify-whitespace", "--minify-syntax"]
-    return subprocess.run([*command, *small, *apart], cwd=modules.STAGE, stdout=subprocess.PIPE, check=True).stdout
+    return joined(modules.ENTRY, *small, *(f"--external:./{name}" for name in apart))
+
+
+def workbench() -> bytes:
+    """The text of the workbench's bundle, with its editor."""
+    return joined(modules.WORKBENCH_ENTRY, "--minify", "--loader:.css=text", "--legal-comments=none")
+
+
+def joined(entry: str, *options: str) -> bytes:
+    """The text of a bundle. Raises CalledProcessError if esbuild finds a fault."""
+    command = ["node_modules/.bin/esbuild", entry, "--bundle", "--format=esm", "--log-level=error", *options]
+    return subprocess.run(command, cwd=modules.STAGE, stdout=subprocess.PIPE, check=True).stdout
 
 
 if __name__ == "__main__":
-    file = modules.bundle_of(modules.sources())
+    wanted = {
+        modules.bundle_of(modules.sources()): bundled,
+        modules.workbench_bundle_of(modules.workbench_sources()): workbench,
+    }
     modules.BUNDLES.mkdir(exist_ok=True)
     for old in modules.BUNDLES.glob("*.js.gz"):
-        old.unlink()
-    file.write_bytes(disk.pack(bundled()))
-    print(f"{file.relative_to(modules.STAGE)}: {file.stat().st_size:,} bytes")
+        if old not in wanted:
+            old.unlink()
+    for file, make in wanted.items():
+        if not file.is_file():
+            file.write_bytes(disk.pack(make()))
+        print(f"{file.relative_to(modules.STAGE)}: {file.stat().st_size:,} bytes")

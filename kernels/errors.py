@@ -59,7 +59,7 @@ class PeerUnavailable(WarpglassError):
 
 
 class BuildError(WarpglassError):
-    pass
+    log = ""  # of the compiler
 
 
 class CacheError(WarpglassError):

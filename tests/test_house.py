@@ -74,7 +74,7 @@ def test_only_the_app_imports_streamlit():
 
 
 def test_the_stage_writes_no_text_as_html_and_asks_nothing_of_elsewhere():
-    folders = [ROOT / "app" / "stage" / name for name in ("core", "views", "shell")]
+    folders = [ROOT / "app" / "stage" / name for name in ("core", "views", "shell", "workbench")]
     for path in (path for folder in folders for path in folder.rglob("*.js")):
         text = path.read_text()
         assert not re.search(r"(?<!our own text\n)^(?!.*our own text).*\binnerHTML\b", text, re.M), path

@@ -14,6 +14,7 @@ from app.choices.page import Page, State, kernel_name
 from app.parts.story import Story
 from app.web import limits, nearest
 from app.web.carried import translated
+from app.workbench import drafts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
@@ -67,7 +68,8 @@ def ask(
     carried: whether the choices come from other stories, the newest last. They are translated, without a note.
     part: a tab, or "" for the stage.
     """
-    page, answer = story.page(catalog.current()), Asking()
+    known = drafts.with_drafts(catalog.current(), [*params.values(), change[1] if change else ""])
+    page, answer = story.page(known), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
     state, refusals = read_link(page, translated(page, given) if carried else given)
     answer.told = [] if carried else refusals

@@ -2,6 +2,8 @@
 
 A browser that asks for each module sends 120 requests. `python .ci/stage_bundle.py` therefore joins them in one file,
 app/stage/bundle/HASH.js.gz. HASH names the sources. After an edit the page imports the modules themselves.
+
+The workbench is a second bundle, with the packages of its editor. Only its page fetches it.
 """
 
 import gzip
@@ -18,6 +20,7 @@ STAGE = Path(__file__).parents[1] / "stage"
 BUNDLES = STAGE / "bundle"
 TALKS = Path(__file__).parents[1] / "talks"
 ENTRY, BUNDLE = "shell/app.js", "stage.js"  # what the page imports: the bundle, if there is one
+WORKBENCH, WORKBENCH_ENTRY = "workbench.js", "workbench/main.js"
 ORIGIN = "shell/origin.js"  # runs before Streamlit
 CONSTANTS, SEQUENCES = "core/data.js", "talks/ours.js"  # made here, so no bundle has them
 
@@ -32,7 +35,18 @@ def sources() -> dict[str, str]:
 def bundle_of(texts: dict[str, str]) -> Path:
     """The file of the bundle of these modules, there or not."""
     scripts = {name: text for name, text in texts.items() if name.endswith(".js")}
-    return BUNDLES / f"{hashlib.sha256(json.dumps(scripts, sort_keys=True).encode()).hexdigest()[:16]}.js.gz"
+    return BUNDLES / f"{_hash_of(scripts)}.js.gz"
+
+
+def workbench_sources() -> dict[str, str]:
+    """name -> text of the workbench's modules, its style, and the list of its packages."""
+    paths = [*sorted((STAGE / "workbench").glob("*")), STAGE / "package-lock.json"]
+    return {path.relative_to(STAGE).as_posix(): path.read_text() for path in paths}
+
+
+def workbench_bundle_of(texts: dict[str, str]) -> Path:
+    """The file of the workbench's bundle, there or not."""
+    return BUNDLES / f"workbench-{_hash_of(texts)}.js.gz"
 
 
 @cache
@@ -41,7 +55,7 @@ def modules() -> dict[str, str]:
     found = sources()
     file = bundle_of(found)
     bundle = {BUNDLE: gzip.decompress(file.read_bytes()).decode()} if file.is_file() else {}
-    return found | bundle | {CONSTANTS: _constants(), SEQUENCES: _sequences()}
+    return found | bundle | {WORKBENCH: _workbench(), CONSTANTS: _constants(), SEQUENCES: _sequences()}
 
 
 def entry() -> str:
@@ -68,6 +82,18 @@ def style() -> str:
 def version() -> str:
     """Names the modules by their content, and the charts' script by its version."""
     return hashlib.sha256(json.dumps([modules(), vega.made_by()], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _hash_of(texts: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _workbench() -> str:
+    """The workbench's bundle, or after an edit a module that names the remedy."""
+    file = workbench_bundle_of(workbench_sources())
+    if file.is_file():
+        return gzip.decompress(file.read_bytes()).decode()
+    return "throw new Error('Run python .ci/stage_bundle.py, and start the server again.');"
 
 
 def _constants() -> str:

@@ -15,7 +15,7 @@
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
     GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
              and its files (packed.py)
-    and the routes of a class: classroom/routes.py
+    and the routes of a class and of the workbench: classroom/routes.py, workbench/routes.py
 
 The server takes POST requests only from its own pages. During a class, only the leader can measure. A question costs
 the web process a few milliseconds and no rerun. Workers do all work (bundles.py).
@@ -50,6 +50,7 @@ from app.store import disk, vega
 from app.stories import STORIES, listed
 from app.web import answers, asking, bundles, modules, searching
 from app.web.packed import PACKED, Files, packed
+from app.workbench import routes as workbench
 from kernels.build import CPU, Mode, build
 from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
@@ -275,6 +276,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
         Route(f"{base}/wg/measure/stop", measure_stop, methods=["POST"]),
         Route(f"{base}/wg/measure/forget", measure_forget, methods=["POST"]),
         *classroom.routes(base, modules.version(), sessions, site),
+        *workbench.routes(base),
         Route(f"{base}/wg/{{version}}/{{name:path}}", module),
     ]
 

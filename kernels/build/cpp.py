@@ -96,7 +96,9 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
                 raise OSError(number, os.strerror(number), str(sources.parent))
         if not sources.is_dir():  # the cache was removed under the compiler
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(sources.parent))
-        raise BuildError(first_error(spec, done.stderr, _ERROR))
+        error = BuildError(first_error(spec, done.stderr, _ERROR))
+        error.log = done.stderr
+        raise error
     return done.stderr
 
 

@@ -4,6 +4,9 @@
     jail    the server was started with --strangers: kernels of users are compiled and run in the jail
     off     everybody can reach the server: it takes only its own kernels
 
+Drafts are texts from the page Workbench. They belong in the jail in each setting. Only on a machine without a jail, a
+local server runs them with its user's rights.
+
 A process learns its setting from its environment. The command line has no server, so it is local.
 """
 
@@ -12,9 +15,11 @@ from enum import Enum
 from pathlib import Path
 
 from kernels.errors import ProblemError
+from kernels.jail import in_place, jail
 
 VARIABLE = "WARPGLASS_STRANGERS"
 OURS = Path(__file__).parents[1]  # our kernels are below it
+DRAFTS = "workbench-drafts"  # the folder of the drafts, each in a folder of its own
 
 
 class Setting(Enum):
@@ -50,5 +55,31 @@ def put_in_force(setting: Setting) -> None:
 
 
 def is_jailed(source: Path) -> bool:
-    """Whether a kernel belongs in the jail: it is not ours, and the setting says so."""
-    return in_force() is Setting.JAIL and not source.is_relative_to(OURS)
+    """Whether a kernel belongs in the jail: it is not ours and the setting says so, or it is a draft."""
+    if source.is_relative_to(OURS):
+        return False
+    return in_force() is Setting.JAIL or (source.parents[1].name == DRAFTS and not why_no_jail())
+
+
+def why_no_jail() -> str:
+    """The reason why this machine cannot confine a compile and a run, else ""."""
+    return jail.why_none() or in_place.why_none()
+
+
+# ---- the workbench ----
+
+
+def why_no_workbench() -> str:
+    """The reason why this server takes no drafts, else ""."""
+    if in_force() is Setting.OFF:
+        return "The workbench is off, as others can reach this server. Start it with --strangers for runs in the jail."
+    return why_no_jail() if in_force() is Setting.JAIL else ""
+
+
+def of_workbench() -> str:
+    """The setting in force for drafts, in a sentence for the page."""
+    if reason := why_no_workbench():
+        return reason
+    if reason := why_no_jail():
+        return f"Your kernel runs with your own rights, as this machine has no jail: {reason}"
+    return "Your kernel runs in a jail on this server's CPU, without files, network or environment."

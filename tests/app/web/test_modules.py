@@ -31,10 +31,19 @@ def test_what_python_knows_is_said_once():
 
 def test_the_bundle_is_of_these_sources():
     file = modules.bundle_of(modules.sources())
-    assert [file] == sorted(modules.BUNDLES.iterdir()), "The bundle is old. Run: python .ci/stage_bundle.py"
+    editor = modules.workbench_bundle_of(modules.workbench_sources())
+    assert {file, editor} == set(modules.BUNDLES.iterdir()), "A bundle is old. Run: python .ci/stage_bundle.py"
     stage_tools.run("esbuild", "--version")  # fails or skips without it
-    assert gzip.decompress(file.read_bytes()) == runpy.run_path(str(MAKE))["bundled"]()
+    made = runpy.run_path(str(MAKE))
+    assert gzip.decompress(file.read_bytes()) == made["bundled"]()
+    assert gzip.decompress(editor.read_bytes()) == made["workbench"]()
     assert modules.first() == ["stage.js", "core/data.js"]
+
+
+def test_only_the_workbench_has_the_editor_and_it_is_small():
+    texts = modules.modules()
+    assert "cm-content" in texts["workbench.js"] and "cm-content" not in texts["stage.js"]
+    assert modules.workbench_bundle_of(modules.workbench_sources()).stat().st_size < 180_000
 
 
 def test_an_edited_module_leaves_the_bundle_unused(monkeypatch):

@@ -1,0 +1,62 @@
+// Questions to the server about the text: the newest counts.
+const PAUSE = 700; // ms without an edit, after which the text is checked
+const ME = Math.random().toString(36).slice(2);
+const SILENT = 'The server was not reached. Start it again, then press Check.';
+
+/**
+ * @typedef {{diagnostics: import('./editor.js').Message[], ok: boolean, said: string,
+ *   kernel: string, pages: {path: string, title: string}[], error?: string}} Answer
+ */
+
+/**
+ * @param {object} given
+ * @param {(path: string, options: RequestInit) => Promise<Response>} given.request
+ * @param {() => string} given.text
+ * @param {(whole: boolean) => void} given.began
+ * @param {(answer: Answer) => void} given.answered
+ */
+export function makeAsking({ request, text, began, answered }) {
+  let turn = 0,
+    soon = 0;
+  async function ask(whole) {
+    clearTimeout(soon);
+    const nth = ++turn;
+    began(whole);
+    const answer = await answerOf(
+      request(`/wg/workbench/check?who=${ME}${whole ? '&whole=1' : ''}`, {
+        method: 'POST',
+        body: text(),
+      }),
+    );
+    if (nth === turn) answered(answer);
+  }
+  return {
+    ask,
+    // After a pause in typing.
+    later() {
+      turn++; // an answer on its way is of the text before
+      clearTimeout(soon);
+      soon = window.setTimeout(() => ask(false), PAUSE);
+    },
+    unmount() {
+      turn++;
+      clearTimeout(soon);
+    },
+  };
+}
+
+const none = error => ({ diagnostics: [], ok: false, said: '', kernel: '', pages: [], error });
+async function answerOf(asked) {
+  let response;
+  try {
+    response = await asked;
+  } catch {
+    return none(SILENT);
+  }
+  try {
+    const said = await response.json();
+    return said.error ? none(said.error) : said;
+  } catch {
+    return none(`The server answered ${response.status}. Its log names the place.`);
+  }
+}

@@ -1,0 +1,5 @@
+// esbuild hands a style over as its text.
+declare module '*.css' {
+  const text: string;
+  export default text;
+}

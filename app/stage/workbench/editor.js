@@ -1,0 +1,123 @@
+// The editor: CodeMirror with CUDA, and messages at their lines.
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+} from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from '@codemirror/language';
+import { lintGutter, lintKeymap, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
+import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
+import { EditorState } from '@codemirror/state';
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+} from '@codemirror/view';
+import { cuda } from './language.js';
+
+/**
+ * A message as the server sends it. Column 0 stands for the whole line.
+ * @typedef {{line: number, column: number, severity: 'error' | 'warning' | 'info', source: string,
+ *   message: string}} Message
+ */
+
+/**
+ * @param {object} given
+ * @param {HTMLElement} given.parent
+ * @param {string} given.text
+ * @param {(text: string) => void} given.changed hears of every edit of the reader
+ * @param {() => void} given.check the reader asks for the whole check
+ */
+export function makeEditor({ parent, text, changed, check }) {
+  const own = keymap.of([
+    { key: 'Mod-Enter', run: () => (check(), true) },
+    { key: 'F8', run: nextDiagnostic },
+  ]);
+  const stateOf = doc =>
+    EditorState.create({
+      doc,
+      extensions: [
+        own,
+        lintGutter(),
+        lineNumbers(),
+        highlightActiveLineGutter(),
+        foldGutter(),
+        history(),
+        drawSelection(),
+        indentOnInput(),
+        bracketMatching(),
+        closeBrackets(),
+        autocompletion(),
+        highlightActiveLine(),
+        highlightSelectionMatches(),
+        cuda,
+        keymap.of([
+          ...closeBracketsKeymap,
+          ...defaultKeymap,
+          ...searchKeymap,
+          ...historyKeymap,
+          ...foldKeymap,
+          ...completionKeymap,
+          ...lintKeymap,
+          indentWithTab, // Escape, then Tab, leaves
+        ]),
+        EditorView.contentAttributes.of({ 'aria-label': 'Kernel', spellcheck: 'false' }),
+        EditorView.updateListener.of(update => {
+          if (update.docChanged) changed(update.state.doc.toString());
+        }),
+      ],
+    });
+  const view = new EditorView({ state: stateOf(text), parent });
+  view.contentDOM.setAttribute('data-editor', '');
+  return {
+    view,
+    get text() {
+      return view.state.doc.toString();
+    },
+    // Another text in place of this one, with its own undo history.
+    open(other) {
+      view.setState(stateOf(other));
+    },
+    /** @param {Message[]} messages */
+    mark(messages) {
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          messages.map(one => placed(view.state, one)),
+        ),
+      );
+    },
+    // The caret goes to a line.
+    goTo(line) {
+      const { from } = lineOf(view.state, line);
+      view.dispatch({
+        selection: { anchor: from },
+        effects: EditorView.scrollIntoView(from, { y: 'center' }),
+      });
+      view.focus();
+    },
+    next: () => nextDiagnostic(view),
+    unmount: () => view.destroy(),
+  };
+}
+
+const lineOf = ({ doc }, line) => doc.line(Math.max(1, Math.min(doc.lines, line)));
+
+// A message as the editor marks it: from its column to the end of the word, or the text of the line.
+function placed(state, { line, column, severity, source, message }) {
+  const { from, to, text } = lineOf(state, line),
+    start = Math.min(text.length, column ? column - 1 : text.search(/\S|$/)),
+    word = column ? (/^\w+/.exec(text.slice(start))?.[0].length ?? 1) : text.length;
+  return {
+    from: from + start,
+    to: Math.min(to, from + start + word),
+    severity,
+    source,
+    message,
+  };
+}

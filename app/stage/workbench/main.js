@@ -1,0 +1,128 @@
+// The workbench: an editor, its messages in a list, and the picture of the edited kernel's run.
+import { makeAsking } from './asking.js';
+import { makeEditor } from './editor.js';
+import { download, makeKeeping, packed, unpacked } from './keeping.js';
+import { makeList } from './list.js';
+import { makePicture } from './picture.js';
+import css from './workbench.css';
+
+const KEYS =
+  'F8: next message. Ctrl+Enter: check all. Tab indents. Esc, then Tab, leaves the editor.';
+
+/**
+ * @param {HTMLElement} host
+ * @param {{starter: string, setting: string, off: boolean}} given
+ * @param {Required<import('../core/host.js').Host>} page
+ * @param {typeof import('../core/paint.js')} tools
+ */
+export default function (host, { starter, setting, off }, page, { element, button }) {
+  const keeping = makeKeeping(page);
+  const said = element('p', { class: 'said-of-check', role: 'status' }),
+    list = makeList({ element, button }, line => editor.goTo(line)),
+    picture = makePicture({ element }, page.href),
+    place = element('div', { class: 'place' });
+  const say = (text, tone = '') => {
+    said.textContent = text;
+    said.dataset.tone = tone;
+  };
+  const editor = makeEditor({
+    parent: place,
+    text: keeping.read() ?? starter,
+    changed: text => {
+      keeping.write(text);
+      say('');
+      if (!off) asking.later();
+    },
+    check: () => off || asking.ask(true),
+  });
+  const asking = makeAsking({
+    request: page.request,
+    text: () => editor.text,
+    began: whole => say(whole ? 'All problems are being checked.' : 'The text is being checked.'),
+    answered: show,
+  });
+  /** @param {import('./asking.js').Answer} answer */
+  function show({ diagnostics, ok, said: sentence, kernel, pages, error }) {
+    editor.mark(diagnostics);
+    list.show(diagnostics);
+    if (error) return say(error, 'bad');
+    say(`${ok ? 'ok' : 'Not ok'}: ${sentence}`, ok ? 'good' : 'bad');
+    if (pages.length) picture.show(kernel, pages);
+  }
+
+  // ---- the buttons ----
+  const file = element('input', { type: 'file', accept: '.cu,.cuh,.txt', hidden: true });
+  file.onchange = async () => {
+    if (file.files[0]) replace(await file.files[0].text());
+    file.value = '';
+  };
+  const replace = text => {
+    keeping.setAside(editor.text);
+    editor.open(text);
+    keeping.write(text);
+    back.hidden = false;
+    show({ diagnostics: [], ok: false, said: '', kernel: '', pages: [], error: ' ' });
+  };
+  const back = button('Text before', () => replace(keeping.before() ?? starter), {
+    title: 'The text before the last opened one',
+    hidden: keeping.before() === null,
+  });
+  async function link() {
+    const end = await packed(editor.text);
+    if (!end) return say('The text is too long for a link. Save it as a file.', 'bad');
+    await navigator.clipboard?.writeText(`${location.origin}${location.pathname}${end}`);
+    say('The link is copied. It holds the text.');
+  }
+  const check = button('Check', () => asking.ask(true), {
+    title: 'Compiles, runs and checks all problems (Ctrl+Enter)',
+    disabled: off,
+    class: 'check',
+  });
+  const bar = element(
+    'div',
+    { class: 'tools', role: 'group', 'aria-label': 'The text' },
+    check,
+    button('Open', () => file.click(), { title: 'A .cu file of this computer' }),
+    button('Save', () => download(editor.text, 'kernel.cu'), { title: 'As the file kernel.cu' }),
+    button('Copy link', link, { title: 'A link with this text' }),
+    button('Begin anew', () => replace(starter), { title: 'The first text of this page' }),
+    back,
+    file,
+  );
+  host.replaceChildren(
+    element('style', {}, css),
+    element(
+      'div',
+      { class: 'workbench' },
+      element(
+        'section',
+        { class: 'writing', 'aria-label': 'Editor' },
+        bar,
+        place,
+        said,
+        list.node,
+        element('p', { class: 'hints' }, KEYS),
+      ),
+      picture.node,
+    ),
+  );
+  // Streamlit has keys of its own, such as r and c.
+  const own = event => event.stopPropagation();
+  host.addEventListener('keydown', own);
+
+  // A link's text is shown, and not run before the reader asks: it is a stranger's.
+  unpacked(location.hash).then(text => {
+    if (text === null) return off ? say(setting, 'bad') : asking.ask(false);
+    history.replaceState(history.state, '', location.pathname + location.search);
+    if (text !== editor.text) replace(text);
+    say('This text is from a link. Read it, then press Check.');
+  });
+  return {
+    unmount() {
+      asking.unmount();
+      editor.unmount();
+      host.removeEventListener('keydown', own);
+      host.replaceChildren();
+    },
+  };
+}

@@ -1,0 +1,7 @@
+"""The workbench: a text from the page is kept as a draft, compiled, run and checked in the jail, with its messages.
+
+drafts.py        the texts as files, and a catalogue with them, so that every page can show a draft
+routes.py        POST /wg/workbench/check
+examine.py       a draft -> its messages and whether the check accepts it. Runs in a worker
+diagnostics.py   a message with its line. places.py: the line of a message of the opening comment
+"""

@@ -1,0 +1,80 @@
+"""The route of the workbench.
+
+POST /wg/workbench/check?who=NAME[&whole=1]   the text -> JSON: {diagnostics, ok, said, kernel, pages} or {error}
+
+The text has at most MOST_BYTES. A new question of a page stops its question before. Only our own pages can ask.
+"""
+
+import asyncio
+import traceback
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app.guards import browsers
+from app.guards.origin import body_of, ours
+from app.stories import listed
+from app.workbench import drafts, examine
+from kernels.catalog import current
+from kernels.core.sources import MOST_BYTES
+from kernels.errors import FAULT, RunCancelled, WarpglassError
+from kernels.jail import setting
+from kernels.run import workers
+
+TIME_LIMIT = 60.0  # seconds of a worker for one answer
+_asking: dict[str, workers.Job] = {}  # page -> its question
+
+
+@ours
+async def check(request: Request) -> Response:
+    if reason := setting.why_no_workbench():
+        return JSONResponse({"error": reason}, 403)
+    body = await body_of(request, MOST_BYTES)
+    if body is None:
+        return JSONResponse({"error": f"The text is too long. At most {MOST_BYTES >> 10} KB are read."}, 413)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return JSONResponse({"error": "The text is not UTF-8. Save it as UTF-8, and open it again."}, 400)
+    who = browsers.page_of(request, request.query_params.get("who", ""))
+    try:
+        return JSONResponse(await _answer(text, who, bool(request.query_params.get("whole"))))
+    except RunCancelled:
+        return JSONResponse({"error": "Stopped."}, 409)
+    except WarpglassError as error:
+        return JSONResponse({"error": str(error)}, 503)
+    except Exception as error:
+        traceback.print_exception(error)
+        return JSONResponse({"error": f"The text could not be checked. {FAULT}"}, 500)
+
+
+async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
+    """The worker's answer, and the pages for this draft. Raises WarpglassError."""
+    path = await run_in_threadpool(drafts.keep, text)
+    if before := _asking.pop(who, None):
+        before.cancel()
+    client = who.partition("/")[0]
+    job = workers.submit(
+        examine.examine, text, whole, backend="cpu", title="The check", time_limit=TIME_LIMIT, client=client
+    )
+    _asking[who] = job
+    try:
+        said = await asyncio.shield(asyncio.wrap_future(job))
+    finally:
+        if _asking.get(who) is job:
+            del _asking[who]
+    return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
+
+
+def pages(name: str) -> list[dict[str, str]]:
+    """The pages that can show a draft: path and title."""
+    found = drafts.with_drafts(current(), [name])
+    shown = {path: story for path, story in listed(found).items() if name in story.page(found).kernels}
+    return [{"path": path, "title": story.title} for path, story in shown.items()]
+
+
+def routes(base: str) -> list[BaseRoute]:
+    """base: the app's path below the host."""
+    return [Route(f"{base}/wg/workbench/check", check, methods=["POST"])]

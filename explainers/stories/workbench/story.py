@@ -1,0 +1,31 @@
+"""The workbench: an editor for a kernel, with the messages of its run on the CPU."""
+
+from dataclasses import dataclass
+
+from explainers.story.base import Runner, Story
+from explainers.story.stage import Stage, View
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The subject of the page.
+
+    setting: the setting of the server for drafts, in a sentence.
+    off: whether the server takes no drafts.
+    starter: the first text.
+    """
+
+    setting: str
+    off: bool
+    starter: str
+
+
+class Workbench(Story[Bench]):
+    """An editor. The page asks the server about each text."""
+
+    def stage(self, subject: Bench, runner: Runner) -> Stage:
+        given = {"starter": subject.starter, "setting": subject.setting, "off": subject.off}
+        return Stage("", [], [View("workbench", "editor", "Editor", given)], summary=subject.setting)
+
+
+STORY = Workbench()

@@ -1,0 +1,73 @@
+"""Messages with their lines, of every source: the opening comment, the compiler, the shim and the check."""
+
+import pytest
+
+from app.stories.workbench import STARTER
+from app.workbench import examine
+from app.workbench.places import place
+from kernels import jail
+
+pytestmark = pytest.mark.skipif(bool(jail.why_none()), reason=jail.why_none())
+TEXT = STARTER.read_text()
+
+
+def line_of(part):
+    return 1 + TEXT[: TEXT.index(part)].count("\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "source", "line", "said"),
+    [
+        ('family = "dense"', 'family = "dens"', "front matter", 'family = "dense"', "Did you mean dense?"),
+        ("block = [32]", "block = [32", "front matter", "args =", "is not TOML: Unclosed array"),
+        ("grid = ", "grip = ", "front matter", "grid = ", "There is no key launches[0].grip"),
+        ('"float32 scale"]', '"float32 scal"]', "front matter", "args =", "'scal' is undefined"),
+        ("#include <math.h>", "#include </etc/passwd>", "front matter", "#include", "includes '/etc/passwd'"),
+        ("fmaxf(m_new", "fmaxg(m_new", "compiler", "fmaxf(m_new", "'fmaxg' was not declared"),
+        ("O[head + row", "O[head + 99999999 + row", "shim", "O[head + row", "illegal address"),
+        ("l += p;", "l += 2.0f * p;", "check", "O[head + row", "o is wrong: error"),
+    ],
+)
+def test_a_message_has_its_line_and_its_source(old, new, source, line, said):
+    found = examine.examine(TEXT.replace(old, new, 1), False)
+    first = found["diagnostics"][0]
+    assert not found["ok"] and (first["source"], first["line"]) == (source, line_of(line)), first
+    assert said in first["message"] and "draft_" not in str(found["diagnostics"])
+
+
+def test_the_compiler_names_every_error_with_its_column():
+    found = examine.examine(TEXT.replace("expf(", "expg(").replace("float m_new", "float n_new"), False)
+    lines = TEXT.splitlines()
+    assert len(found["diagnostics"]) >= 3
+    for one in found["diagnostics"]:
+        assert one["source"] == "compiler" and one["column"] <= len(lines[one["line"] - 1])
+
+
+def test_a_missing_barrier_is_a_race_at_both_lines():
+    found = examine.examine(TEXT.replace("    __syncthreads();\n", "", 1), False)["diagnostics"]
+    written, read = line_of("K_smem[i / head_dim]"), line_of("sum[d % 4] = fmaf")
+    said = f"Line {written} writes K_smem["
+    assert any(one["message"].startswith(said) and "another lane" in one["message"] for one in found), (read, found)
+
+
+def test_the_starter_is_right():
+    found = examine.examine(TEXT, False)
+    assert found["ok"] and not found["diagnostics"], found
+    assert "of 63 problems agree with float64" in found["said"]
+
+
+@pytest.mark.parametrize(
+    ("message", "at"),
+    [
+        ("launches[0].args has 3 entries", (8, 0)),
+        ("launches.main.args[1]: cannot evaluate", (8, 0)),
+        ("constants.TILE.values is 3. It must be", (4, 0)),
+        ("the key title is missing", (2, 0)),
+        ("it does not begin with a comment", (2, 0)),
+        ("line 7: it includes", (7, 0)),
+        ("the comment is not TOML: Invalid value (at line 3, column 9)", (4, 9)),
+    ],
+)
+def test_the_place_of_a_message_of_the_opening_comment(message, at):
+    text = '\n/*\nfamily = "a"\n[constants.TILE]\n[[launches]]\nentry = "b"\n[x]\nargs = []\n*/\n'
+    assert place(text, message) == at
