@@ -1,4 +1,4 @@
-"""python -m kernels list | run | check | inspect | bench | timeline | record | calibrate | counters | measure
+"""python -m kernels list | open | run | check | inspect | bench | timeline | record | calibrate | counters | measure
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -37,6 +37,7 @@ from kernels.measure import (
     sweeps,
     timelines,
 )
+from kernels.opening import command as opening
 from kernels.recordings import tables
 from kernels.recordings.resumable import Progress
 from kernels.run import check, execute, facts, options, races, workers
@@ -325,6 +326,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, arguments.Command] = {
     "list": _list,
+    "open": opening.open_file,
     "run": _run,
     "check": _check,
     "inspect": _inspect,

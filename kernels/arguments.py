@@ -21,7 +21,8 @@ class Arguments:
         about = "Warpglass's CUDA kernels, without a browser."
         self.parser = argparse.ArgumentParser(prog="python -m kernels", description=about)
         self._commands = self.parser.add_subparsers(required=True, metavar="COMMAND")
-        for add in (_list, _run, _check, _inspect, _bench, _timeline, _record, _calibrate, _counters, _measure):
+        commands = (_list, _open, _run, _check, _inspect, _bench, _timeline, _record, _calibrate, _counters, _measure)
+        for add in commands:
             add(self)
 
     def add(self, name: str, text: str) -> argparse.ArgumentParser:
@@ -61,6 +62,19 @@ def _flag(sub: argparse.ArgumentParser, name: str, text: str) -> None:
 
 def _list(arguments: Arguments) -> None:
     _json(arguments.add("list", "The kernels, their problem fields and constants, and the usable backends."))
+
+
+def _open(arguments: Arguments) -> None:
+    about = "Propose the front matter of an untouched .cu from its signature, its launches, and a run of its main()."
+    sub = arguments.add("open", about)
+    sub.add_argument("file", metavar="FILE.cu", help="a .cu without front matter")
+    _json(sub)
+    _flag(sub, "--write", "write the front matter above the text of FILE.cu")
+    sub.add_argument("--out", metavar="NEW.cu", help="write it into a new file")
+    sub.add_argument("--family", default="", metavar="FAMILY[/PROBLEM]", help="instead of the best fit")
+    said = "an answer: grid, block, shared_bytes, or a parameter and its expression over the problem's fields"
+    _many(sub, "--say", "NAME=EXPRESSION", said)
+    _flag(sub, "--no-run", "do not run main()")
 
 
 def _run(arguments: Arguments) -> None:

@@ -13,7 +13,10 @@ from kernels.core.launch import Condition, Launch, LaunchText, ScratchText, Tens
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
-SCALARS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
+SCALARS: dict[str, type[np.generic]] = {
+    **{"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64},
+    **{"float32": np.float32, "float64": np.float64, "bool": np.bool_},
+}
 _BRACES = re.compile(r"\{([^{}]+)\}")
 
 
@@ -97,7 +100,7 @@ def _known(name: str, tensors: set[str], where: str) -> str:
 
 def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.void:
     """A struct by value, with members aligned as in C. A tuple becomes an array."""
-    values = []
+    values = list[np.ndarray]()
     for part in parts:
         kind, _, expression = part.partition(" ")
         values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))

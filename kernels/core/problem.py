@@ -58,6 +58,12 @@ class Problem:
     # A tensor's name -> its part in the picture of attention: Q, K, V, S, P or O. The names include a kernel's own
     # tensors. The picture leaves out a tensor without a part.
     picture: ClassVar[Mapping[str, str]] = {}
+    # A tensor, a field or an expression -> usual names of a parameter for it, in lower case and without _.
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # An intermediate, such as s -> (axis, size) of each dimension.
+    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = {}
+    # A field -> the expression that a kernel means by it if it names no other field of that expression.
+    folded: ClassVar[Mapping[str, str]] = {}
     constants: ClassVar[Mapping[ConstantRole, str]] = CONSTANTS
     # A size that a bench can sweep -> the fields that it changes.
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {}

@@ -14,11 +14,13 @@ C_TYPES = {
     "int64": ("long long", "int64_t", "long", "long long int", "long int"),
     "float32": ("float",),
     "float64": ("double",),
+    "uint64": ("unsigned long long", "size_t", "uint64_t", "unsigned long"),
+    "bool": ("bool",),
 }
 """A number's type in the comment -> its spellings in the signature. Another spelling, such as a typedef, passes."""
 OTHER_C_TYPES = (
-    *("bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
-    *("uint16_t", "unsigned long", "unsigned long long", "uint64_t", "size_t", "half", "__half", "__nv_bfloat16"),
+    *("char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
+    *("uint16_t", "half", "__half", "__nv_bfloat16"),
 )
 """Spellings of numbers without a type in the comment."""
 

@@ -32,9 +32,9 @@ def device_text(text: str) -> str:
     return _applied(text, _host_edits(text, found, functions(text, found)))
 
 
-def cpu_text(text: str) -> str:
-    """The text for the CPU, with all edits."""
-    text = device_text(text)
+def cpu_text(text: str, whole: bool = False) -> str:
+    """The text for the CPU, with all edits. whole: a program, which keeps the functions of the host."""
+    text = text if whole else device_text(text)
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
     edits, outside = list[Edit](), list[tuple[int, str]]()

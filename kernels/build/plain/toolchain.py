@@ -64,14 +64,14 @@ class Toolchain(cpp.Toolchain):
             str(sources / "unit.cpp"),
         ]
         log = cpp.compiled(spec, [*self.command, *options, *compiled, "-o", unit], sources)
-        linked = [*self.command, "-shared", "-Wl,-z,defs", unit, str(self._runtime()), "-o", str(library), "-ldl"]
+        linked = [*self.command, "-shared", "-Wl,-z,defs", unit, str(self.runtime()), "-o", str(library), "-ldl"]
         log += cpp.compiled(spec, linked, sources)
         if self.instrumented:
             lines.write(library, [name for name, _ in spec.files], lines.file_of(library))
         shutil.rmtree(sources)
         return log, ()
 
-    def _runtime(self) -> Path:
+    def runtime(self) -> Path:
         """The object file of runtime.cpp, from the cache or new. All plain kernels share it."""
         texts = self.headers()
         options = ["-std=c++17", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]

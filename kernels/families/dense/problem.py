@@ -16,6 +16,41 @@ from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.dense.cases import DenseCases
 
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "q": ("query", "queries"),
+    "k": ("key", "keys"),
+    "v": ("value", "values", "val"),
+    "o": ("out", "output", "result", "y"),
+    "seq_len": (
+        "n",
+        "s",
+        "t",
+        "l",
+        "seqlen",
+        "seq",
+        "length",
+        "len",
+        "tokens",
+        "sequencelength",
+        "nctx",
+        "rows",
+        "row",
+    ),
+    "head_dim": ("d", "dim", "headsize", "dhead", "hd", "hs", "dk"),
+    "batch": ("b", "bs", "batchsize", "batches", "nbatch"),
+    "num_heads": ("h", "nh", "heads", "nheads", "numhead", "head"),
+    "batch * num_heads": ("bh", "nbh", "batchheads", "batchhead"),
+    "scale": ("softmaxscale", "smscale", "scaling", "sc", "qkscale"),
+    "causal": ("iscausal", "usecausal"),
+    "s": ("scores", "score", "qk", "logits"),
+    "p": ("probs", "probabilities", "att", "attn", "attention", "weights"),
+    "m": ("rowmax", "maxes", "max"),
+    "l": ("rowsum", "sums", "sum", "denominator"),
+}
+FOLDED: Mapping[str, str] = {"num_heads": "batch * num_heads"}
+_ROW = (("batch", "batch"), ("head", "num_heads"), ("query", "seq_len"))
+_MATRIX = (*_ROW, ("key", "seq_len"))
+INTERMEDIATES: Mapping[str, tuple[tuple[str, str], ...]] = {"s": _MATRIX, "p": _MATRIX, "m": _ROW, "l": _ROW}
 ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")  # the axes of Q and O, and of K and V
 
 
@@ -50,6 +85,9 @@ class DenseProblem(DenseCases):
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"width": _heads_of_width}
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
+    folded: ClassVar[Mapping[str, str]] = FOLDED
+    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = INTERMEDIATES
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -30,6 +30,22 @@ from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
 MOST_PAGES = 2**20
 
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "q": ("query", "queries"),
+    "k_cache": ("kcache", "keycache", "keypages", "kpages", "k", "kpool"),
+    "v_cache": ("vcache", "valuecache", "valuepages", "vpages", "v", "vpool"),
+    "o": ("out", "output", "result"),
+    "block_tables": ("blocktable", "pagetable", "pagetables", "table"),
+    "context_lens": ("lengths", "seqlens", "contextlen", "lens"),
+    "num_seqs": ("batch", "b", "sequence", "sequences", "numsequences", "seq"),
+    "num_heads": ("heads", "head", "h", "nh"),
+    "num_kv_heads": ("kvheads", "hk", "nkvheads"),
+    "head_dim": ("headsize", "d", "dim"),
+    "block_size": ("pagesize", "page"),
+    "max_blocks_per_seq": ("maxblocks", "tablestride", "maxpages", "maxnumblocksperseq"),
+    "scale": ("softmaxscale", "smscale"),
+}
+
 
 def _of_length(problem: "PagedProblem", length: int) -> dict[str, object]:
     return {"context_lens": (length,) * problem.num_seqs}
@@ -73,6 +89,7 @@ class PagedProblem(DecodeCalls, PagedCases):
     title: ClassVar[str] = "Decoding, paged KV cache"
     cache_use: ClassVar[CacheUse | None] = CacheUse("attend")
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k_cache": "K", "v_cache": "V", "o": "O"}
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {
         "seq_len": _of_length,

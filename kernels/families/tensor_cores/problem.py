@@ -21,6 +21,36 @@ from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.tensor_cores.cases import SixteenBitCases
 from kernels.families.tensor_cores.fields import CLIMB_KEYS, CLIMBS, DTYPES, LOW_RANK, ORDERS, SCORES
 
+_GROUPED: Mapping[str, tuple[str, ...]] = {
+    "keys": ("nk", "kvlen", "seqlenk", "seqlenkv", "kvseqlen"),
+    "kv_heads": ("hk", "kvh", "numkvheads", "nkvheads"),
+    "num_heads // kv_heads": ("group", "groupsize"),
+    "offset": ("shift", "causaloffset"),
+    "lse": ("l", "logsumexp", "softmaxlse"),
+}
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "q": ("query", "queries"),
+    "k": ("key",),
+    "v": ("value", "values"),
+    "o": ("out", "output", "result"),
+    "seq_len": ("n", "s", "t", "nq", "seqlen", "seq", "length", "len", "seqlenq", "nctx", "row", "rows"),
+    "head_dim": ("d", "dim", "headsize", "dhead", "hd"),
+    "batch": ("b", "bs", "batchsize", "batches"),
+    "num_heads": ("h", "nh", "heads", "nheads", "head"),
+    "batch * num_heads": ("bh", "nbh", "batchheads"),
+    "scale": ("softmaxscale", "smscale", "scaling", "sc"),
+    "causal": ("iscausal", "usecausal"),
+    "s": ("scores", "score", "qk", "logits"),
+    "p": ("probs", "probabilities", "att", "attn", "attention", "weights"),
+    "m": ("rowmax", "maxes", "max"),
+    "l": ("rowsum", "sums", "sum", "denominator"),
+    **_GROUPED,
+}
+FOLDED: Mapping[str, str] = {"num_heads": "batch * num_heads"}
+_ROW = (("batch", "batch"), ("head", "num_heads"), ("query", "seq_len"))
+_MATRIX = (*_ROW, ("key", "keys"))
+INTERMEDIATES: Mapping[str, tuple[tuple[str, str], ...]] = {"s": _MATRIX, "p": _MATRIX, "m": _ROW, "l": _ROW}
+
 
 @lru_cache(maxsize=1)
 def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
@@ -66,6 +96,9 @@ class SixteenBitProblem(SixteenBitCases):
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
     operator: ClassVar[str] = "attention"
     valued: ClassVar[tuple[str, ...]] = ("q", "k", "v")
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
+    folded: ClassVar[Mapping[str, str]] = FOLDED
+    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = INTERMEDIATES
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
 
     def __post_init__(self) -> None:

@@ -1,0 +1,163 @@
+"""python -m kernels open FILE.cu: a proposal for an untouched .cu, and the front matter above its text."""
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kernels import catalog
+from kernels.core.cases import sample
+from kernels.core.fields import field_values, fields_of, write_value
+from kernels.core.frontmatter import read_kernel
+from kernels.core.problem import Problem
+from kernels.core.sources import read_files
+from kernels.core.spec import KernelSpec
+from kernels.errors import FrontMatterError, ProblemError, RunError
+from kernels.jail import why_none
+from kernels.opening import matching, program, proposal, values
+from kernels.opening.host import has_main
+from kernels.opening.matching import Fit, Parameter
+from kernels.opening.program import Ran
+from kernels.opening.proposal import Proposal
+
+OK, FAILED = 0, 1
+
+
+def open_file(args: argparse.Namespace) -> int:
+    """The command. Prints the proposal, and writes it if asked. Returns the exit code."""
+    path = Path(args.file)
+    text = _text(path)
+    launches = proposal.launches_of(text)
+    listed = proposal.parameters_of(text, launches)
+    fit = _fit(listed, args.family)
+    made = proposal.propose(path, text, fit, launches, _said(args.say))
+    ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
+    kernel = None if made.questions else _kernel(made, path, text)
+    target = path if args.write else Path(args.out) if args.out else None
+    commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
+    if target and not made.questions:
+        _write(target, made.text_of(text))
+    if args.json:
+        print(json.dumps({"front_matter": made.table, "unknown": made.questions, "commands": commands}, indent=1))
+    else:
+        print("\n".join(made.report()))
+        for command in commands:
+            print(f"run: python -m kernels {command}")
+        if target and not made.questions:
+            print(f"Written: {target}. Next: python -m kernels check {target}")
+    return FAILED if made.questions else OK
+
+
+def _text(path: Path) -> str:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path} cannot be read: {error}.") from None
+    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
+        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
+    return text
+
+
+def problems() -> Iterator[tuple[str, str, type[Problem]]]:
+    """(family, name, class) of every problem."""
+    for family in catalog.current().families:
+        for name, kind in import_module(f"kernels.families.{family}").PROBLEMS.items():
+            yield family, name, kind
+
+
+def _fit(listed: list[Parameter], wanted: str) -> Fit:
+    fits = matching.best(problems(), listed)
+    names = dict.fromkeys(f"{fit.family}/{fit.problem}" for fit in fits)
+    chosen = [fit for fit in fits if not wanted or wanted in (fit.family, f"{fit.family}/{fit.problem}")]
+    if chosen:
+        return chosen[0]
+    pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
+    known = f"Of these, {', '.join(names)} fit." if names else "No problem has tensors of these names and types."
+    raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
+
+
+def _said(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if bad := next((text for text, (_, sign, _) in zip(texts, pairs) if not sign), ""):
+        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
+    if reason := why_none():
+        made.lines.append(("main()", "not run", reason))
+        return None
+    try:
+        ran = program.run(path.name, text)
+    except (RunError, ProblemError) as error:
+        made.lines.append(("main()", "not run", str(error)))
+        return None
+    said = [line for line in ran.printed.splitlines() if line.strip()]
+    made.lines.append(("main()", f"{len(ran.launches)} launches, exit code {ran.code}", "run in the jail"))
+    made.lines += [("  printed", line[:80], "") for line in said[:5]]
+    return ran
+
+
+def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
+    """The kernel of the proposal, after a plan of a sample."""
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
+    whole = ((files[0][0], made.text_of(text)), *files[1:])
+    try:
+        kernel = read_kernel(path.resolve(), whole, catalog.problem_of)
+        shown = sample(kernel)
+        kernel.plan(shown.problem, shown.settings)
+    except FrontMatterError as error:
+        raise ProblemError(f"The proposal does not fit together: {error}") from None
+    return kernel
+
+
+def _problems(
+    made: Proposal, kernel: KernelSpec | None, file: str, listed: list[Parameter], count: int, ran: Ran
+) -> list[str]:
+    """The commands that run the problems of a program's launches. Lines say where a grid differs from the program's.
+
+    count: the launches of a problem.
+    """
+    parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
+    found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
+    commands = []
+    for problem in found:
+        if problem is None:
+            made.lines.append(("problem", "unknown", "no problem has these numbers and sizes of memory"))
+            continue
+        fields = _fields(problem)
+        made.lines.append(("problem", " ".join(fields), "main() as it ran"))
+        commands.append(" ".join(["run", file, *(f"--set {one}" for one in fields)]))
+        if kernel:
+            made.lines += _compared(kernel, problem, ran)
+    return commands
+
+
+def _fields(problem: Problem) -> list[str]:
+    default = field_values(problem.problem_type())
+    shown = {n: v for n, v in field_values(problem).items() if n in fields_of(type(problem)) and v != default[n]}
+    return [f"{name}={write_value(value)}" for name, value in shown.items()]
+
+
+def _compared(kernel: KernelSpec, problem: Any, ran: Ran) -> list[tuple[str, str, str]]:
+    """A line for each launch of the program whose grid or block the front matter does not give."""
+    try:
+        plan = kernel.plan(problem)
+    except (ProblemError, FrontMatterError) as error:
+        return [("  note", str(error), "")]
+    lines = []
+    for step, launch in zip(plan.launches, ran.launches):
+        for key, own, theirs in (("grid", step.grid, launch.grid), ("block", step.block, launch.block)):
+            if own != theirs:
+                lines.append(("  note", f"{key} {own}", f"main() launched {theirs} for {launch.entry}"))
+    return lines
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.write_text(text)
+    except OSError as error:
+        raise ProblemError(f"cannot write {target}: {error.strerror or error}") from None

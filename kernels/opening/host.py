@@ -1,0 +1,139 @@
+"""The launches and constants in the text of a .cu: what its functions of the host say about its kernels."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernels.build.plain.functions import functions
+from kernels.build.plain.tokens import Token, closing, line_of, tokens
+
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[ \t]*(?://.*|/\*.*)?$"
+    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
+    re.M,
+)
+COOPERATIVE = "cudaLaunchCooperativeKernel"
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """A launch in the text.
+
+    entry: the kernel, an instance such as flash<64>.
+    grid, block, shared: C expressions, "" if the text has none.
+    args: C expressions, in order.
+    line: of the launch.
+    cooperative: whether it is a cooperative launch.
+    """
+
+    entry: str
+    grid: str
+    block: str
+    shared: str
+    args: tuple[str, ...]
+    line: int
+    cooperative: bool = False
+
+
+def host_launches(text: str) -> list[HostLaunch]:
+    """The launches of a text, in order."""
+    found = tokens(text)
+    listed = [_launch(text, found, at) for at, token in enumerate(found) if token.text == "<<<"]
+    listed += [_cooperative(text, found, at) for at, token in enumerate(found) if token.text == COOPERATIVE]
+    return sorted((one for one in listed if one), key=lambda launch: launch.line)
+
+
+def kernels_of(text: str) -> list[str]:
+    """The names of the kernels of a text, in order."""
+    return [function.name for function in functions(text, tokens(text)) if function.is_kernel]
+
+
+def has_main(text: str) -> bool:
+    """Whether a text is a whole program."""
+    return any(function.name == "main" for function in functions(text, tokens(text)))
+
+
+def constants_of(text: str) -> dict[str, int]:
+    """The named whole numbers of a text: macros and constants."""
+    return {found[1] or found[3]: int(found[2] or found[4]) for found in _CONSTANT.finditer(text)}
+
+
+def variable(text: str, name: str, before: int) -> str:
+    """The C expression of a variable's declaration before a line, such as that of `dim3 grid(...)`, or ""."""
+    found, last = tokens(text), ""
+    for at in range(1, len(found) - 1):
+        if found[at].text != name or line_of(text, found[at].start) > before:
+            continue
+        if not re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text) or found[at - 1].text == "return":
+            continue
+        if found[at + 1].text in ("(", "{"):
+            last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
+        elif found[at + 1].text == "=":
+            last = _between(text, found, at + 1, _end(found, at + 1))
+    return last
+
+
+def _end(found: list[Token], at: int) -> int:
+    """The token that ends an initial value: the next , or ; outside brackets."""
+    while at < len(found) - 1 and found[at].text not in (";", ","):
+        at = closing(found, at) + 1 if found[at].text in ("(", "[", "{") else at + 1
+    return at
+
+
+def parts(text: str) -> list[str]:
+    """The parts of a list, divided at commas outside brackets."""
+    found, listed, first, at = tokens(text), list[str](), 0, 0
+    while at < len(found):
+        if found[at].text in ("(", "[", "{"):
+            at = closing(found, at)
+        elif found[at].text == ",":
+            listed.append(text[first : found[at].start].strip())
+            first = found[at].end
+        at += 1
+    rest = text[first:].strip()
+    return [*listed, rest] if rest else listed
+
+
+def _between(text: str, found: list[Token], first: int, last: int) -> str:
+    return text[found[first].end : found[last].start].strip()
+
+
+def _launch(text: str, found: list[Token], at: int) -> HostLaunch | None:
+    last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
+    if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
+        return None
+    first = _entry(found, at)
+    entry = re.sub(r"\s+", " ", text[found[first].start : found[at].start].strip())
+    grid, block, shared, *_ = [*parts(_between(text, found, at, last)), "", "", ""]
+    args = parts(_between(text, found, last + 1, closing(found, last + 1)))
+    return HostLaunch(entry, grid, block, shared, tuple(args), line_of(text, found[at].start))
+
+
+def _entry(found: list[Token], at: int) -> int:
+    """The first token of a launched kernel's name: before its template's arguments, if it has them."""
+    first = at - 1
+    if found[first].text == ">":
+        depth = 0
+        while first:
+            depth += (found[first].text == ">") - (found[first].text == "<")
+            first -= 1
+            if not depth:
+                break
+    return first
+
+
+def _cooperative(text: str, found: list[Token], at: int) -> HostLaunch | None:
+    """A launch by cudaLaunchCooperativeKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
+    if at + 1 >= len(found) or found[at + 1].text != "(":
+        return None
+    listed = parts(_between(text, found, at + 1, closing(found, at + 1)))
+    kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
+    line = line_of(text, found[at].start)
+    name = re.sub(r"^\(.*?\)\s*&?|^&", "", kernel).strip()
+    return HostLaunch(name, grid, block, shared, tuple(_addresses(text, array, line)), line, True)
+
+
+def _addresses(text: str, array: str, line: int) -> Iterator[str]:
+    value = re.search(rf"\b{re.escape(array)}\s*\[\s*\]\s*=\s*\{{([^}}]*)\}}", text) if array else None
+    for part in parts(value[1]) if value else ():
+        yield part.rpartition("&")[2].strip()

@@ -1,0 +1,229 @@
+"""The proposal of a front matter for an untouched .cu, each part with its source."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.build.plain.tokens import bare
+from kernels.core.signatures import C_TYPES, function_of, parameters
+from kernels.errors import ProblemError
+from kernels.opening import front_matter, signature
+from kernels.opening.conditions import conditions_of
+from kernels.opening.host import HostLaunch, host_launches, kernels_of
+from kernels.opening.matching import Fit, Parameter, with_dtype
+from kernels.opening.names import Names, arguments_of
+from kernels.opening.scratch import scratch_of
+
+_TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
+_TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
+
+LAST_LINE = 10**6
+
+
+@dataclass
+class Proposal:
+    """A front matter with its sources.
+
+    table: of the TOML.
+    lines: (part, value, source), for the reader.
+    questions: parts without a source, each with the option that answers it.
+    fit: the problem.
+    """
+
+    fit: Fit
+    table: dict[str, Any] = field(default_factory=dict)
+    lines: list[tuple[str, str, str]] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+    def text_of(self, source: str) -> str:
+        """The file: the front matter above the untouched text."""
+        return front_matter.written(self.table) + source
+
+    def report(self) -> list[str]:
+        """The proposal as lines, with aligned columns."""
+        widths = [max(len(line[n]) for line in self.lines) for n in (0, 1)]
+        shown = [f"{part:{widths[0]}}  {value:{widths[1]}}  {source}".rstrip() for part, value, source in self.lines]
+        return [*shown, *(f"unknown: {question}" for question in self.questions)]
+
+
+def launches_of(text: str) -> list[HostLaunch]:
+    """The launches of a file, each once. Without one: its kernels, without grid and block."""
+    found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
+    listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
+    return listed or [HostLaunch(name, "", "", "", (), 0, _needs_grid(text, name)) for name in kernels_of(text)]
+
+
+def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
+    """The parameters of the launched kernels. Raises ProblemError without one."""
+    found = []
+    for entry in dict.fromkeys(launch.entry for launch in launches):
+        known = {**_typedefs(text), **_template_arguments(text, entry)}
+        found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
+    if not found:
+        raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
+    return found
+
+
+def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: Mapping[str, str]) -> Proposal:
+    """The proposal for a file. said: answers of the user: grid, block, shared_bytes or a parameter's name -> value."""
+    made = Proposal(fit)
+    listed = parameters_of(text, launches)
+    meaning = _folding(fit, text, listed)
+    scratch = scratch_of(text, fit, listed, launches, meaning, said)
+    names = path.stem.replace("_", " ")
+    made.table = {
+        "title": names.capitalize(),
+        "idea": f"a kernel of {path.name}, as it is.",
+        "changed": "nothing.",
+        "costs": "not described.",
+        "limits": "see conditions.",
+        "source": path.name,
+        "family": fit.family,
+        "problem": fit.problem,
+    }
+    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", _tensors_said(fit)))
+    entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
+    conditions = conditions_of(fit, text, entries)
+    if conditions:
+        made.table["conditions"] = conditions
+        made.lines += [("condition", entry["must"], entry["message"]) for entry in conditions]
+    if scratch.tables:
+        made.table["scratch"] = scratch.tables
+        made.lines += scratch.lines
+    made.questions += scratch.questions
+    made.table["launches"] = entries
+    return made
+
+
+def _launch(
+    made: Proposal, text: str, launch: HostLaunch, meaning: Any, scratch: Mapping[str, str], said: Mapping[str, str]
+) -> dict[str, Any]:
+    listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
+    origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
+    instance = _instance(made, text, launch.entry, meaning, said)
+    known = {**arguments_of(launch, [p.name for p in listed], meaning), **instance}
+    names = Names(text, meaning, known, made.fit.allowed)
+    values = ", ".join(instance.values())
+    entry: dict[str, Any] = {"entry": f"{function_of(launch.entry)}<{values}>" if instance else launch.entry}
+    made.lines.append(("kernel", entry["entry"], origin))
+    for key, sizes in _sizes(text, launch, names, said).items():
+        if sizes is None:
+            made.questions.append(f"the {key} of {launch.entry}. Say it with --say {key}=EXPRESSION")
+        entry[key] = [int(size) if size.isdigit() else size for size in sizes or ["1"]]
+        made.lines.append((f"  {key}", ", ".join(map(str, entry[key])), "--say" if key in said else origin))
+    shared = said.get("shared_bytes") or (names.expression(launch.shared, launch.line) if launch.shared else "0")
+    if shared is None or not launch.line and "extern __shared__" in bare(text) and "shared_bytes" not in said:
+        made.questions.append(f"the dynamic shared memory of {launch.entry}. Say it with --say shared_bytes=EXPRESSION")
+    elif shared != "0":
+        entry["shared_bytes"] = shared
+        made.lines.append(("  shared_bytes", shared, "--say" if "shared_bytes" in said else origin))
+    entry["args"] = []
+    for number, one in enumerate(listed):
+        value, source = _argument(one, number, launch, names, made.fit, scratch, said)
+        if not value:
+            value = "int32 0"
+            made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. Say it with --say {one.name}=EXPRESSION")
+        entry["args"].append(value)
+        made.lines.append((f"  {one.c_type} {one.name}", value, source))
+    if launch.cooperative:
+        entry["cooperative"] = True
+        made.lines.append(("  cooperative", "true", origin))
+    return entry
+
+
+def _argument(
+    one: Parameter, number: int, launch: HostLaunch, names: Names, fit: Fit, scratch: Mapping[str, str], said: Any
+) -> tuple[str, str]:
+    """(value, source) of an argument, or ("", "") without a source."""
+    if one.is_pointer:
+        if one.name in fit.tensors:
+            return fit.tensors[one.name], "its name and type"
+        return scratch.get(one.name, ""), "no tensor of the problem: scratch memory"
+    kind = next((kind for kind, spellings in C_TYPES.items() if one.c_type in spellings), "int32")
+    if one.name in said:
+        return f"{kind} {said[one.name]}", "--say"
+    if meant := names.meaning(one.name):
+        return f"{kind} {meant}", "its name"
+    given = launch.args[number] if number < len(launch.args) else ""
+    expression = names.expression(given, launch.line) if given else None
+    if expression is None and given in ("true", "false"):
+        expression = str(int(given == "true"))
+    return (f"{kind} {expression}", f"line {launch.line}") if expression is not None else ("", "")
+
+
+def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str]) -> dict[str, list[str] | None]:
+    found: dict[str, list[str] | None] = {}
+    if launch.line:
+        found = {"grid": names.sizes(launch.grid, launch.line), "block": names.sizes(launch.block, launch.line)}
+    else:
+        body = signature.body_of(text, launch.entry)
+
+        def number(one: str) -> str | None:
+            return names.expression(one, LAST_LINE)
+
+        block = signature.block_of(body, number)
+        grid = signature.grid_of(body, block, number)
+        found = {"grid": grid, "block": block}
+    return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
+
+
+def _instance(made: Proposal, text: str, entry: str, meaning: Any, said: Mapping[str, str]) -> dict[str, str]:
+    """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
+    names = _template_parameters(text, function_of(entry))
+    given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
+    problem: Any = made.fit.shown
+    values = dict[str, str]()
+    for number, name in enumerate(names):
+        meant = meaning(name)
+        macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
+        value = said.get(name) or macro or (given[number] if number < len(given) else "")
+        if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", signature.body_of(text, function_of(entry))):
+            value = "float"
+        if not value:
+            made.questions.append(f"{name} of the template {function_of(entry)}. Say it with --say {name}=NUMBER")
+        values[name] = value or "1"
+    return values
+
+
+def _template_parameters(text: str, kernel: str) -> list[str]:
+    found = _TEMPLATE.search(bare(signature.body_of(text, kernel)))
+    listed = found[1].split(",") if found else []
+    return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
+
+
+def _template_arguments(text: str, entry: str) -> dict[str, str]:
+    values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
+    return dict(zip(_template_parameters(text, function_of(entry)), values))
+
+
+def _typedefs(text: str) -> dict[str, str]:
+    return {found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))}
+
+
+def _needs_grid(text: str, kernel: str) -> bool:
+    return bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, kernel)))
+
+
+def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Any:
+    """Fit.meaning, with a field's whole expression if the file names no other field of it."""
+    words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
+    named = {fit.meaning(word) for word in words if len(word) > 1} | {fit.meaning(p.name) for p in listed}
+    if signature.TWO.search(bare(text)):  # a grid of batch by heads
+        return fit.meaning
+    folded = dict[str, str]()
+    for name, expression in fit.shown.folded.items():
+        others = set(re.findall(r"[A-Za-z_]\w*", expression)) - {name}
+        if not others & named:
+            folded[name] = expression
+
+    def meaning(name: str) -> str:
+        meant = fit.meaning(name)
+        return folded.get(meant, meant)
+
+    return meaning
+
+
+def _tensors_said(fit: Fit) -> str:
+    return "its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))

@@ -1,0 +1,66 @@
+"""The problem of a launch as it ran: fields from its numbers, and from the sizes of its memory."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernels.core.fields import field_values, fields_of
+from kernels.core.problem import Problem
+from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
+from kernels.opening.program import Argument, RanLaunch
+
+MOST_TRIED = 129  # values of a field that no number of the launches gives
+
+
+def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]) -> Problem | None:
+    """The problem whose numbers and sizes are those of the launches, or None."""
+    given, sizes = _given(fit, listed, launches)
+    problem = changed(fit.shown, **given) if given else fit.shown
+    if problem is None:
+        return None
+    missing = [name for name in shaping(problem) if name not in given and name not in problem.follows]
+    ones = {name: 1 for name in missing if fields_of(type(problem))[name].metadata["low"] == 1}
+    problem = changed(problem, **ones) or problem
+    if _fits(problem, sizes):
+        return problem
+    for name in reversed(missing):
+        allowed = fields_of(type(problem))[name].metadata["allowed"] or range(1, MOST_TRIED)
+        for value in allowed:
+            made = changed(problem, **{name: value})
+            if made is not None and _fits(made, sizes):
+                return made
+    return None
+
+
+def _given(
+    fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]
+) -> tuple[dict[str, object], dict[str, int]]:
+    """(fields from numbers, bytes of tensors)."""
+    known = field_values(fit.shown)
+    given, sizes = dict[str, object](), dict[str, int]()
+    for launch in launches:
+        for one, argument in zip(of_entry(listed, launch.entry), launch.args):
+            if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
+                sizes[fit.tensors[one.name]] = argument.bytes
+            meant = "" if one.is_pointer else fit.meaning(one.name)
+            if meant in known and argument.value is not None:
+                given[meant] = _as(known[meant], argument)
+    return given, sizes
+
+
+def _as(default: object, argument: Argument) -> object:
+    value = argument.value or 0.0
+    return bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
+
+
+def of_entry(listed: list[Parameter], entry: str) -> list[Parameter]:
+    """The parameters of one entry, in order."""
+    return [one for one in listed if one.entry == entry]
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    return all(_bytes(problem, name) == size for name, size in sizes.items())
+
+
+def _bytes(problem: Problem, name: str) -> int:
+    tensor: Any = tensor_of(problem, name)
+    return int(tensor.size * tensor.itemsize)

@@ -1,0 +1,142 @@
+"""`open` proposes the front matter of an untouched .cu. Its plan is that of the tutorial's own front matter."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kernels import __main__ as command_line
+from kernels import catalog
+from kernels.core.cases import sample
+from kernels.errors import ProblemError
+from kernels.opening import command, host, matching, program, proposal
+from kernels.opening.expressions import translated
+
+TUTORIALS = sorted((Path(__file__).parents[1] / "plain" / "tutorials").glob("*.cu"))
+SAID = {
+    "t02_dynamic_shared": {"block": "64", "shared_bytes": "4 * (seq_len + 64)"},
+    "t03_template": {"ROWS": "4", "block": "32, 4"},
+    "t07_wmma": {
+        "block": "32",
+        "shared_bytes": "4 * 16 * (head_dim + 16) + 2 * 16 * 16 + 3 * 2 * 16 * head_dim",
+    },
+    "t08_cooperative_grid": {"grid": "6", "block": "64"},
+    "t10_float4_ldg": {"VECS": "HEAD_DIM / 32"},
+    "t11_split_k": {
+        "grid": "seq_len, 3, batch * num_heads",
+        "part_o": "batch * num_heads * seq_len * 3 * head_dim",
+        "part_ml": "batch * num_heads * seq_len * 3",
+        "arrived": "batch * num_heads * seq_len",
+    },
+    "t12_pipeline": {"block": "64", "shared_bytes": "2 * 2 * 16 * head_dim * 4"},
+}
+"""The answers that the text does not give."""
+
+
+def _bare(path):
+    return re.sub(r"\A/\*.*?\*/\n", "", path.read_text(), flags=re.S)
+
+
+def _proposed(path, text):
+    launches = proposal.launches_of(text)
+    fit = matching.best(command.problems(), proposal.parameters_of(text, launches))[0]
+    return proposal.propose(path, text, fit, launches, SAID.get(path.stem, {}))
+
+
+def _shown(step):
+    args = tuple(
+        "scratch" if str(arg) in ("s", "parto", "part_o", "partml", "part_ml") else str(arg) for arg in step.args
+    )
+    return step.grid, step.block, step.shared_bytes, step.cooperative, args
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_proposal_for_a_tutorial_gives_the_plan_of_its_own_front_matter(path):
+    own = catalog.load_kernel(path)
+    made = _proposed(path, _bare(path))
+    assert not made.questions
+    kernel = command._kernel(made, path, _bare(path))
+    shown = sample(own)
+    theirs, ours = own.plan(shown.problem, shown.settings), kernel.plan(shown.problem)
+    assert kernel.problem_type is own.problem_type
+    assert [_shown(step) for step in ours.launches] == [_shown(step) for step in theirs.launches]
+
+
+def test_a_program_runs_whole_and_its_launch_becomes_a_problem(tmp_path, capsys):
+    source = tmp_path / "whole.cu"
+    source.write_text(_bare(next(path for path in TUTORIALS if "whole" in path.stem)))
+    text = source.read_text()
+    assert command_line.main(["open", str(source), "--write", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    fields = "--set seq_len=128 --set head_dim=64"
+    assert said["commands"] == [f"run {source} {fields}"]
+    assert source.read_text().endswith(text)
+    assert catalog.load_kernel(source).plain
+    assert command_line.main(["open", str(source)]) == 2
+    assert "has its front matter already" in capsys.readouterr().err
+
+
+def test_an_unknown_part_is_a_question_and_nothing_is_written(tmp_path, capsys):
+    source = tmp_path / "tiled.cu"
+    source.write_text("__global__ void f(const float* q, const float* k, float* o, int tiles) { o[0] = q[0] * k[0]; }")
+    assert command_line.main(["open", str(source), "--out", str(tmp_path / "new.cu")]) == 1
+    assert "unknown: int tiles of f. Say it with --say tiles=EXPRESSION" in capsys.readouterr().out
+    assert not (tmp_path / "new.cu").exists()
+
+
+def test_pointers_without_a_problem_are_refused_with_their_names():
+    text = "__global__ void add(const float* left, float* right) { right[0] = left[0]; }"
+    with pytest.raises(ProblemError, match="No problem fits the pointers float. left, float. right"):
+        command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+
+
+@pytest.mark.parametrize(
+    ("said", "became"),
+    [
+        ("(N + BLOCK - 1) / BLOCK", "ceil_div(seq_len, 32)"),
+        ("(N + 31) / 32", "ceil_div(seq_len, 32)"),
+        ("(B * H + 3) / 4", "ceil_div(batch * num_heads, 4)"),
+        ("cdiv(N, BLOCK)", "ceil_div(seq_len, 32)"),
+        ("2 * N * sizeof(float)", "2 * seq_len * 4"),
+        ("(unsigned)N", "seq_len"),
+        ("unknown + 1", None),
+        ("1.f / sqrtf(N)", None),
+    ],
+)
+def test_a_c_expression_becomes_one_of_the_front_matter(said, became):
+    assert translated(said, {"N": "seq_len", "BLOCK": "32", "B": "batch", "H": "num_heads"}) == became
+
+
+def test_launches_are_read_with_templates_variables_and_cooperative_calls():
+    text = (
+        "template <int D> __global__ void f(float* o) {}\n"
+        "__global__ void g(float* o, int n) {}\n"
+        "int main() {\n"
+        "  dim3 grid((N + 3) / 4, 2);\n"
+        "  f<64><<<grid, dim3(32, 4), 16>>>(o);\n"
+        "  void* list[] = {&o, &n};\n"
+        "  cudaLaunchCooperativeKernel((void*)g, 8, 64, list, 0, 0);\n"
+        "}\n"
+    )
+    one, two = host.host_launches(text)
+    assert (one.entry, one.grid, one.block, one.shared, one.args, one.line) == (
+        *("f<64>", "grid", "dim3(32, 4)", "16"),
+        ("o",),
+        5,
+    )
+    assert (two.entry, two.grid, two.block, two.args, two.cooperative) == ("g", "8", "64", ("o", "n"), True)
+    assert program.program_text(text).count("\n") == text.count("\n")
+
+
+def test_a_program_without_an_end_names_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "SECONDS", 1)
+    with pytest.raises(Exception, match="takes more than 1 s"):
+        program.run("endless.cu", "int main() { for (volatile int i = 0;; ) i = i; }\n")
+
+
+def test_a_program_that_reads_a_file_outside_the_jail_gets_nothing(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    text = f'#include <cstdio>\nint main() {{ return fopen("{secret}", "r") ? 3 : 4; }}\n'
+    assert program.run("reads.cu", text).code == 4
