@@ -111,7 +111,7 @@ export default function (host, { meta }, context) {
       const { x, y, w } = boxes[n],
         held = number(panel.held);
       made.add(`name ${n}`, 'label', [x, y + 1.2 * em, w, em], {
-        name: panel.title,
+        name: w < 12 * em ? panel.title.split(' (')[0] : panel.title,
         notes: [`holds ${held} bytes of K and V`, `holds ${held} bytes`, `${held} B`],
       });
       addLinks(made, paint, panel, n, frameAt(step).head);
