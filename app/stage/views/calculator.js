@@ -30,6 +30,7 @@ export default function (host, { meta }, { clock }) {
       element('label', { class: 'control', 'data-field': key }, element('span', {}, text), made),
     out = element('div', { class: 'sizes', role: 'status' });
   host.replaceChildren(
+    element('b', { class: 'sizes-of' }, 'Now a cache of the size of a real model'),
     element(
       'div',
       { class: 'calculator' },

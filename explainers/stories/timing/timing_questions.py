@@ -58,9 +58,11 @@ def questions(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float])
     last, step = sizes[-1], len(sizes) - 1
     where = f"At {wording.sized(field, last)}"
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")].sort_values("median_us")
-    later: list[Cover] = [{field: [sizes[min(CUT, step - 1)] + 1, last]}]  # also the trend answers
+    later = {field: [sizes[min(CUT, step - 1)] + 1, last]}  # also the trend answers
+    sides = [*at_end.label[:1], *rows[[_is(row, baseline) for row in rows.itertuples()]].label[:1]]
+    covers: list[Cover] = [{**later, "label": label} for label in sides]
     found = [
-        _rival(at_end, where, (_named(rows[rows[field] == last], baseline), baseline), step, later),
+        _rival(at_end, where, (_named(rows[rows[field] == last], baseline), baseline), step, covers),
         _of_roof(at_end, where, step),
     ]
     for growth in GROWTHS:
@@ -95,6 +97,11 @@ def _rival(at_end: pd.DataFrame, where: str, names: tuple[str, str], step: int, 
         veils=VEILS,
         covers=covers,
     )
+
+
+def _is(row: TimedRow, line: str) -> bool:
+    """Whether a row is of a line."""
+    return wording.shown_name(row.label, row.title) == line
 
 
 def _named(at_end: pd.DataFrame, baseline: str) -> str:

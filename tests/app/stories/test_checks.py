@@ -61,7 +61,7 @@ def test_the_answers_of_the_new_checks_are_computed():
     assert answer("rescale").endswith(f"{math.exp(2 - 5):.2f}")
     turns = model.shared_wavefronts([lane * 48 * 4 for lane in range(32)], 4, "load").wavefronts
     assert answer("banks") == f"{turns} turns"
-    assert answer("page") == f"page {[7, 2, 9, 4][50 // 16]}"
+    assert answer("page") == f"Page {[7, 2, 9, 4][50 // 16]}"
     assert answer("in_flight") == f"{max(900, 1200):,} ns" and answer("saved") == f"{8192:,}"
 
 
