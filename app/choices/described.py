@@ -64,7 +64,8 @@ def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
         return entry | {"kind": "text"}
     if choice.allowed is not None:
         values = choice.allowed if value in choice.allowed else (*choice.allowed, value)  # by a link (Choice.also)
-        return entry | {"kind": "select", "options": [option(allowed) for allowed in values]}
+        alone = bool(choice.also) and len(values) == 1  # only a link gives another value
+        return entry | {"kind": "select", "options": [option(allowed) for allowed in values], "hidden": alone}
     return entry | {"kind": "number", "low": choice.low, "high": choice.high, "whole": isinstance(choice.default, int)}
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Protocol, TypedDict
+
+import numpy as np
 
 from kernels.errors import ProblemError
 
@@ -34,6 +36,19 @@ class Given:
     def size(self, axis: str) -> int:
         """The size of the axis with this name."""
         return self.shape[self.axes.index(axis)]
+
+
+class Values(Protocol):
+    """The numbers of a call's tensors, on any device."""
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the call has this tensor."""
+
+    def read(self, name: str, rows: Sequence[int] | None = None) -> np.ndarray:
+        """A tensor of the call, or some rows of its first axis: float16, float32, or whole numbers.
+
+        Raises ProblemError if all read numbers together are too many for a file.
+        """
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.core.call import Call
+from kernels.core.call import Call, Values
 from kernels.core.fields import check_fields, field_values, write_value
 from kernels.core.heads import Head
 from kernels.core.launch import CONSTANTS, ConstantRole
@@ -221,6 +221,13 @@ class Problem:
     def with_values(self, name: str) -> Self | None:
         """A copy with the values of a file (build/own_values.py) as its `valued` inputs. None if it takes none."""
         return None
+
+    def of_values(self, values: Values) -> tuple[Self, Mapping[str, np.ndarray]]:
+        """A copy with the sizes that the values of its call give, and the arrays of a file for with_values.
+
+        No array, if the problem takes none. Raises ProblemError for too many bytes.
+        """
+        return self, {name: values.read(name) for name in self.valued if name in values}
 
     @classmethod
     def attends_to_cache(cls) -> bool:

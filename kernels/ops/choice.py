@@ -4,40 +4,18 @@ Nothing here names a kernel. A problem's class makes its problem from the call, 
 its limits, and the tables of kernels/recordings/ have the times.
 """
 
-import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from kernels import catalog
-from kernels.build import DEFAULT_ARCH
 from kernels.core.call import Call
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import NoKernel, WarpglassError
-from kernels.recordings import tables
+from kernels.measure.nearest_times import Recorded, nearest
 from kernels.run import execute
 from kernels.run.backends import Device
-
-SHARED_MAX = 227 * 1024  # bytes of a block on Hopper
-NEAR = 4.0
-MISMATCH = {"dtype": 16.0, "head_dim": 4.0, "causal": 1.0}  # how far apart two problems are, in doublings of the work
-
-
-class Recorded(NamedTuple):
-    """A time by recordings.
-
-    us: the nearest recorded time, scaled by the ratio of the work.
-    roof, roof_percent: the lower roof at the recorded problem, and the reached share.
-    is_near: whether the work is at most NEAR times more or less, so that the time means something.
-    """
-
-    us: float
-    roof: str
-    roof_percent: float
-    is_near: bool
 
 
 @dataclass(frozen=True)
@@ -130,38 +108,3 @@ def _rank(spec: KernelSpec, problem: Problem, device: Device) -> tuple[float, fl
         return float(sum(launch.blocks * launch.threads for launch in plan.launches)), 0.0
     found = nearest(spec, problem, device)
     return found.us if found else math.inf, -spec.rung
-
-
-def nearest(spec: KernelSpec, problem: Problem, device: Device) -> Recorded | None:
-    """The recorded time of the kernel's nearest problem, scaled by the ratio of the work. None without a record."""
-    best, found = math.inf, None
-    for fields, flops, median_us, roof, percent in _times(spec, device.name):
-        work = problem.work
-        ratio = work.flops / flops if work and work.flops and flops else 1.0
-        own = problem.values()
-        apart = sum(cost for name, cost in MISMATCH.items() if fields.get(name) != own.get(name))
-        apart += abs(math.log2(ratio))
-        if apart < best:
-            best, found = apart, Recorded(median_us * ratio, roof, percent, 1 / NEAR <= ratio <= NEAR)
-    return found
-
-
-def recorded_device() -> Device:
-    """The GPU of the newest recorded times, for a choice on a machine without a GPU."""
-    name = next(iter(tables.recorded("bench")), "a GPU")
-    return Device("gpu", name, DEFAULT_ARCH, SHARED_MAX)
-
-
-def _times(spec: KernelSpec, device: str) -> Iterator[tuple[dict[str, object], float, float, str, float]]:
-    """(fields of the problem, flops, us, roof, per cent of it) of each time of the kernel on the device, else on any
-    GPU."""
-    recorded = tables.recorded("bench")
-    found = recorded.get(device) or next(iter(recorded.values()), None)
-    if found is None:
-        return
-    rows = found[0]
-    own = rows[(rows["name"] == spec.name) & (rows["code_hash"] == spec.code_hash) & (rows["status"] == "ok")]
-    columns = ("problem", "tflops", "median_us", "roof", "roof_percent")
-    for problem, tflops, us, roof, percent in zip(*(own[name] for name in columns)):
-        flops = float(tflops) * float(us) * 1e6 if tflops == tflops else 0.0
-        yield json.loads(problem), flops, float(us), str(roof), float(percent)

@@ -4,12 +4,13 @@ with watch() as seen: model(x)
 print(seen)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -18,7 +19,8 @@ from kernels.core.call import Call, Option
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
 from kernels.core.tensors import Initial, Role
-from kernels.errors import WarpglassError
+from kernels.errors import ProblemError, WarpglassError
+from kernels.measure import nearest_times
 from kernels.ops import binding
 from kernels.ops.operators import ATTENTION
 
@@ -105,7 +107,7 @@ class Watched:
         from kernels.ops import choice
 
         on_gpu = torch.cuda.is_available()
-        device = binding.device_of(torch.device("cuda")) if on_gpu else choice.recorded_device()
+        device = binding.device_of(torch.device("cuda")) if on_gpu else nearest_times.recorded_device()
         try:
             chosen = choice.choose(seen.call, device, kernel)
         except WarpglassError as error:
@@ -128,21 +130,42 @@ class Watched:
 
 def _valued(problem: Problem, tensors: Tensors) -> tuple[Problem, str]:
     """The problem with the values of a call, and a sentence. The values go into a file of the private cache."""
-    given = {name: tensors[name] for name in problem.valued if name in tensors}
-    if not given or len(given) < len(problem.valued) or problem.with_values("values_" + 16 * "0") is None:
+    if problem.with_values("values_" + 16 * "0") is None:
         return problem, f"The kernel's problem takes no values of a call. {RANDOM}"
-    if any(x.device.type not in ("cpu", "cuda") for x in given.values()) or torch.compiler.is_compiling():
+    if any(x.device.type not in ("cpu", "cuda") for x in tensors.values()) or torch.compiler.is_compiling():
         return problem, f"The call has no values. {RANDOM}"
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return problem, f"A graph is being captured, so no value can be read. {RANDOM}"
-    bytes_as_written = sum(x.numel() * (2 if x.dtype == torch.float16 else 4) for x in given.values())
-    if bytes_as_written > own_values.MOST_BYTES:
-        return problem, (
-            f"The values do not fit: {bytes_as_written / 2**20:,.1f} MiB, and a file takes "
-            f"{own_values.MOST_BYTES / 2**20:,.0f} MiB. {RANDOM}"
-        )
-    arrays = {name: (x if x.dtype == torch.float16 else x.float()).detach().cpu().numpy() for name, x in given.items()}
-    return problem.with_values(own_values.save(arrays)) or problem, OWN
+    try:
+        sized, arrays = problem.of_values(_Values(tensors))
+        made = sized.with_values(own_values.save(arrays))
+    except ProblemError as error:
+        return problem, f"{error} {RANDOM}"
+    return made or problem, OWN
+
+
+class _Values:
+    """The numbers of a call's tensors, at most as many as a file takes (core.call.Values)."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._tensors, self._bytes = tensors, 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def read(self, name: str, rows: Sequence[int] | None = None) -> np.ndarray:
+        x = self._tensors[name].detach()
+        whole = not x.is_floating_point()
+        count = x.numel() if rows is None else len(rows) * x[0].numel()
+        self._bytes += count * (x.element_size() if whole or x.dtype == torch.float16 else 4)
+        if self._bytes > own_values.MOST_BYTES:
+            raise ProblemError(
+                f"The values do not fit: {self._bytes / 2**20:,.1f} MiB, and a file takes "
+                f"{own_values.MOST_BYTES / 2**20:,.0f} MiB."
+            )
+        x = x if rows is None else x[torch.tensor(rows, device=x.device)]
+        found: np.ndarray = (x if whole or x.dtype == torch.float16 else x.float()).cpu().numpy()
+        return found
 
 
 @contextmanager

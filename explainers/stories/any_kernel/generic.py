@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from explainers.stories.any_kernel import call_tab
 from explainers.stories.any_kernel.frames import (
     Logged,
     ShownTensor,
@@ -24,6 +25,7 @@ from explainers.stories.any_kernel.tensor_frames import frames_of, logged_by_ste
 from explainers.stories.any_kernel.windows import shown_tensor, shown_value, touched_by_step, values_of, window_of
 from explainers.story import axes, stage
 from kernels.core.dtypes import widened
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -98,12 +100,19 @@ def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
         tabs=[
             stage.Tab("tensors", "Its tensors", _tensors(run)),
             stage.Tab("bytes", "Bytes"),
+            *([stage.Tab("call", "As a call")] if run.request.problem.operator else []),
             stage.Tab("builds", "Builds"),
             stage.Tab("data", "Data and labels"),
         ],
         provenance=provenance,
-        summary="" if story.frames else nothing,
+        summary=as_call(run.request) if story.frames else nothing,
     )
+
+
+def as_call(request: Request) -> str:
+    """The fastest rung and the bytes of a call of an operator, or an empty text without a near time."""
+    said = call_tab.fastest(request) if request.problem.operator else ""
+    return f"{said} {call_tab.moved(request)}" if said else ""
 
 
 def states(story: Generic) -> list[stage.State]:

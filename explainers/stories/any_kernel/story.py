@@ -2,6 +2,7 @@
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.any_kernel.bytes_tab import bytes_tab
+from explainers.stories.any_kernel.call_tab import call_tab
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Stage
 from kernels.core.request import Request
@@ -19,7 +20,7 @@ class AnyKernel(Story[Request]):
         return generic.stage_of(run, runner.provenance(run))
 
     def parts(self) -> dict[str, Part[Request]]:
-        return {"bytes": bytes_tab}
+        return {"bytes": bytes_tab, "call": call_tab}
 
 
 STORY = AnyKernel()

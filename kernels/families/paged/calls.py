@@ -1,12 +1,15 @@
 """The problems of calls of the operators paged_decode and reshape_and_cache."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.core.call import Call
+from kernels.core.call import Call, Values
 from kernels.core.problem import Problem
 from kernels.errors import ProblemError
+from kernels.families.paged import kept
 from kernels.kv_cache.work_list import work_list
 
 
@@ -25,6 +28,17 @@ class DecodeCalls(Problem):
 
     def made(self) -> dict[str, np.ndarray]:
         return {"alibi_slopes": self.slopes}  # type: ignore[attr-defined]
+
+    def with_values(self, name: str) -> Self | None:
+        return None if self.cache_dtype else replace(self, numbers=name)  # type: ignore[type-var]
+
+    def of_values(self, values: Values) -> tuple[Self, Mapping[str, np.ndarray]]:
+        """The contexts of the call, and its q, its block tables and the pages in them, numbered anew."""
+        lens = values.read("context_lens")
+        tables, pages = kept.renumbered(values.read("block_tables"), lens, self.block_size)  # type: ignore[attr-defined]
+        arrays = {name: values.read(name, pages) for name in ("k_cache", "v_cache")}
+        sized = replace(self, context_lens=tuple(lens.tolist()), num_blocks=0, block_tables=())  # type: ignore[type-var]
+        return sized, {"q": values.read("q"), "block_tables": tables, **arrays}
 
 
 class RangeCalls(DecodeCalls):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kernels.build import own_values
 from kernels.core.fields import problem_field
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
@@ -25,3 +26,7 @@ def dtype_field() -> Any:
 
 def seed_field() -> Any:
     return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+
+
+def numbers_field() -> Any:
+    return problem_field("random", "the numbers of Q, K and V", allowed=("random",), also=own_values.PATTERN)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kernels.build import own_values
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
@@ -20,9 +21,10 @@ from kernels.core.paged import Cache, CacheCall, CacheUse
 from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged import kept
 from kernels.families.paged.calls import DecodeCalls
 from kernels.families.paged.cases import PagedCases
-from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
+from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, numbers_field, seed_field
 from kernels.families.paged.rows import K_STREAM, Q_STREAM, TABLE_STREAM, V_STREAM, rows_at
 from kernels.families.paged.tables import check_tables, check_tokens
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
@@ -67,6 +69,7 @@ class PagedProblem(DecodeCalls, PagedCases):
       from shared pages.
     families: forked sequences have equal numbers and may share pages. Empty for no forks.
     num_blocks: the pool. 0 for a little more than needed.
+    numbers: random, or the file of a watched call (build/own_values.py) with its block tables.
     """
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
@@ -84,6 +87,7 @@ class PagedProblem(DecodeCalls, PagedCases):
     )
     token_ids: tuple = problem_field((), "number of each token of each sequence", low=0, high=2**24, nested=True)
     families: tuple = problem_field((), "fork family of each sequence", low=0, high=2**24)
+    numbers: str = numbers_field()
 
     follows: ClassVar[tuple[str, ...]] = ("num_blocks", "block_tables")  # fields that are made where they are not given
     title: ClassVar[str] = "Decoding, paged KV cache"
@@ -106,6 +110,8 @@ class PagedProblem(DecodeCalls, PagedCases):
                 "num_heads must be a multiple of num_kv_heads."
             )
         needed = [-(-length // self.block_size) for length in self.context_lens]
+        if self.has_numbers and not self.block_tables:
+            object.__setattr__(self, "block_tables", kept.tables(self))
         if not self.num_blocks:
             most = max((page + 1 for row in self.block_tables for page in row), default=0)
             object.__setattr__(self, "num_blocks", max(most, sum(needed) + max(2, sum(needed) // 4)))
@@ -133,6 +139,11 @@ class PagedProblem(DecodeCalls, PagedCases):
         pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
         ends = list(accumulate(needed))
         return tuple(tuple(pages[end - count : end]) for end, count in zip(ends, needed))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the numbers come from the file of a call."""
+        return own_values.is_name(self.numbers)
 
     @property
     def num_seqs(self) -> int:
@@ -263,13 +274,10 @@ class PagedProblem(DecodeCalls, PagedCases):
         context_lens: [num_seqs] int32.
         alibi_slopes: [num_heads] float32.
         """
-        slots, ids = self.slots_and_tokens
+        slots, _ = self.slots_and_tokens
         kind = element_type(self.dtype).numpy
         k_cache, v_cache = (np.full(shape, np.nan, kind) for shape in (self.layout.k_shape, self.layout.v_shape))
-        key, value = (
-            rows_at(self.seed, stream, ids, (self.num_kv_heads, self.head_dim), self.dtype)
-            for stream in (K_STREAM, V_STREAM)
-        )
+        key, value = (self.rows(stream, self.dtype) for stream in (K_STREAM, V_STREAM))
         self.layout.write(k_cache, v_cache, slots, key, value)
         return {
             "q": self.queries(),
@@ -289,9 +297,18 @@ class PagedProblem(DecodeCalls, PagedCases):
 
     def queries(self) -> np.ndarray:
         """q [num_seqs, num_heads, head_dim], in the problem's type."""
+        if self.has_numbers:
+            return kept.load(self, "q").astype(element_type(self.dtype).numpy)
         last = np.array([row[-1] for row in self.tokens()])
         drawn = rows_at(self.seed, Q_STREAM, last, (self.num_heads, self.head_dim), "float32")
         return (drawn * np.float32(self.score_scale)).astype(element_type(self.dtype).numpy)
+
+    def rows(self, stream: int, dtype: str) -> np.ndarray:
+        """K (stream K_STREAM) or V of every position of every sequence, [positions, num_kv_heads, head_dim]."""
+        if self.has_numbers:
+            return kept.rows(self)[stream == V_STREAM].astype(element_type(dtype).numpy)
+        ids = self.slots_and_tokens[1]
+        return rows_at(self.seed, stream, ids, (self.num_kv_heads, self.head_dim), dtype)
 
     def _gathered(self, arrays: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Per sequence: q [num_heads, head_dim], and K and V of its pages [length, num_kv_heads, head_dim]."""

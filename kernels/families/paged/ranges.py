@@ -24,7 +24,7 @@ from kernels.families.paged.calls import RangeCalls
 from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
 from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.range_cases import RangesCases
-from kernels.families.paged.rows import K_STREAM, V_STREAM, rows_at
+from kernels.families.paged.rows import K_STREAM, V_STREAM
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.work_list import WorkList, work_list
 
@@ -172,16 +172,13 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
 
     def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The drawn K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32."""
-        shape, ids = (self.num_kv_heads, self.head_dim), self.slots_and_tokens[1]
-        k, v = (rows_at(self.seed, stream, ids, shape, "float32") for stream in (K_STREAM, V_STREAM))
-        return k, v
+        return self.rows(K_STREAM, "float32"), self.rows(V_STREAM, "float32")
 
     def _stored_rows(self, stream: int, scale: np.ndarray) -> np.ndarray:
         """The rows of K or V over their scale, in the cache's type."""
-        shape, ids = (self.num_kv_heads, self.head_dim), self.slots_and_tokens[1]
         if not self.cache_dtype:
-            return rows_at(self.seed, stream, ids, shape, self.stored)
-        rows = rows_at(self.seed, stream, ids, shape, "float32")
+            return self.rows(stream, self.stored)
+        rows = self.rows(stream, "float32")
         rows /= scale[:, None]
         return np.clip(rows, -FP8_MAX, FP8_MAX, out=rows).astype(element_type(self.stored).numpy)
 

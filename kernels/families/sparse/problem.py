@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from kernels.build import own_values
 from kernels.core import masks, reference
 from kernels.core.call import Call, attention_sizes
 from kernels.core.fields import problem_field
@@ -34,6 +35,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     sink_logits: bool = problem_field(False, "a logit per head counts in every row's sum", allowed=(False, True))
 
     title: ClassVar[str] = "Attention with a mask"
+    valued: ClassVar[tuple[str, ...]] = ("q", "k", "v", "sink")
 
     @property
     def key_count(self) -> int:
@@ -51,8 +53,12 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     @property
     def logits(self) -> np.ndarray:
         """The logits, float32 [num_heads], -inf without sinks."""
+        if not self.sink_logits:
+            return np.full(self.num_heads, -np.inf, np.float32)
+        if own_values.is_name(self.scores):
+            return own_values.load(self.scores, {"sink": (self.num_heads,)})["sink"]
         drawn = np.random.default_rng((self.seed, SINK_STREAM)).standard_normal(self.num_heads, np.float32)
-        return drawn * np.float32(2) if self.sink_logits else np.full(self.num_heads, -np.inf, np.float32)
+        return drawn * np.float32(2)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """SixteenBitProblem's, and sink [num_heads]."""
@@ -99,9 +105,6 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         if not sizes["causal"] or not (window or sink):
             raise ProblemError("Its kernels are for causal calls with a window or a sink.")
         return cls(**sizes, mask="window", window=window or call.given("k").size("key"), sink_logits=sink)
-
-    def with_values(self, name: str) -> Self | None:
-        return None if self.sink_logits else super().with_values(name)
 
     def made(self) -> dict[str, np.ndarray]:
         return {"sink": self.logits}

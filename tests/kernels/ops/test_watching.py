@@ -2,10 +2,12 @@
 
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
 import torch
 from attention_truth import tensors
 
 from kernels import catalog, ops
+from kernels.build import own_values
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
@@ -79,6 +81,50 @@ def test_the_page_of_a_call_has_the_values_of_the_call(tmp_path, monkeypatch):
             logical = opened(one).logical(inputs[name])
             assert (logical == tensor.detach().numpy()).all(), (one.by, name)
         assert one.values.startswith("The page shows the values") and one.values in str(seen)
+
+
+def test_the_page_of_a_call_with_a_sink_or_blocks_has_the_values_of_the_call(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    q, k, v = tensors(70)
+    sink = torch.randn(4)
+    with ops.watch() as seen:
+        ops.attention(q, k, v, causal=True, sink=sink)
+        ops.block_sparse(q, k, v, torch.tensor([[True, False], [True, True]]))
+    for one, given in zip(seen.calls, ({"q": q, "v": v, "sink": sink}, {"q": q, "k": k})):
+        problem = opened(one)
+        inputs = problem.inputs()
+        for name, tensor in given.items():
+            found = inputs[name] if tensor.dim() == 1 else problem.logical(inputs[name])
+            assert (found == tensor.numpy()).all(), (one.by, name)
+        assert one.values.startswith("The page shows the values")
+
+
+def test_the_page_of_a_paged_call_has_its_contexts_its_shared_pages_and_its_values(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    q = torch.randn(3, 4, 64).half()
+    k, v = torch.randn(99, 2, 8, 16, 8).half(), torch.randn(99, 2, 64, 16).half()
+    tables = torch.tensor([[70, 5, 98], [70, 2, 0], [11, 0, 0]], dtype=torch.int32)
+    lens = [40, 20, 7]
+    with ops.watch() as seen:
+        o = ops.paged_decode(q, k, v, tables, lens)
+    problem = opened(seen.calls[0])
+    assert problem.context_lens == (40, 20, 7) and problem.block_tables == ((3, 1, 4), (3, 0), (2,))
+    inputs = problem.inputs()
+    assert (inputs["q"] == q.numpy()).all() and (inputs["k_cache"][3] == k[70].numpy()).all()
+    assert (inputs["v_cache"][2, :, :, :7] == v[11, :, :, :7].numpy()).all() and np.isnan(inputs["v_cache"][2, 0, 0, 7])
+    assert np.abs(problem.truth()["o"] - o.numpy()).max() < 2e-3
+    (file,) = tmp_path.rglob("*.npz")
+    with np.load(file, allow_pickle=False) as kept:
+        assert kept["k_cache"].shape[0] == 5  # only the pages of the tables
+
+
+def test_a_paged_call_with_too_many_pages_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    monkeypatch.setattr(own_values, "MOST_BYTES", 2**16)
+    k, v = torch.randn(9, 2, 8, 16, 8).half(), torch.randn(9, 2, 64, 16).half()
+    with ops.watch() as seen:
+        ops.paged_decode(torch.randn(1, 4, 64).half(), k, v, torch.arange(9, dtype=torch.int32)[None], [140])
+    assert "The values do not fit" in seen.calls[0].values and not list(tmp_path.rglob("*.npz"))
 
 
 def test_what_does_not_fit_is_said_and_the_page_draws_values(tmp_path, monkeypatch):
