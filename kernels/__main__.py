@@ -1,4 +1,4 @@
-"""python -m kernels list | open | run | check | inspect | bench | timeline | record | calibrate | counters | measure
+"""python -m kernels COMMAND: list | open | run | check | inspect | exercise, and commands that need a GPU
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -20,6 +20,7 @@ from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
+from kernels.exercises import command, find
 from kernels.measure import (
     bench,
     calibration,
@@ -212,6 +213,19 @@ def _inspect(args: argparse.Namespace) -> int:
     return OK
 
 
+def _exercise(args: argparse.Namespace) -> int:
+    if not args.name:
+        print("\n".join(command.lines_of_list()))
+        return OK
+    exercise = find(args.name)
+    if not args.file:
+        print("\n".join(command.write_start(exercise)))
+        return OK
+    found = command.graded(exercise, args.file, _time_limit())
+    print(command.as_json(found) if args.json else "\n".join(command.lines_of_grade(found)))
+    return OK if found.accepted else FAILED
+
+
 def _bench(args: argparse.Namespace) -> int:
     options.check_output("--out", args.out, ".csv", ".json")
     kept = reports.load_kept(args.against) if args.against else None
@@ -330,6 +344,7 @@ _COMMANDS: dict[str, arguments.Command] = {
     "run": _run,
     "check": _check,
     "inspect": _inspect,
+    "exercise": _exercise,
     "bench": _bench,
     "timeline": _timeline,
     "record": _record,

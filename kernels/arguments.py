@@ -21,8 +21,8 @@ class Arguments:
         about = "Warpglass's CUDA kernels, without a browser."
         self.parser = argparse.ArgumentParser(prog="python -m kernels", description=about)
         self._commands = self.parser.add_subparsers(required=True, metavar="COMMAND")
-        commands = (_list, _open, _run, _check, _inspect, _bench, _timeline, _record, _calibrate, _counters, _measure)
-        for add in commands:
+        on_cpu, on_gpu = (_list, _open, _run, _check, _inspect, _exercise), (_bench, _timeline, _record)
+        for add in (*on_cpu, *on_gpu, _calibrate, _counters, _measure):
             add(self)
 
     def add(self, name: str, text: str) -> argparse.ArgumentParser:
@@ -108,6 +108,13 @@ def _inspect(arguments: Arguments) -> None:
     _json(sub)
     sub.add_argument("--arch", default=DEFAULT_ARCH, help=f"such as sm_80, sm_90a (default {DEFAULT_ARCH})")
     _many(sub, "--set", "FIELD=VALUE", "a problem field, such as head_dim, or a compile-time constant")
+
+
+def _exercise(arguments: Arguments) -> None:
+    sub = arguments.add("exercise", "List the exercises, write the text to begin with, or grade an answer in the jail.")
+    sub.add_argument("name", metavar="NAME", nargs="?", help="an exercise. Without a file, write its text to NAME.cu")
+    sub.add_argument("file", metavar="FILE.cu", nargs="?", help="the answer to grade")
+    _json(sub)
 
 
 def _bench(arguments: Arguments) -> None:

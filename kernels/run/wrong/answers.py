@@ -76,6 +76,7 @@ def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
         yield "mask", late, _with_keys(partial(_shifted, 1))
         early = "No query sees its own key. The causal mask is off by one."
         yield "mask", early, _with_keys(partial(_shifted, -1))
+        yield "mask", early, _with_keys(_shifted_but_first)
         everything = "All queries see all keys. The mask is missing."
         yield "mask", everything, _with_keys(lambda head: np.ones_like(head.seen))
     else:
@@ -94,18 +95,40 @@ def _shifted(by: int, head: Head) -> np.ndarray:
     return _numbers(head) <= (last + by)[:, None]
 
 
+def _shifted_but_first(head: Head) -> np.ndarray:
+    """One less visible key, but at least the first."""
+    return _shifted(-1, head) | (_numbers(head) == 0) & head.seen
+
+
 def _sums(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
     yield "sum", "O is not divided by l.", lambda head: exponentials(head.scores, head.seen) @ head.values
     yield "sum", "l has 1 too much. It must start at 0.", partial(_over, lambda e: e.sum(axis=1) + 1.0)
+    last = "Only the last key counts: each one starts anew. Keep m, l and O of the keys before."
+    yield "sum", last, _with_keys(lambda head: _shifted(0, head) & ~_shifted(-1, head))
+    yield "sum", "O adds each V without its weight exp(S - m).", _unweighed
     for step, name in ((2, "second"), (4, "fourth"), (8, "eighth")):
         every = f"l has only every {name} key. Look at the sum over the threads."
         yield "sum", every, partial(_over, partial(_part, slice(None, None, step)))
+        of_o = f"O has only every {name} key, and l has all. Look at the sum of O over the threads."
+        yield "sum", of_o, partial(_part_of_o, step)
     for lanes in (8, 16, 32, 64, 128):
         part = f"l has only the first {lanes} keys. Look at the sum over the threads."
         yield "sum", part, partial(_over, partial(_part, slice(lanes)))
     for times in (2, 4, 8, 16, 32):
         often = f"l is {times} times too large. Threads add a sum more than once."
         yield "sum", often, partial(_over, partial(_multiple, times))
+
+
+def _unweighed(head: Head) -> np.ndarray:
+    """An online O that adds V itself, and rescales it."""
+    running = np.maximum.accumulate(np.where(head.seen, head.scores, -np.inf), axis=1)
+    with np.errstate(invalid="ignore"):
+        weights = np.where(head.seen, np.exp(running - running[:, -1:]), 0.0)
+    return weights @ head.values / exponentials(head.scores, head.seen).sum(axis=1, keepdims=True)
+
+
+def _part_of_o(step: int, head: Head) -> np.ndarray:
+    return softmax(head.scores, head.seen)[:, ::step] @ head.values[::step]
 
 
 def _part(keys: slice, exponentials: np.ndarray) -> np.ndarray:
@@ -119,7 +142,7 @@ def _multiple(times: int, exponentials: np.ndarray) -> np.ndarray:
 def _over(l_of: Callable[[np.ndarray], np.ndarray], head: Head) -> np.ndarray:
     """O with another l, a function of exp(S - m)."""
     e = exponentials(head.scores, head.seen)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return e @ head.values / l_of(e)[:, None]
 
 
@@ -173,7 +196,7 @@ def _functions(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
 
 def _weighed(function: Callable[[np.ndarray], np.ndarray], divided: bool, head: Head) -> np.ndarray:
     weights = np.where(head.seen, function(head.scores), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return weights @ head.values / (weights.sum(axis=1, keepdims=True) if divided else 1.0)
 
 

@@ -42,7 +42,7 @@ def explain(
         return reason
     found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong})
     found = found if any(one.wrong.any() for one in found) else []
-    reason = (answers.reason(found) or patterns.reason(found)) if found else None
+    reason = (patterns.overflow(found) or answers.reason(found) or patterns.reason(found)) if found else None
     reason = reason or _unknown(found)
     return replace(reason, index=_first(found), first=_of_probes(request, found))
 
@@ -98,5 +98,7 @@ def _first(found: list[Found]) -> tuple[int, ...]:
 def _unknown(found: list[Found]) -> Reason:
     if not found:
         return Reason("unknown", "The wrong values have no known pattern.")
+    if not any(one.finite.any() for one in found):
+        return Reason("nan", "No row has a number. Look for a sum l of 0, or for a value that is not set.")
     share = np.mean([one.wrong.any(axis=1).mean() for one in found])
     return Reason("unknown", f"The wrong values have no known pattern. They are in {share:.0%} of the rows.")

@@ -35,10 +35,12 @@ class Found:
     def matches(self, other: np.ndarray) -> bool:
         """Whether another computation gives the kernel's values. A row without a visible key may be 0 or no number."""
         empty = ~np.isfinite(other).all(axis=1)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             limit = LOOSE * np.maximum(np.abs(self.truth).max(), np.abs(other).max(axis=1, keepdims=True))
             near = (np.abs(self.values - other) <= limit).all(axis=1)
-        return bool((near | empty & (~self.finite | ~self.values.any(axis=1))).all())
+        wrong = self.wrong.any(axis=1)
+        fits = near | empty & (~self.finite | ~self.values.any(axis=1))
+        return bool(fits.all()) and bool(near[wrong].any() or not wrong.any())
 
 
 def heads(problem: Problem, arrays: Mapping[str, np.ndarray], allowed: Mapping[str, float]) -> list[Found]:

@@ -15,11 +15,11 @@ NEIGHBOURS = (1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 32, -32)
 
 def reason(found: list[Found]) -> Reason | None:
     """The mistake that the places of the wrong values point to, or None."""
-    tests = (_overflow, _other_heads, _other_rows, _other_columns, _row_factors, _risen_rows, _columns, _rows, _heads)
+    tests = (_other_heads, _other_rows, _other_columns, _row_factors, _risen_rows, _columns, _rows, _heads)
     return next(filter(None, (test(found) for test in tests)), None)
 
 
-def _overflow(found: list[Found]) -> Reason | None:
+def overflow(found: list[Found]) -> Reason | None:
     """Rows without numbers: exp(S - m) overflows, because m is not the largest score."""
     if all(one.finite.all() for one in found):
         return None
@@ -169,7 +169,7 @@ def _pattern(wrong: np.ndarray, count: int, name: str, kind: str, remedy: str) -
             return Reason(
                 kind, f"Only {name} {_listed(numbers[:3])} ... are wrong: number {listed} of each {period}. {remedy}"
             )
-    if len(numbers) == numbers[-1] - numbers[0] + 1:
+    if len(numbers) == numbers[-1] - numbers[0] + 1 <= count * 3 // 4:
         return Reason(kind, f"Only {name} {numbers[0]} to {numbers[-1]} of {count} are wrong. {remedy}")
     return None
 

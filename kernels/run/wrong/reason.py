@@ -15,6 +15,7 @@ KINDS = {
     "barrier": "a missing barrier",
     "atomic": "a missing atomic",
     "unwritten": "a missing write",
+    "nan": "rows without numbers",
     "unknown": "no known mistake",
 }
 """A kind of mistake -> its name in a sentence."""

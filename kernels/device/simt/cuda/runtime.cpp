@@ -20,6 +20,7 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 using namespace simt;
 
 static void begin_block() {
+  settle();  // the last write of the block before
   for (const Region& r : regions)
     if (r.shared && r.base != shared_memory) memset(const_cast<char*>(r.base), 0xff, r.bytes);  // NaN, as float
   fence_of_block.resize(++block_tag + 1);

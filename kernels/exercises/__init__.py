@@ -1,0 +1,19 @@
+"""Exercises: a kernel to finish or to mend, graded by the real check on hidden problems.
+
+listed()   every Exercise, in order. find() one by its name
+grade()    a text -> a Grade, a plain data object. Call it in a worker (kernels.run.workers)
+
+An exercise is a folder of data:
+    exercise.md   TOML between two lines of +++, then the task in Markdown
+    start.cu      the kernel to begin with. Its front matter gives the launch of every answer
+    solution.cu   a right answer
+    story.md      the story of the solution
+    wrong.toml    ten typical wrong answers as edits of the solution, each with its expected evidence
+
+exercise.py reads the folders. drawing.py draws the hidden problems. grading.py judges an answer. limits.py counts.
+"""
+
+from kernels.exercises.exercise import Exercise, find, listed
+from kernels.exercises.grading import CaseResult, Evidence, Grade, grade
+
+__all__ = ["CaseResult", "Evidence", "Exercise", "Grade", "find", "grade", "listed"]

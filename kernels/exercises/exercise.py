@@ -1,0 +1,113 @@
+"""An exercise, read from its folder."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kernels.core.fields import nearest
+from kernels.errors import ProblemError
+
+FOLDER = Path(__file__).parent
+FENCE = "+++"
+KEYS = {"title", "idea", "number", "hints", "problems", "limits"}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A typical wrong answer.
+
+    name: in a few words.
+    evidence: the kinds of evidence, of which a grade must show one.
+    text: of its .cu.
+    """
+
+    name: str
+    evidence: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise.
+
+    name: of its folder.
+    title, idea: a title, and a sentence.
+    number: its place in the list.
+    task: in Markdown.
+    hints: in Markdown, each a further step.
+    start, solution: the texts of a .cu.
+    story: of the solution, in Markdown.
+    problems: for each hidden problem, its fields as ranges and choices (drawing.py).
+    limits: a counted number (limits.py) -> its largest allowed value.
+    """
+
+    name: str
+    title: str
+    idea: str
+    number: int
+    task: str
+    hints: tuple[str, ...]
+    start: str
+    solution: str
+    story: str
+    problems: tuple[dict[str, Any], ...]
+    limits: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Wrong, ...]:
+        """The typical wrong answers."""
+        listed = tomllib.loads((FOLDER / self.name / "wrong.toml").read_text())["wrong"]
+        return tuple(_wrong(self, entry) for entry in listed)
+
+    def as_json(self) -> dict[str, object]:
+        """What a page shows. The problems stay hidden."""
+        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits")}
+
+
+def listed() -> dict[str, Exercise]:
+    """name -> Exercise, in order."""
+    found = [_read(file.parent.name) for file in FOLDER.glob("*/exercise.md")]
+    return {one.name: one for one in sorted(found, key=lambda one: one.number)}
+
+
+def find(name: str) -> Exercise:
+    """The exercise with this name. Raises ProblemError with the known names."""
+    known = listed()
+    if name not in known:
+        raise ProblemError(f"There is no exercise {name!r:.60}. There are {', '.join(known)}.{nearest(name, known)}")
+    return known[name]
+
+
+@lru_cache(maxsize=64)
+def _read(name: str) -> Exercise:
+    folder = FOLDER / name
+    _, front, task = (folder / "exercise.md").read_text().split(FENCE, 2)
+    told = tomllib.loads(front)
+    if unknown := set(told) - KEYS:
+        raise ProblemError(f"{name}/exercise.md has the unknown key {min(unknown)}. It may have {sorted(KEYS)}.")
+    start, solution, story = ((folder / file).read_text() for file in ("start.cu", "solution.cu", "story.md"))
+    return Exercise(
+        name,
+        told["title"],
+        told["idea"],
+        told["number"],
+        task.strip(),
+        tuple(told["hints"]),
+        start,
+        solution,
+        story.strip(),
+        tuple(told["problems"]),
+        tuple(told.get("limits", {}).items()),
+    )
+
+
+def _wrong(exercise: Exercise, entry: dict[str, Any]) -> Wrong:
+    """A wrong answer: the solution, or the start, with edits. Raises ProblemError if an edit does not apply once."""
+    text = exercise.start if entry.get("of") == "start" else exercise.solution
+    for old, new in entry["edits"]:
+        if text.count(old) != 1:
+            raise ProblemError(f"{exercise.name}: {entry['name']}: {old!r:.80} is {text.count(old)} times in the text.")
+        text = text.replace(old, new)
+    return Wrong(entry["name"], tuple(entry["evidence"]), text)

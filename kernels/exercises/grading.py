@@ -1,0 +1,214 @@
+"""Grades an answer to an exercise by the real check, on hidden problems, in the jail.
+
+Each grade draws new problems with new inputs. The decisive run of a problem comes first, with NaN in its outputs. No
+truth and no earlier output of the problem exists then, so that an answer can copy none. The reference comes after it.
+"""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from kernels.catalog import DEVICE, SHIM, load_kernel
+from kernels.core.problem import Case, Problem
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.core.sources import MOST_BYTES, read_files
+from kernels.core.spec import KernelSpec
+from kernels.errors import BackendUnavailable, BuildError, FrontMatterError, ProblemError, RunError, RunTimeout
+from kernels.exercises import drawing, limits
+from kernels.exercises.exercise import FOLDER, Exercise, find
+from kernels.jail import setting
+from kernels.run import execute
+from kernels.run.backends import cpu
+from kernels.run.check import Verdict, check_case
+from kernels.run.wrong.reason import KINDS
+
+SECONDS = 10.0  # of the launches of one problem
+BUILD, LIMIT, ENDLESS = "does not compile", "limit", "endless loop"
+TELLING = ("divergent barrier", "out of bounds", ENDLESS, "deadlock", "atomic", "barrier", "race", "unwritten read")
+"""Kinds that explain others, first."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A found fault of an answer.
+
+    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/reason.py), BUILD or LIMIT.
+    text: a sentence.
+    lines: of the answer, or ().
+    """
+
+    kind: str
+    text: str
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One hidden problem.
+
+    problem: its fields as text.
+    ok: whether all runs are right.
+    said: the result in a sentence.
+    """
+
+    problem: dict[str, str]
+    ok: bool
+    said: str
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The result of an answer. It is no score.
+
+    accepted: whether all problems are right and no fault is found.
+    said: a sentence.
+    cases: all hidden problems of this grade. Empty if the answer does not compile.
+    evidence: each found fault once, the most telling first.
+    jailed: whether the answer ran in the jail. On a machine without one, it runs with its user's rights.
+    """
+
+    exercise: str
+    accepted: bool
+    said: str
+    cases: tuple[CaseResult, ...]
+    evidence: tuple[Evidence, ...]
+    jailed: bool
+
+    def as_json(self) -> dict[str, object]:
+        """The grade with JSON's types."""
+        return asdict(self)
+
+
+def grade(name: str, text: str) -> Grade:
+    """The Grade of an answer. Call it in a worker: it compiles and runs the text.
+
+    name: of the exercise.
+    text: of the .cu. Only its device code counts: the launch and the problems are the exercise's own.
+    Raises ProblemError for an unknown exercise or too long a text, BackendUnavailable if this server takes no answers.
+    """
+    if reason := setting.why_no_workbench():
+        raise BackendUnavailable(reason)
+    exercise = find(name)
+    if len(text.encode()) > MOST_BYTES:
+        raise ProblemError(f"The answer has more than {MOST_BYTES:,} bytes. Shorten it.")
+    with tempfile.TemporaryDirectory(prefix="exercise-") as folder:
+        file = Path(folder).resolve() / setting.DRAFTS / name / f"{name}.cu"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        jailed = setting.is_jailed(file)
+        try:
+            return _graded(exercise, _kernel(exercise, file), jailed)
+        except (BuildError, FrontMatterError) as error:
+            return _not_built(exercise, str(error), jailed)
+
+
+def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
+    """The answer with the exercise's own front matter."""
+    own = load_kernel(FOLDER / exercise.name / "start.cu")
+    return replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
+
+
+def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
+    lines = tuple(int(line) for line in re.findall(r"\.cu(?::| line )(\d+)", message)[:1])
+    return Grade(exercise.name, False, "It does not compile.", (), (Evidence(BUILD, message, lines),), jailed)
+
+
+def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
+    cases, evidence = list[CaseResult](), list[Evidence]()
+    for problem in drawing.problems(exercise, kernel):
+        result, found, ended = cpu.limited(SECONDS, _case, kernel, problem)
+        cases.append(result)
+        evidence += found
+        if ended:
+            break
+    if all(case.ok for case in cases):
+        evidence += _over_limits(exercise, kernel)
+    wrong = sum(not case.ok for case in cases)
+    said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
+    said += " A count is over its limit." if evidence and not wrong else ""
+    return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), _once(evidence), jailed)
+
+
+def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Evidence], bool]:
+    """The result of a problem, its evidence, and whether the other problems are pointless: a loop without an end."""
+    request = Request(kernel, problem, (), Scope(), "cpu")
+    decisive: dict[str, np.ndarray] | None = None
+    with suppress(RunError):  # the check below names the fault
+        decisive = execute.run_timed_build(request)
+    try:
+        verdicts = check_case(kernel, Case(problem), "cpu")
+    except RunError as error:
+        late = isinstance(error, RunTimeout)
+        said = str(error)
+        return CaseResult(_fields(problem), False, said), [Evidence(ENDLESS if late else "stopped", said)], late
+    ok = all(verdict.ok for verdict in verdicts)
+    if ok and decisive is not None:
+        errors = execute.judge(execute.largest_errors(problem, decisive), execute.yardstick(request), problem)
+        ok = all(error.ok for error in errors)
+    said = "It agrees with float64." if ok else _said(verdicts)
+    return CaseResult(_fields(problem), ok, said), [*_evidence(verdicts)], _endless(verdicts)
+
+
+def _fields(problem: Problem) -> dict[str, str]:
+    """The fields that a reader needs to know the problem."""
+    return {name: text for name, text in problem.texts().items() if text and len(text) < 60}
+
+
+def _said(verdicts: Iterable[Verdict]) -> str:
+    missed = [verdict for verdict in verdicts if not verdict.ok]
+    for verdict in missed:
+        wrong = [f"{e.output}: {e.said}, allowed {e.allowed:.3g}" for e in verdict.errors if not e.ok]
+        if wrong:
+            return f"{'; '.join(wrong)}."
+    return missed[0].message if missed else "A run on new inputs is wrong."
+
+
+def _evidence(verdicts: Iterable[Verdict]) -> Iterable[Evidence]:
+    """The faults with their lines, and the reason of a wrong result."""
+    for verdict in verdicts:
+        if verdict.reason and not verdict.ok:
+            yield Evidence(verdict.reason.kind, verdict.reason.sentence, _lines(verdict.reason.sentence))
+        for fault in verdict.faults:
+            if fault.level == "error":
+                yield Evidence(fault.kind, fault.text, fault.lines)
+
+
+def _endless(verdicts: Iterable[Verdict]) -> bool:
+    return any(fault.kind == ENDLESS for verdict in verdicts for fault in verdict.faults)
+
+
+def _once(evidence: list[Evidence]) -> tuple[Evidence, ...]:
+    """The first of each kind, the most telling first. Of several reasons, only the most frequent ones."""
+    kept: dict[str, Evidence] = {}
+    for one in evidence:
+        kept.setdefault(one.kind, one)
+    if len(kept) > 1:
+        kept.pop("unknown", None)
+    reasons = Counter(one.kind for one in evidence if one.kind in KINDS and one.kind in kept)
+    for kind in [kind for kind, count in reasons.items() if count < max(reasons.values())]:
+        kept.pop(kind)  # large scores may look like another mistake
+    if "race" in kept:
+        kept.pop("warp race", None)
+    order = {kind: number for number, kind in enumerate(TELLING)}
+    return tuple(sorted(kept.values(), key=lambda one: order.get(one.kind, len(order))))
+
+
+def _over_limits(exercise: Exercise, kernel: KernelSpec) -> list[Evidence]:
+    """The counts over their limits, on one more problem."""
+    found = []
+    for name, most in exercise.limits:
+        problem = drawing.problems(exercise, kernel)[-1]
+        if said := limits.broken(Request(kernel, problem, (), Scope(), "cpu"), name, most):
+            found.append(Evidence(LIMIT, said, _lines(said)))
+    return found
+
+
+def _lines(sentence: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(line) for line in re.findall(r"\bline (\d+)", sentence)))

@@ -1,0 +1,100 @@
+"""Each exercise: the start fails, the solution passes, and each typical wrong answer shows its evidence."""
+
+import pytest
+
+from kernels import exercises
+from kernels.__main__ import main
+from kernels.catalog import load_kernel
+from kernels.errors import ProblemError
+from kernels.exercises import drawing, grade, grading
+from kernels.exercises.exercise import FOLDER
+
+ALL = exercises.listed()
+QUICK = list(ALL)[:2]
+WRONG = [(name, number) for name, one in ALL.items() for number in range(len(one.wrong))]
+
+
+def _kinds(found):
+    return {one.kind for one in found.evidence}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_exercise_has_ten_different_wrong_answers_and_hints(name):
+    one = ALL[name]
+    texts = {wrong.text for wrong in one.wrong}
+    assert len(texts) == len(one.wrong) >= 10
+    assert one.solution not in texts and one.start != one.solution
+    assert one.hints and one.story and len(one.idea.split()) <= 20
+    assert all(wrong.evidence for wrong in one.wrong)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_two_grades_have_different_inputs(name):
+    kernel = load_kernel(FOLDER / name / "start.cu")
+    first, second = (drawing.problems(ALL[name], kernel) for _ in range(2))
+    assert all(a != b for a, b in zip(first, second, strict=True))
+    for problem in first:
+        kernel.plan(problem)
+
+
+@pytest.mark.parametrize("name", QUICK[1:])
+def test_a_wrong_answer_shows_its_evidence(name):
+    _assert_evidence(name, 0)
+
+
+@pytest.mark.parametrize("name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.slow) for name in list(ALL)[1:])])
+def test_the_solution_is_accepted(name):
+    found = grade(name, ALL[name].solution)
+    assert found.accepted and not found.evidence, found
+    assert found.jailed and all(case.ok for case in found.cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_the_start_is_not_accepted(name):
+    found = grade(name, ALL[name].start)
+    assert not found.accepted and found.evidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "number"), WRONG)
+def test_each_wrong_answer_shows_its_evidence(name, number):
+    _assert_evidence(name, number)
+
+
+def _assert_evidence(name, number):
+    wrong = ALL[name].wrong[number]
+    found = grade(name, wrong.text)
+    assert not found.accepted, wrong.name
+    assert _kinds(found) & set(wrong.evidence), (wrong.name, found.evidence)
+    assert len(found.cases) == len(ALL[name].problems) or "endless loop" in _kinds(found)
+
+
+def test_an_answer_that_does_not_compile_has_its_line():
+    found = grade(QUICK[0], ALL[QUICK[0]].start.replace("float l = 0.f;", "flaot l = 0.f;"))
+    line = 1 + ALL[QUICK[0]].start.split("float l = 0.f;")[0].count("\n")
+    assert not found.accepted and not found.cases
+    assert [(one.kind, one.lines) for one in found.evidence] == [("does not compile", (line,))]
+
+
+def test_an_answer_cannot_bring_a_launch_of_its_own():
+    one = ALL[QUICK[0]]
+    own = load_kernel(FOLDER / one.name / "start.cu")
+    assert grading._kernel(one, FOLDER / one.name / "solution.cu").launch_texts == own.launch_texts
+
+
+def test_an_unknown_exercise_is_refused_with_the_known_names():
+    with pytest.raises(ProblemError, match=QUICK[0]):
+        grade("no_such_exercise", "")
+
+
+def test_the_command_lists_writes_and_refuses(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["exercise"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ALL)
+    assert main(["exercise", QUICK[0]]) == 0
+    assert (tmp_path / f"{QUICK[0]}.cu").read_text() == ALL[QUICK[0]].start
+    assert main(["exercise", QUICK[0]]) == 2
+    assert main(["exercise", "no_such"]) == 2
+    assert main(["exercise", QUICK[0], "no_such.cu"]) == 2
