@@ -43,6 +43,8 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "divide": "Divide",
     "start": "From the start",
     "barrier": "After a barrier",
+    "loop": "In the loop",
+    "loop_end": "After the loop",
     "load_keys": "Load keys",
     "weights": "Weights P",
     "weight_gradients": "dP = dO Vᵀ",

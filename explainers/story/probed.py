@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from kernels import catalog
+from kernels.build.plain import watching
+from kernels.build.plain.watching import LOOPS
 from kernels.core import cases
 from kernels.core.request import Request
 from kernels.core.signatures import without_comments
@@ -31,6 +33,8 @@ def probes(spec: KernelSpec) -> Sites:
 
 def values(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
     """event -> keys, of every value logged by the kernel."""
+    if spec.plain:
+        return {mark.event: mark.keys for mark in watching.marks(spec) if mark.event not in LOOPS}
     return {site.event: site.keys for site in probes(spec) if site.kind == "value"}
 
 

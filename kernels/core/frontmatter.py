@@ -18,6 +18,7 @@ from kernels.core.problem import Problem
 from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
 from kernels.core.sources import includes, is_plain
 from kernels.core.spec import KernelSpec
+from kernels.core.watch import WatchText, watch_text
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
@@ -37,6 +38,7 @@ KEYS = (
     "conditions",
     "tuned",
     "scratch",
+    "watch",
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at")
@@ -121,10 +123,18 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
+        watch=_watch(name, is_plain(files), table),
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
     )
+
+
+def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:
+    entries = _typed(file, "watch", table.get("watch", {}), dict, "a table [watch]")
+    if entries and not plain:
+        raise FrontMatterError(f"{file}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
+    return tuple(watch_text(file, line, said) for line, said in entries.items())
 
 
 def _constants(name: str, table: Table, shared: dict[str, Table], problem_type: type[Problem]) -> tuple[Constant, ...]:

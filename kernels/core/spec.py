@@ -24,6 +24,7 @@ from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.signatures import signature, without_comments
 from kernels.core.sources import is_plain
+from kernels.core.watch import WatchText
 from kernels.errors import ProblemError
 
 MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
@@ -41,6 +42,7 @@ class KernelSpec:
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
     conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
+    watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     """
 
@@ -66,6 +68,7 @@ class KernelSpec:
     conditions: tuple[Condition, ...] = ()
     formerly: str = ""
     in_order: str = ""
+    watch: tuple[WatchText, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from kernels.trace.automatic import BARRIER
 from kernels.trace.kinds import WRITES
 from kernels.trace.probes import Sites
 from kernels.trace.trace import Trace
@@ -49,7 +50,8 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     number of earlier marks in the role). The roles of a block take turns in the order of the source. But a step comes
     after the write of each tile that it reads from shared memory, and after the last read of each tile that it
     overwrites. The steps before the first PROBE_ROLE come first. A later PROBE_ROLE in a thread starts a new stage,
-    after all steps of the stage before.
+    after all steps of the stage before. So does a barrier of a plain kernel: its threads may pass a marked loop
+    unequally often.
     """
     launch, block, thread = (trace.table[name].to_numpy() for name in ("launch", "block", "thread"))
     place = sites.index(trace.table)
@@ -61,9 +63,10 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     is_role = role_number > 0
     new_block = _changes(launch, block)
     new_thread = new_block | _changes(thread)
-    new_stage = new_thread | is_role
+    is_fence = np.array([s.kind == "mark" and s.event == BARRIER for s in sites])[place]
+    new_stage = new_thread | is_role | is_fence
 
-    stage = _count_since(is_role, new_thread)
+    stage = _count_since(is_role | is_fence, new_thread)
     number = _count_since(is_mark, new_stage)  # 1 from the stage's first mark on
     role = role_number[np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))]
     code = np.cumsum(new_block)

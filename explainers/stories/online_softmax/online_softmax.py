@@ -26,6 +26,8 @@ from kernels.errors import ProblemError
 from kernels.run.results import Run
 
 NEEDS = {"score": ("row", "col"), "m": ("row",), "p": ("row", "col"), "l": ("row",), "o": ("row", "dim")}
+OF_MARKS = {event: keys for event, keys in NEEDS.items() if event != "o"}
+"""The values of a plain kernel. Its stores give the row of O in the end."""
 WANTS = tuple(event for event in GROUPS if event != "refused")
 
 
@@ -36,7 +38,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel in a sentence, or an empty text."""
-    return tiling.refusal(spec) or probed.without_events(spec, NEEDS)
+    return tiling.refusal(spec) or probed.without_events(spec, OF_MARKS if spec.plain else NEEDS)
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:

@@ -88,8 +88,10 @@ def keys_of(records: pd.DataFrame, p_true: np.ndarray, tiles: pd.DataFrame, ordi
     if ordinary:
         return keys.assign(weight=keys.p)
     factors = tiles.set_index("tile").rescale.astype(float)
-    if factors.isna().all():  # the kernel logs no rescaling
-        factors = factors.fillna(1.0)
+    if factors.isna().all():  # the kernel logs no rescaling: each rise of m is one
+        m = tiles.set_index("tile").m
+        with np.errstate(invalid="ignore"):
+            factors = np.exp(m.shift(1) - m).fillna(1.0)
     later = (
         factors.iloc[::-1].cumprod().iloc[::-1].shift(-1, fill_value=1.0)
     )  # the product of the factors after each tile
@@ -122,7 +124,7 @@ def frames_of(
         l_before = state["l"]
         if "m" in values:
             state["m_before"] = state["m"]
-        state |= {name: float(values[name][0]) for name in ("m", "l") if name in values}
+        state |= {name: float(values[name][-1]) for name in ("m", "l") if name in values}
         if group == "scores":
             seen_keys = max(seen_keys, int(part.col.max()) + 1)
         if group == "weights":

@@ -7,6 +7,7 @@
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernels.build.plain.functions import Function, functions
@@ -32,12 +33,16 @@ def device_text(text: str) -> str:
     return _applied(text, _host_edits(text, found, functions(text, found)))
 
 
-def cpu_text(text: str, whole: bool = False) -> str:
-    """The text for the CPU, with all edits. whole: a program, which keeps the functions of the host."""
+def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
+    """The text for the CPU, with all edits.
+
+    whole: a program, which keeps the functions of the host.
+    more: other edits, such as the calls of marks.
+    """
     text = text if whole else device_text(text)
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
-    edits, outside = list[Edit](), list[tuple[int, str]]()
+    edits, outside = [*more], list[tuple[int, str]]()
     for array in arrays:
         inside = any(f.body < array.first < f.last for f in listed)
         if array.dynamic:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, cpp
-from kernels.build.plain import lines, refusals
+from kernels.build.plain import lines, refusals, watching
 from kernels.build.plain.edits import cpu_text, device_text
 from kernels.build.plain.standard import CUDA
 from kernels.build.product import EntryFacts
@@ -51,7 +51,8 @@ class Toolchain(cpp.Toolchain):
         for name, text in spec.files:
             refusals.check(name, text)
             refusals.check_for_cpu(name, device_text(text))
-            (sources / name).write_text(cpu_text(text))
+            calls = watching.edits(spec, name) if self.instrumented else []
+            (sources / name).write_text(cpu_text(text, more=calls))
         (sources / "unit.cpp").write_text(_unit(spec))
         unit, library = str(sources / "unit.o"), folder / f"{spec.name}{self.suffix}"
         compiled = [

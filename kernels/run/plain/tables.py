@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
 from kernels.build.plain.functions import line_of_kernel
 from kernels.core.launch import Plan
@@ -15,8 +16,8 @@ from kernels.trace.automatic import BARRIER, PHASE, START
 from kernels.trace.probes import Site, Sites
 from kernels.trace.trace import Trace, assemble
 
-EVENTS = ("load", "store", "atomic", BARRIER, "shuffle", START)  # enum simt_kind of device/simt/cuda/calls.h, and START
-MARKS, SHUFFLE = (3, 5), 4
+EVENTS = ("load", "store", "atomic", BARRIER, "shuffle", START)  # enum simt_kind of device/simt/cuda/calls.h
+MARKS, SHUFFLE, VALUE, KEY = (3, 5), 4, 6, 7
 DYNAMIC = "shared memory"  # the runtime's name of all dynamic shared memory
 
 
@@ -38,17 +39,45 @@ def traffic(trace: Trace) -> pd.DataFrame:
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
     rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], _start(probed, kernel, plan.launches[number].entry))
+    rows, keys = _keyed(rows, watching.marks(kernel))
     seq = _counted(rows)
     identity = (rows["place"].astype(np.uint64) << np.uint64(16)) | (rows["region"].astype(np.uint64) << np.uint64(8))
     kinds, place = np.unique(identity | rows["what"], return_inverse=True)
     symbols = _symbols(kernel, plan, number)
-    listed = [_site(probed, symbols, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
-    sites = Sites(tuple(listed) or (Site("", 0, "mark", START, (PHASE,)),))
+    marks = watching.marks(kernel)
+    listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
+    # Each launch has the same columns: those of all marks, then its own sites.
+    all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in watching.marks(kernel))
+    sites = Sites((Site("", 0, "mark", START, (PHASE,)), *all_keys, *listed))
+    place += 1 + len(all_keys)
     positions = {"launch": np.full(len(rows), number, np.int32), "block": rows["block"].astype(np.int32)}
     positions |= {"thread": rows["thread"].astype(np.int32), "seq": seq}
-    is_mark = np.isin(rows["what"] & 15, MARKS)
-    keys = {PHASE: pa.array(rows["offset"].astype(np.int32), mask=~is_mark)}
-    return assemble(positions, place, keys, np.zeros(len(rows), np.float32), rows["offset"], sites)
+    values = rows["offset"].astype(np.uint32).view(np.float32)
+    return assemble(positions, place, keys, values, rows["offset"], sites)
+
+
+def _keyed(rows: np.ndarray, marks: tuple[watching.Mark, ...]) -> tuple[np.ndarray, dict[str, pa.Array]]:
+    """The rows without KEY, and the columns of the keys. A start or a barrier has the keys of the loop around it."""
+    kind, mark_of = rows["what"] & 15, rows["region"].astype(int)
+    is_mark, whole = np.isin(kind, MARKS), kind != KEY
+    columns = {name: np.zeros(len(rows), np.int32) for name in (PHASE, *(k for mark in marks for k in mark.keys))}
+    valid = {name: np.zeros(len(rows), bool) for name in columns}
+    columns[PHASE], valid[PHASE] = rows["offset"].astype(np.int32), is_mark
+    for number, mark in enumerate(marks):
+        at = np.flatnonzero((kind == VALUE) & (mark_of == number))
+        cut = at + len(mark.keys) >= len(rows)  # the log ended within the record
+        whole[at[cut]] = False
+        at = at[~cut]
+        for place, name in enumerate(mark.keys, 1):
+            columns[name][at], valid[name][at] = rows["offset"][at + place], True
+    loops = [number for number, mark in enumerate(marks) if mark.event in watching.LOOPS]
+    if loops:
+        sets = (kind == EVENTS.index(START)) | (kind == VALUE) & np.isin(mark_of, loops)
+        last = np.maximum.accumulate(np.where(sets, np.arange(len(rows)), 0))
+        for name in {key for number in loops for key in marks[number].keys}:
+            columns[name] = np.where(is_mark, columns[name][last], columns[name])
+            valid[name] = np.where(is_mark, valid[name][last], valid[name])
+    return rows[whole], {name: pa.array(columns[name][whole], mask=~valid[name][whole]) for name in columns}
 
 
 def _start(probed: Probed, kernel: KernelSpec, entry: str) -> int:
@@ -84,9 +113,20 @@ def _counted(rows: np.ndarray) -> np.ndarray:
     return (np.arange(len(rows)) - np.repeat(first, np.diff([*first, len(rows)]))).astype(np.int32)
 
 
-def _site(probed: Probed, symbols: Mapping[tuple[str, str], str], place: int, region: int, what: int) -> Site:
+def _site(
+    probed: Probed,
+    symbols: Mapping[tuple[str, str], str],
+    marks: tuple[watching.Mark, ...],
+    place: int,
+    region: int,
+    what: int,
+) -> Site:
     file, line = probed.lines.site(place)
     kind, width = what & 15, 1 << (what >> 4)
+    if kind == VALUE:
+        mark = marks[region]
+        logs = "mark" if mark.event in watching.LOOPS else "value"
+        return Site(mark.file, mark.line, logs, mark.event, mark.keys, code_line=mark.line)
     if kind in MARKS:
         return Site(file, line, "mark", EVENTS[kind], (PHASE,), code_line=line)
     held = probed.regions[region]

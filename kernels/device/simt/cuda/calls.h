@@ -4,7 +4,7 @@
 #include <cstdint>
 
 struct uint3 { unsigned x, y, z; };
-enum simt_kind { SIMT_READ, SIMT_WRITE, SIMT_ATOMIC, SIMT_BARRIER, SIMT_SHUFFLE };
+enum simt_kind { SIMT_READ, SIMT_WRITE, SIMT_ATOMIC, SIMT_BARRIER, SIMT_SHUFFLE, SIMT_START, SIMT_VALUE, SIMT_KEY };
 
 extern "C" {
 uint3 simt_thread_idx();
@@ -32,6 +32,8 @@ void simt_fence();   // __threadfence
 void simt_copy_async(void* to, const void* from, size_t bytes);
 void simt_copies_commit();
 void simt_copies_wait(unsigned groups);  // until at most this many groups are open
+void simt_quiet(int on);  // a mark's own accesses leave no record
+void simt_log_value(unsigned number, float value, const long long* keys, unsigned count, void* pc);
 int simt_print(const char* format, ...);
 [[noreturn]] void simt_stop(const char* file, unsigned line, const char* why);
 int simt_run(void* request, void (*entry)(void**), void** args);

@@ -53,6 +53,12 @@ template <class T> SIMT_OWN bool simt_shared_array(const char* name, T& array) {
 #include "memory.h"
 #include "warp.h"
 
+// The build writes this call at the marks of [watch].
+template <class... K> SIMT_OWN void simt_watch(unsigned number, float value, K... keys) {
+  const long long listed[] = {keys..., 0};
+  simt_log_value(number, value, listed, sizeof...(keys), SIMT_PC);
+}
+
 // ---- ends, clocks and output ----
 #undef assert
 #define assert(holds) ((holds) ? (void)0 : simt_stop(__FILE__, __LINE__, "the assertion " #holds " failed"))

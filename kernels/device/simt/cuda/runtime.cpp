@@ -135,6 +135,17 @@ void simt_copies_wait(unsigned open) {
   end_copies(*current, true, closed > open ? closed - open : 0);
 }
 
+// ---- marks ----
+void simt_quiet(int on) { quiet = on; }
+void simt_log_value(unsigned number, float value, const long long* keys, unsigned count, void* pc) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  Own& me = own[current->linear];
+  const uint32_t place = place_of(pc);
+  log_access(place, SIMT_VALUE, 1, number, bits, me.seq);
+  for (unsigned i = 0; i < count; ++i) log_access(place, SIMT_KEY, 1, number, keys[i], me.seq);
+}
+
 // ---- output and ends ----
 int simt_print(const char* format, ...) {
   va_list list;

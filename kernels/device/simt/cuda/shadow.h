@@ -52,6 +52,7 @@ static uint32_t grid_time;  // of the last grid.sync()
 static uint64_t last_atomic;  // the time of this block's last atomic
 static std::vector<uint32_t> fence_of_block;
 static int barrier_votes[3];
+static bool quiet;
 static unsigned first_arrived, block_barriers;
 
 static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigned region) {
@@ -149,7 +150,7 @@ COLD static void outside_array(const char* type, long long index) {
   die("illegal address: index %lld is outside an array of type %s", index, type);
 }
 static void access(char* p, unsigned bytes, int kind, void* pc) {
-  if (!in_kernel || failed || !line_count) return;
+  if (!in_kernel || failed || !line_count || quiet) return;
   if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) return;  // a thread's own variable
   if (pending.p && (kind != SIMT_READ || ++pending.age > 1)) settle();
   Own& me = own[current->linear];

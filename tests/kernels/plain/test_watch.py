@@ -1,0 +1,195 @@
+"""Marked lines of a plain kernel: the calls in its text, their records, and the page Online softmax."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.build.plain import watching
+from kernels.build.plain.edits import cpu_text
+from kernels.catalog import load_kernel
+from kernels.core.cases import sample
+from kernels.core.request import Request
+from kernels.errors import BuildError, FrontMatterError
+from kernels.run import execute
+
+TESTS = Path(__file__).parents[2]
+TUTORIALS = Path(__file__).parent / "tutorials"
+QUERY_TILES = '\nitem = "query tile"\nblocks_per_item = '
+MARKS = {  # a tutorial -> changes of its launches, and its marks: at most four lines
+    "t01_static_shared": (
+        {},
+        """"for (int j = 0; j < TILE" = "tile = start + j"
+"l = l * alpha + p;" = "score[row, col] = s; m[row] = m_new; p[row, col] = p; l[row] = l; rescale[row] = alpha"
+""",
+    ),
+    "t02_dynamic_shared": (
+        {"query row": "query tile"},
+        """"m = fmaxf(m, scores[j])" = "score[row, col = j] = scores[j]"
+"m = reduce(m" = "m[row]"
+"l = reduce(l" = "l[row]"
+"sum += scores[j]" = "p[row, col = j] = scores[j] / l"
+""",
+    ),
+    "t03_template": (
+        {},
+        """"for (int j = 0; j < keys" = "tile"
+"l = l * alpha + p;" = "score[row, col = j] = s; m[row] = m_new; p[row, col = j]; l[row]"
+""",
+    ),
+    "t04_two_launches": (
+        {
+            '"float32 scale"]\n': f'"float32 scale"]{QUERY_TILES}"ceil_div(seq_len, 16)"\n',
+            '\nitem = "query row"': f"{QUERY_TILES}16",
+        },
+        """"S[((size_t)blockIdx.z" = "score[row, col] = sum * scale"
+"acc += p" = "p[row, col = j]"
+"acc / l;" = "m[row]; l[row]"
+""",
+    ),
+    "t05_whole_program": (
+        {},
+        """"m = fmaxf(m, p[j]);" = "score[row, col = j] = p[j]"
+"m = cg::reduce" = "m[row]"
+"l = cg::reduce" = "l[row]"
+"sum += p[j]" = "p[row, col = j] = p[j] / l"
+""",
+    ),
+}
+RUNNING = ("t01_static_shared", "t03_template")  # their max moves
+
+
+def _marked(folder, name):
+    """A copy of a tutorial with its marks."""
+    changes, marks = MARKS[name]
+    text = (TUTORIALS / f"{name}.cu").read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    head, code = text.split("*/", 1)
+    path = folder / f"{name}.cu"
+    path.write_text(f"{head}\n[watch]\n{marks}*/{code}")
+    return path
+
+
+def _spec(folder, marks, body, head="t01_static_shared"):
+    """A kernel with this body of a function and these marks."""
+    text = (TUTORIALS / f"{head}.cu").read_text().split("*/", 1)[0]
+    signature = "const float* q, const float* k, const float* v, float* o, int n, int d, int causal, float scale"
+    path = folder / "marked.cu"
+    path.write_text(f'{text}\n[watch]\n{marks}\n*/\nextern "C" __global__ void attention({signature}) {{\n{body}\n}}\n')
+    return load_kernel(path)
+
+
+def _text(spec):
+    return cpu_text(spec.source, more=watching.edits(spec, spec.path.name))
+
+
+def _calls(spec):
+    return [line for line in _text(spec).splitlines() if "simt_watch" in line]
+
+
+@pytest.mark.parametrize(
+    ("marks", "body", "call"),
+    [
+        (
+            '"m = 1" = "m[row = n]"',
+            "float m; m = 1;",
+            "m = 1; simt_quiet(1); simt_watch(0, (float)(m), (long long)(n))",
+        ),
+        ('"m += j" = "m"', "float m = 0; for (int j = 0; j < n; ++j) m += j;", "{m += j; simt_quiet(1); simt_watch(0,"),
+        ('"m = 1" = "m"', "float m = 0; if (n) m = 1; else m = 2;", "simt_quiet(0); } else m = 2;"),
+        ('"(n) {" = "m"', "float m = 0; if (n) {\n m = 1; }", "if (n) { simt_quiet(1); simt_watch(0,"),
+        (
+            '"for (int j" = "tile"',
+            "for (int j = 4; j < n; j += 2) o[j] = 0;",
+            "{ simt_quiet(1); simt_watch(0, (float)(0), (long long)((j - (4)) / (2))); simt_quiet(0);  o[j] = 0;}",
+        ),
+    ],
+)
+def test_a_mark_becomes_a_call_on_its_line(tmp_path, marks, body, call):
+    spec = _spec(tmp_path, marks, body)
+    assert call in "\n".join(_calls(spec))
+    assert _text(spec).count("\n") == spec.source.count("\n")
+
+
+def test_a_value_in_a_marked_loop_has_its_number(tmp_path):
+    spec = _spec(
+        tmp_path,
+        '"for (int j" = "tile"\n"m = j" = "m[row = n]"',
+        "float m = 0;\nfor (int j = 0; j < n; ++j) {\n  m = j;\n}",
+    )
+    assert {mark.event: mark.keys for mark in watching.marks(spec)} == {
+        "loop": ("tile",),
+        "loop_end": (),
+        "m": ("row", "tile"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("marks", "error", "said"),
+    [
+        ('"nowhere" = "m"', BuildError, 'watch."nowhere" is on no line'),
+        ('"o[" = "m"', BuildError, "is on several lines"),
+        ('"for (int j" = "m; l"', BuildError, "a loop has one name"),
+        ('"for (int j" = "lane"', FrontMatterError, "no name of a trace's column"),
+        ('"o[j]" = "m[row"', FrontMatterError, "is no mark"),
+        ('"o[j]" = 3', FrontMatterError, "It must be a text"),
+    ],
+)
+def test_a_mark_that_cannot_be_is_refused(tmp_path, marks, error, said):
+    with pytest.raises(error) as refused:
+        watching.marks(_spec(tmp_path, marks, "for (int j = 0; j < n; ++j) o[j] = 0;\no[0] = 1;"))
+    assert said in str(refused.value)
+
+
+def test_the_marks_log_steps_and_values_and_change_no_output(tmp_path):
+    frames, outputs = [], []
+    for path in (TUTORIALS / "t03_template.cu", _marked(tmp_path, "t03_template")):
+        kernel = load_kernel(path)
+        shown = sample(kernel)
+        run = execute.run(Request(kernel, shown.problem, tuple(kernel.settings(shown.settings).items())))
+        frames.append(run.trace.frame())
+        outputs.append(run.arrays["o"].tobytes())
+    plain, marked = frames
+    assert outputs[0] == outputs[1]
+    assert (marked.space.notna().sum(), "tile" in plain) == (plain.space.notna().sum(), False)
+    values = marked[marked.value.notna()]
+    assert set(values.event) == {"score", "m", "p", "l"} and values.row.notna().all() and values.tile.notna().all()
+    assert (values[values.event == "score"].col == values[values.event == "score"].tile).all()
+
+
+def _shown(folder, names):
+    links = [f"online_softmax?kernel={name}" for name in names]
+    done = subprocess.run(
+        [sys.executable, str(TESTS / "pages.py"), *links],
+        env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(zip(names, json.loads(done.stdout.splitlines()[-1])))
+
+
+def _works(name, page):
+    assert not page["error"] and not page["told"] and page["choices"]["kernel"] == name
+    assert page["summary"].startswith("The row agrees with float64 at every step.")
+    assert page["steps"] > 100 if name in RUNNING else page["steps"] >= 5
+
+
+def test_online_softmax_shows_a_marked_kernel(tmp_path):
+    _marked(tmp_path, "t03_template")
+    _works("t03_template", _shown(tmp_path, ["t03_template"])["t03_template"])
+
+
+@pytest.mark.slow
+def test_online_softmax_shows_each_tutorial_after_marks_on_at_most_four_lines(tmp_path):
+    for name in MARKS:
+        _marked(tmp_path, name)
+        assert MARKS[name][1].count("\n") <= 4
+    for name, page in _shown(tmp_path, list(MARKS)).items():
+        _works(name, page)
