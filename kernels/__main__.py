@@ -1,4 +1,4 @@
-"""python -m kernels COMMAND: list | open | run | check | inspect | exercise, and commands that need a GPU
+"""python -m kernels COMMAND: list | open | watch | report | run | check | inspect | exercise, or one for a GPU
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -43,6 +43,7 @@ from kernels.recordings import tables
 from kernels.recordings.resumable import Progress
 from kernels.run import check, execute, facts, options, races, workers
 from kernels.run.backends import Device
+from kernels.watching import command as watching
 
 Result = TypeVar("Result")
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
@@ -341,6 +342,8 @@ def _measure(args: argparse.Namespace) -> int:
 _COMMANDS: dict[str, arguments.Command] = {
     "list": _list,
     "open": opening.open_file,
+    "watch": watching.watch,
+    "report": watching.report,
     "run": _run,
     "check": _check,
     "inspect": _inspect,

@@ -21,7 +21,8 @@ class Arguments:
         about = "Warpglass's CUDA kernels, without a browser."
         self.parser = argparse.ArgumentParser(prog="python -m kernels", description=about)
         self._commands = self.parser.add_subparsers(required=True, metavar="COMMAND")
-        on_cpu, on_gpu = (_list, _open, _run, _check, _inspect, _exercise), (_bench, _timeline, _record)
+        on_cpu = (_list, _open, _watch, _report, _run, _check, _inspect, _exercise)
+        on_gpu = (_bench, _timeline, _record)
         for add in (*on_cpu, *on_gpu, _calibrate, _counters, _measure):
             add(self)
 
@@ -75,6 +76,22 @@ def _open(arguments: Arguments) -> None:
     said = "an answer: grid, block, shared_bytes, or a parameter and its expression over the problem's fields"
     _many(sub, "--say", "NAME=EXPRESSION", said)
     _flag(sub, "--no-run", "do not run main()")
+
+
+def _watch(arguments: Arguments) -> None:
+    about = "Show what each save of a .cu changed: the first differing value, registers, spills, wavefronts, bytes."
+    sub = arguments.add("watch", about)
+    sub.add_argument("file", metavar="FILE.cu", help="a .cu with front matter")
+    _many(sub, "--set", "FIELD=VALUE", "a problem field or a compile-time constant")
+    _flag(sub, "--once", "show the present version and end")
+
+
+def _report(arguments: Arguments) -> None:
+    sub = arguments.add("report", "Compare two versions of a .cu in Markdown. Its counts need no GPU.")
+    sub.add_argument("before", metavar="A.cu", help="the earlier version")
+    sub.add_argument("after", metavar="B.cu", help="the later version")
+    _many(sub, "--set", "FIELD=VALUE", "a problem field or a compile-time constant of both")
+    sub.add_argument("--out", metavar="FILE.md", help="write the report here")
 
 
 def _run(arguments: Arguments) -> None:

@@ -1,0 +1,93 @@
+"""The changes between two looks at a kernel, in the order in which an engineer asks for them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.build import EntryFacts
+from kernels.core.dtypes import widened
+from kernels.core.tolerance import worst
+from kernels.watching.look import Look
+
+POSITION = ["launch", "block", "thread", "seq"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fact of both versions. before, after: as a person reads them. differs: whether they differ."""
+
+    what: str
+    before: str
+    after: str
+    differs: bool = True
+
+
+def changes(before: Look, after: Look) -> list[Change]:
+    """All facts of two versions: the first differing value, errors, registers, spills, counts, bytes and time."""
+    found = [_first_value(before, after), _of("correct", _correct(before), _correct(after))]
+    found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
+    for one, other in zip(before.entries, after.entries):
+        name = "" if len(after.entries) == 1 else f" of {other.entry}"
+        found += [_of(f"{label}{name}", *(_shown(facts, key) for facts in (one, other))) for label, key in FACTS]
+    found.append(_of("wavefronts", f"{before.wavefronts:,}", f"{after.wavefronts:,}"))
+    found.append(_of("sectors", f"{before.sectors:,}", f"{after.sectors:,}"))
+    for key in sorted({*before.bytes, *after.bytes}):
+        tensor, space, kind = key
+        moved = (f"{look.bytes.get(key, 0):,}" for look in (before, after))
+        found.append(_of(f"bytes {kind} {tensor} ({space})", *moved))
+    if before.time_us is not None and after.time_us is not None:
+        found.append(_of("time on the GPU", f"{before.time_us:.2f} us", f"{after.time_us:.2f} us"))
+    return found
+
+
+FACTS = (("registers", "registers"), ("spilled bytes", "spill_bytes"), ("static shared bytes", "shared_bytes"))
+
+
+def _shown(facts: EntryFacts, key: str) -> str:
+    return f"{getattr(facts, key):,}"
+
+
+def _of(what: str, before: str, after: str) -> Change:
+    return Change(what, before, after, before != after)
+
+
+def _correct(look: Look) -> str:
+    return "yes" if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
+
+
+def _first_value(before: Look, after: Look) -> Change:
+    """The first value that differs: of the probes in their order, else of the written tensors in theirs."""
+    return _first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)
+
+
+def _first_logged(before: Look, after: Look) -> Change | None:
+    one, other = (look.run.trace.frame(*POSITION, "line", "value") for look in (before, after))
+    both = one.merge(other, on=POSITION, suffixes=("_before", "_after"))
+    differ = both[both.value_before.ne(both.value_after) & ~(both.value_before.isna() & both.value_after.isna())]
+    if differ.empty:
+        return None
+    row = differ.sort_values(["launch", "seq", "block", "thread"]).iloc[0]
+    where = f"line {int(row.line_after)}, block {int(row.block)}, thread {int(row.thread)}"
+    return Change(f"first value: {where}", f"{row.value_before:.6g}", f"{row.value_after:.6g}")
+
+
+def _first_element(before: Look, after: Look) -> Change | None:
+    for name, held in after.arrays.items():
+        other = before.arrays.get(name)
+        if other is None or other.shape != held.shape:
+            continue
+        one, two = widened(other), widened(held)
+        same = (one == two) | ((one != one) & (two != two))
+        if not same.all():
+            at = tuple(int(i) for i in np.argwhere(~same)[0])
+            return Change(f"first value: {name}[{', '.join(map(str, at))}]", f"{one[at]:.6g}", f"{two[at]:.6g}")
+    return None
+
+
+def lines(found: list[Change]) -> list[str]:
+    """The changes that differ as aligned lines, or one line without any."""
+    shown = [change for change in found if change.differs]
+    if not shown:
+        return ["No count and no value changed."]
+    width = max(len(change.what) for change in shown)
+    return [f"{change.what:{width}}  {change.before} -> {change.after}" for change in shown]

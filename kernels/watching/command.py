@@ -1,0 +1,100 @@
+"""python -m kernels watch FILE.cu, and report A.cu B.cu."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, WarpglassError
+from kernels.run import workers
+from kernels.watching.changes import changes, lines
+from kernels.watching.look import Look, look, request_of
+from kernels.watching.report import markdown
+
+OK = 0
+LOOK_EVERY = 0.05  # seconds
+TIME_LIMIT = 60.0  # seconds of a run
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+def watch(args: argparse.Namespace) -> int:
+    """Shows each saved version of a file, until Ctrl-C."""
+    workers.survey()
+    for said in seen(Path(args.file), args.set, saves(Path(args.file), args.once)):
+        print(said, flush=True)
+    return OK
+
+
+def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[str]:
+    """The text about each version: its changes from the last good one, or its diagnostics."""
+    good: Look | None = None
+    for _ in versions:
+        started = time.monotonic()
+        try:
+            found = look(request_of(path, fields), TIME_LIMIT)
+        except WarpglassError as error:
+            yield f"{path.name}: {error}"
+            continue
+        said = _first(found) if good is None else lines(changes(good, found))
+        yield "\n".join([f"{path.name}, {time.monotonic() - started:.2f} s after its save:", *_indented(said, found)])
+        if found.is_correct:
+            good = found
+
+
+def _indented(said: list[str], found: Look) -> list[str]:
+    return [*(f"  {line}" for line in said), *(f"  fault: {fault}" for fault in found.faults)]
+
+
+def _first(found: Look) -> list[str]:
+    said = [f"correct: {'yes' if found.is_correct else 'no'}"]
+    for facts in found.entries:
+        said.append(f"{facts.entry}: {facts.registers} registers, {facts.spill_bytes:,} bytes spilled")
+    return [*said, f"{found.wavefronts:,} wavefronts, {sum(found.bytes.values()):,} bytes in the first item"]
+
+
+def saves(path: Path, once: bool, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Yields at the start and after each save of the file or a header next to it. once: only at the start."""
+    last = _stamp(path)
+    yield
+    while not once:
+        sleep(LOOK_EVERY)
+        now = _stamp(path)
+        if now and now != last:
+            last = now
+            yield
+
+
+def _stamp(path: Path) -> Stamp:
+    """Names, times and sizes of the file and the headers in its folder, or () while the file is gone."""
+    try:
+        held = [path, *sorted(path.resolve().parent.glob("*.cuh"))]
+        found = [(one.name, one.stat()) for one in held]
+    except OSError:
+        return ()
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
+
+
+def report(args: argparse.Namespace) -> int:
+    """Writes the report of two versions."""
+    workers.survey()
+    before, after = (request_of(Path(file), args.set) for file in (args.before, args.after))
+    _same_problem(before.kernel, after.kernel)
+    text = markdown(look(before, TIME_LIMIT), look(after, TIME_LIMIT))
+    if not args.out:
+        print(text, end="")
+        return OK
+    try:
+        Path(args.out).write_text(text)
+    except OSError as error:
+        raise ProblemError(f"cannot write {args.out}: {error.strerror or error}") from None
+    print(args.out)
+    return OK
+
+
+def _same_problem(before: KernelSpec, after: KernelSpec) -> None:
+    if not before.same_problems(after):
+        raise ProblemError(
+            f"{before.path.name} and {after.path.name} solve different problems ({before.problem_type.title}, "
+            f"{after.problem_type.title}). Give two versions of one kernel."
+        )

@@ -1,0 +1,129 @@
+"""watch shows the changes of each save, report writes them as Markdown, and the workflow's commands run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from kernels.run import workers
+from kernels.watching import command, report
+from kernels.watching.changes import Change, lines
+from kernels.watching.look import look, request_of
+
+ROOT = Path(__file__).parents[3]
+WORKFLOW = ROOT / "kernels" / "examples" / "ci.yml"
+SECONDS = 2.0  # from a save to the changes, warm
+KERNEL = (ROOT / "tests" / "kernels" / "plain" / "tutorials" / "t02_dynamic_shared.cu").read_text()
+FEWER = KERNEL.replace("block = [64]", "block = [32]")
+WRONG = KERNEL.replace("scores[j] = s * scale;", "scores[j] = s * scale * 1.01f;")
+BROKEN = KERNEL.replace("if (t < half_size)", "if (t < half_size")
+RACE = KERNEL.replace("scratch[t] = value;\n  __syncthreads();", "scratch[t] = value;")
+assert len({KERNEL, FEWER, WRONG, BROKEN, RACE}) == 5
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """The texts of five saves, and their seconds."""
+    path = tmp_path_factory.mktemp("watch") / "mine.cu"
+    workers.survey()
+
+    def versions():
+        for text in (KERNEL, WRONG, BROKEN, RACE, FEWER):
+            path.write_text(text)
+            yield
+
+    texts, times, last = [], [], time.monotonic()
+    for text in command.seen(path, [], versions()):
+        texts.append(text)
+        times.append(time.monotonic() - last)
+        last = time.monotonic()
+    return texts, times
+
+
+def test_the_first_version_has_its_facts(said):
+    assert re.search(r"correct: yes\n  attention_row: \d+ registers, 0 bytes spilled\n  \d+ wavefronts", said[0][0])
+
+
+def test_a_wrong_version_shows_its_first_value_and_its_error(said):
+    assert re.search(r"first value: o\[0, 0, 0, 0\] +-?\d\S+ -> -?\d", said[0][1])
+    assert re.search(r"correct +yes -> no\n", said[0][1])
+
+
+def test_a_version_that_does_not_compile_shows_the_line(said):
+    line = next(n for n, text in enumerate(BROKEN.splitlines(), 1) if "if (t < half_size" in text)
+    assert said[0][2].startswith("mine.cu: mine.cu line ") and str(line) in said[0][2]
+
+
+def test_a_race_is_a_fault_with_its_lines(said):
+    assert "fault: line" in said[0][3] and "No barrier is between them" in said[0][3]
+
+
+def test_the_changes_are_those_from_the_last_good_version(said):
+    assert re.search(r"wavefronts +\d+ -> \d+", said[0][4])
+    assert "first value" not in said[0][4] and "correct" not in said[0][4]
+
+
+def test_watch_is_warm_within_two_seconds(said):
+    assert min(said[1][1:]) < SECONDS, said[1]
+
+
+def test_a_save_of_the_file_or_a_header_is_seen_at_once(tmp_path):
+    path, header = tmp_path / "a.cu", tmp_path / "b.cuh"
+    path.write_text("1")
+
+    def saved(_):
+        if not header.exists():
+            header.write_text("2")
+        elif path.read_text() == "1":
+            path.write_text("33")
+        else:
+            raise KeyboardInterrupt
+
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        for _ in command.saves(path, False, saved):
+            seen.append(path.read_text())
+    assert seen == ["1", "1", "33"]
+
+
+def test_lines_without_a_change_say_so():
+    assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]
+    assert lines([Change("registers", "32", "40")]) == ["registers  32 -> 40"]
+
+
+def test_a_report_has_both_versions_their_faults_and_the_difference(tmp_path):
+    for name, text in (("a.cu", KERNEL), ("b.cu", RACE)):
+        (tmp_path / name).write_text(text)
+    workers.survey()
+    before, after = (look(request_of(tmp_path / name, []), 60.0) for name in ("a.cu", "b.cu"))
+    text = report.markdown(before, after)
+    assert text.startswith("# a.cu and b.cu\n") and "| | a.cu | b.cu |" in text
+    assert "Faults of b.cu:\n- line" in text and "\n-  __syncthreads();" in text
+    assert (
+        command.report(Namespace(before=tmp_path / "a.cu", after=tmp_path / "b.cu", set=[], out=tmp_path / "r.md")) == 0
+    )
+    assert (tmp_path / "r.md").read_text() == text
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_workflow_run_and_end_with_their_codes(tmp_path):
+    named = re.findall(r"- name: (\w+)\n(?:\s+if: .*\n)?\s+run: (.*)", WORKFLOW.read_text())
+    commands = dict(named)
+    assert list(commands) == ["before", "check", "registers", "report", "summary"]
+    (tmp_path / "before.cu").write_text(KERNEL)
+    environment = {**os.environ, "WARPGLASS": str(ROOT), "KERNEL": "attention.cu", "GITHUB_STEP_SUMMARY": "summary.md"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for text, code in ((FEWER, 0), (WRONG, 1)):
+        (tmp_path / "attention.cu").write_text(text)
+        for name in ("check", "registers", "report", "summary"):
+            done = subprocess.run(["sh", "-c", commands[name]], cwd=tmp_path, env=environment)
+            assert done.returncode == (code if name == "check" else 0), name
+        held = json.loads((tmp_path / "check.json").read_text())
+        assert held["ok"] is (code == 0)
+    assert "| **wavefronts** |" in (tmp_path / "summary.md").read_text()
