@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import pandas as pd
 
-from app.choices import estimates, pages, places
+from app.choices import block_places, estimates, pages, places
 from app.choices.page import Page, State
 from app.measured import sweeps
 from app.parts import running
@@ -13,7 +13,7 @@ from app.parts.explained import story_of
 from app.stories.precision import choices
 from explainers.stories.precision import error_tables, precision, precision_charts, replay, rounding, story
 from explainers.stories.precision.story import Look
-from explainers.story import picture, stage
+from explainers.story import picture, probed, stage
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
 from kernels.core.request import Request
@@ -24,11 +24,15 @@ DEFAULTS = {"head_dim": 64, "num_heads": 1}  # sizes of every type. For four ker
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    tiles = pages.of_tiles(precision, catalog, own=places.WHOLE_TILE, defaults=DEFAULTS)
-    return replace(tiles, first=(precision.first(tiles.kernels.values()).name,)) if tiles.kernels else tiles
+    own = {"own": places.WHOLE_TILE, "correct": choices.correct, "describe": choices.describe}
+    tiles = pages.of_tiles(story.STORY, catalog, defaults=DEFAULTS, **own)
+    forward = probed.accepting(precision, tiles.kernels)
+    return replace(tiles, first=(precision.first(forward.values()).name,)) if forward else tiles
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
+    if choices.is_backward(page, state):
+        return Look(block_places.request(page, state, backend), (), ())
     others, absent = choices.others(page, state, backend)
     return Look(places.request(page, state, backend), others, absent)
 

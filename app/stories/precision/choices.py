@@ -2,15 +2,28 @@
 
 from collections.abc import Mapping
 
-from app.choices import places
-from app.choices.page import NONE, Page, State
-from explainers.stories.precision import precision, replay
-from explainers.story import picture
+from app.choices import block_places, places
+from app.choices.page import NONE, Correction, Descriptions, Page, State
+from explainers.stories.precision import gradients, precision, replay
+from explainers.story import picture, probed
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
+
+
+def is_backward(page: Page, state: State) -> bool:
+    """Whether the chosen kernel makes gradients. Its places are blocks of keys and of queries."""
+    return gradients.is_backward(page.kernel_of(state))
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    return block_places.correct(page, state) if is_backward(page, state) else places.correct(page, state)
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    return block_places.describe(page, state) if is_backward(page, state) else places.describe(page, state)
 
 
 def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...], tuple[tuple[str, str], ...]]:
@@ -22,7 +35,7 @@ def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...],
     chosen = places.request(page, state, backend)
     found: list[Request] = []
     absent: list[tuple[str, str]] = []
-    for label, (spec, changes) in precision.of_each_type(page.kernels.values()).items():
+    for label, (spec, changes) in precision.of_each_type(probed.accepting(precision, page.kernels).values()).items():
         if label == replay.label_of(chosen):
             continue
         try:

@@ -12,6 +12,7 @@ from kernels.core.dtypes import element_type
 from kernels.run.results import Run
 
 Gradients = dict[str, np.ndarray]
+Errors = dict[str, dict[str, float]]  # step -> gradient -> its relative error so far, in the order of the steps
 
 
 class Rounds(NamedTuple):
@@ -43,13 +44,10 @@ def blocks(run: Run, head: int) -> list[Block]:
 
     head: the first query head of the group, counted over the batch.
     """
-    due = replay(run, head, Rounds())
-    errors = {step: _errors(replay(run, head, rounds), due) for step, rounds in STEPS.items()}
-    errors[OWN] = _errors(_own(run, head), due)
-    rows = [{"after rounding": step, **{part: said(one[part]) for part in due}} for step, one in errors.items()]
-    worst = max(due, key=lambda part: errors[OWN][part])
-    each = [0.0, *(errors[step][worst] ** 2 for step in STEPS)]
-    most = max(zip(STEPS, each, each[1:]), key=lambda step: step[2] - step[1])[0]
+    after = after_each_step(run, head)
+    rows = [
+        {"after rounding": step, **{part: said(error) for part, error in one.items()}} for step, one in after.items()
+    ]
     return [
         stage.heading("The error of each gradient, step by step"),
         stage.text(
@@ -57,10 +55,23 @@ def blocks(run: Run, head: int) -> list[Block]:
             "and dO. Each row adds one rounding to the rows above it."
         ),
         stage.table(pd.DataFrame(rows), "Replayed in float64. The last row is the kernel's own output."),
-        stage.text(
-            f"{worst} has the largest error. The largest step in the model of it is to round {most}.", "modelled"
-        ),
+        stage.text(largest(after), "modelled"),
     ]
+
+
+def after_each_step(run: Run, head: int) -> Errors:
+    """The errors after each step that rounds, and those of the kernel's own gradients."""
+    due = replay(run, head, Rounds())
+    found = {step: _errors(replay(run, head, rounds), due) for step, rounds in STEPS.items()}
+    return found | {OWN: _errors(_own(run, head), due)}
+
+
+def largest(after: Errors) -> str:
+    """The gradient with the largest error, and its largest step, in two sentences."""
+    worst = max(after[OWN], key=lambda part: after[OWN][part])
+    each = [0.0, *(after[step][worst] ** 2 for step in STEPS)]
+    most = max(zip(STEPS, each, each[1:]), key=lambda step: step[2] - step[1])[0]
+    return f"{worst} has the largest error. The largest step in the model of it is to round {most}."
 
 
 def replay(run: Run, head: int, rounds: Rounds) -> Gradients:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explainers.stories.precision import error_tables, precision, precision_charts, replay, replays, rounding
+from explainers.stories.precision import error_tables, gradients, precision, precision_charts, replay, replays, rounding
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
@@ -32,15 +32,21 @@ class Rounding(Story[Look]):
     WANTS = precision.WANTS
 
     def refusal(self, spec: KernelSpec) -> str:
-        return precision.refusal(spec)
+        return gradients.refusal(spec) if gradients.is_backward(spec) else precision.refusal(spec)
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
+        if gradients.is_backward(subject.request.kernel):
+            return gradients.stage_of(subject.request, runner)
         run = runner.run(subject.request)
         story, absent = replays_of(subject, runner)
         return precision.stage_of(story, run, runner.provenance(run), runner.broken(run), absent)
 
     def parts(self) -> dict[str, Part[Look]]:
-        return {"types": types_tab, "spread": spread_tab}
+        return {"types": types_tab, "spread": spread_tab, "gradients": gradients_tab}
+
+
+def gradients_tab(look: Look, runner: Runner) -> list[Block]:
+    return gradients.gradients_tab(look.request, runner)
 
 
 def replays_of(look: Look, runner: Runner) -> tuple[replays.Replays, list[tuple[str, str]]]:

@@ -1,0 +1,131 @@
+"""The errors of dQ, dK and dV by the steps that round, as Precision's stage. The story Backward replays the steps."""
+
+import altair as alt
+import pandas as pd
+
+from explainers.charts.chart_view import chart_view
+from explainers.charts.inline import Inline
+from explainers.charts.palette import AXIS, TENSORS
+from explainers.stories.backward import errors, parts
+from explainers.story import probed, stage
+from explainers.story.base import Runner
+from explainers.story.frames import Frame
+from explainers.story.glossary import listed
+from explainers.story.stage import Block, Stage, State, Tab, View
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.run.results import Run
+
+HEIGHT = 300
+COLOURS = {part: TENSORS[part[1:]] for part in parts.GRADIENTS}
+SAID = dict(
+    zip(
+        (*errors.STEPS, errors.OWN),
+        (
+            "The forward stored O in {kind} and LSE in float32. The backward starts from both.",
+            "The kernel rounds P to {kind} before dV = Pᵀ dO. The other gradients do not read this P.",
+            "The kernel rounds dS to {kind} before dK = dSᵀ Q and dQ = dS K.",
+            "The kernel rounds the finished gradients to {kind}, and writes them.",
+            "The kernel's own gradients. Its sums in float32 and its exponential come on top.",
+        ),
+    )
+)
+
+
+KEPT = dict(
+    zip(
+        [*errors.STEPS][1:],
+        (
+            "P stays in float32. Nothing is rounded for dV.",
+            "dS stays in float32. Nothing is rounded for dK and dQ.",
+            "The gradients stay in float32.",
+        ),
+    )
+)
+"""The same for a kernel in float32."""
+
+
+def is_backward(spec: KernelSpec) -> bool:
+    return spec.problem_type.gradients
+
+
+def refusal(spec: KernelSpec) -> str:
+    """The reason against a kernel of gradients in a sentence, or an empty text."""
+    missing = parts.lacking(probed.sample(spec))
+    return f"{spec.name} has no tensor for {listed(missing)}. Declare it in the problem's `picture`." if missing else ""
+
+
+def stage_of(subject: Request, runner: Runner) -> Stage:
+    run = runner.run(subject)
+    after = errors.after_each_step(run, head_of(subject))
+    frames = frames_of(run, after)
+    summary, tone = runner.broken(run)
+    return stage.of_request(
+        subject,
+        frames,
+        [view(after)],
+        state=[State(f"error of {part}", [errors.said(one[part]) for one in after.values()]) for part in COLOURS],
+        tabs=[Tab("gradients", "In numbers"), stage.BUILDS, stage.DATA],
+        provenance=runner.provenance(run),
+        summary=summary or errors.largest(after),
+        tone=tone or "info",
+        step=len(frames) - 1,
+    )
+
+
+def head_of(request: Request) -> int:
+    """The first query head of the traced group, counted over the batch."""
+    tiles = max(1, request.plan.items_of(parts.KEY_ITEM) // parts.heads_of(request, parts.KEY_ITEM))
+    return request.scope.range_of(parts.KEY_ITEM, request.plan)[0] // tiles * parts.group_of(request)
+
+
+def frames_of(run: Run, after: errors.Errors) -> list[Frame]:
+    """A frame for each step that rounds, and one for the kernel's own gradients."""
+    kind = parts.tensors(run.request)["Q"].dtype
+    found: list[Frame] = []
+    before = dict.fromkeys(COLOURS, 0.0)
+    for step, now in after.items():
+        moved = [part for part in COLOURS if now[part] > 1.02 * before[part]]
+        told = _grown(moved)
+        kept = kind == "float32" and step in KEPT
+        sentence = f"{KEPT[step] if kept else SAID[step].format(kind=kind)} {told}"
+        title = step if step.startswith("d") else step[0].upper() + step[1:]
+        found.append({"tile": -1, "title": title, "sentence": sentence, "lines": {}})
+        before = now
+    return found
+
+
+def _grown(moved: list[str]) -> str:
+    """A sentence on the gradients with a larger error than before."""
+    if not moved:
+        return "No error grows by more than a fiftieth."
+    return f"The error of {moved[0]} grows." if len(moved) == 1 else f"The errors of {listed(moved)} grow."
+
+
+def view(after: errors.Errors) -> View:
+    """The picture: the error of each gradient after each step."""
+    rows = pd.DataFrame(
+        [
+            {"step": number, "after": step, "gradient": part, "error": one[part]}
+            for number, (step, one) in enumerate(after.items(), 1)
+            for part in COLOURS
+            if one[part] > 0
+        ]
+    )
+    data = Inline()
+    x = alt.X("step:Q", title="step").axis(values=list(range(1, len(after) + 1)), format="d")
+    y = alt.Y("error:Q", title="relative error (RMS)").scale(type="log").axis(format=".0e")
+    colour = alt.Color("gradient:N").scale(domain=list(COLOURS), range=list(COLOURS.values())).title(None)
+    lines = data.chart("errors", rows).mark_line(point=alt.OverlayMarkDef(size=70)).encode(
+        x=x, y=y, color=colour, tooltip=["gradient:N", "after:N", alt.Tooltip("error:Q", format=".3g")]
+    )  # fmt: skip
+    rule = data.chart("errors").mark_rule(color=AXIS).encode(x=x).transform_filter("datum.step == step")
+    about = "The relative error of dQ, dK and dV after each step that rounds"
+    note = "RMS of the error over RMS of the gradient, against float64. Modelled, but for the last step."
+    at = list(range(1, len(after) + 1))
+    return chart_view("gradients", "Errors of dQ, dK and dV", data.layered([rule, lines], HEIGHT), about, note, at, {})
+
+
+def gradients_tab(subject: Request, runner: Runner) -> list[Block]:
+    """The errors in numbers."""
+    return errors.blocks(runner.run(subject), head_of(subject))
