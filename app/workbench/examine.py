@@ -3,8 +3,8 @@
 import time
 from dataclasses import asdict, dataclass, field
 
-from app.workbench import drafts
-from app.workbench.diagnostics import MOST, Diagnostic, of_error, of_fault, of_verdict
+from app.workbench import drafts, proposing
+from app.workbench.diagnostics import MOST, Diagnostic, of_error, of_fault, of_verdict, plain
 from app.workbench.wrong import line_of_wrong
 from kernels.catalog import load_kernel
 from kernels.core.problem import Case
@@ -31,9 +31,10 @@ class _Found:
 
 
 def examine(text: str, whole: bool) -> dict[str, object]:
-    """The answer for the page: {diagnostics, ok, said, kernel}.
+    """The answer for the page: {diagnostics, ok, said, kernel, proposal}.
 
     whole: check all problems, and not only a few.
+    proposal: the text with an opening comment, if it has none, or "".
     """
     file = drafts.keep(text)  # the worker may be on another host
     found, said, ok, named = _Found(), "", False, ""
@@ -44,8 +45,14 @@ def examine(text: str, whole: bool) -> dict[str, object]:
     except WarpglassError as error:
         found.add(*of_error(error, file.stem, text))
         said = "It does not compile." if isinstance(error, BuildError) else "It does not run."
+    proposal = ""
+    if proposing.is_bare(text):
+        proposal, reason = proposing.proposal(text)
+        if reason:
+            found.add(Diagnostic(1, 0, "info", "front matter", plain(reason, file.stem)))
     ok = ok and all(one.severity != "error" for one in found.diagnostics)
-    return {"diagnostics": [asdict(one) for one in found.diagnostics], "ok": ok, "said": said, "kernel": named}
+    diagnostics = [asdict(one) for one in found.diagnostics]
+    return {"diagnostics": diagnostics, "ok": ok, "said": said, "kernel": named, "proposal": proposal}
 
 
 def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]:

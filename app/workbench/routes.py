@@ -42,7 +42,7 @@ async def check(request: Request) -> Response:
     try:
         return JSONResponse(await _answer(text, who, bool(request.query_params.get("whole"))))
     except RunCancelled:
-        return JSONResponse({"error": "Stopped."}, 409)
+        return JSONResponse({"error": "A newer text is being checked."})
     except WarpglassError as error:
         return JSONResponse({"error": str(error)}, 503)
     except Exception as error:

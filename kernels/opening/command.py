@@ -51,6 +51,12 @@ def open_file(args: argparse.Namespace) -> int:
     return FAILED if made.questions else OK
 
 
+def proposed(path: Path, text: str) -> Proposal:
+    """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
+    launches = proposal.launches_of(text)
+    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
+
+
 def _text(path: Path) -> str:
     try:
         text = path.read_text()

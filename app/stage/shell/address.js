@@ -66,8 +66,9 @@ export class Address {
     const { story, stage, question } = this.app;
     if (!stage?.content || question.asking) return;
     if (!location.pathname.endsWith(story.path === 'start' ? '/' : `/${story.path}`)) return;
-    const url = `${location.pathname}?${this.framed(this.now().split('?')[1])}`;
-    if (url !== location.pathname + location.search) history.replaceState(history.state, '', url);
+    const { pathname, search, hash } = location, // a page may read the hash, and then takes it away
+      url = `${pathname}?${this.framed(this.now().split('?')[1])}${hash}`;
+    if (url !== pathname + search + hash) history.replaceState(history.state, '', url);
     this.tell();
   }
   tell() {

@@ -5,7 +5,8 @@ const SILENT = 'The server was not reached. Start it again, then press Check.';
 
 /**
  * @typedef {{diagnostics: import('./editor.js').Message[], ok: boolean, said: string,
- *   kernel: string, pages: {path: string, title: string}[], error?: string}} Answer
+ *   kernel: string, pages: {path: string, title: string}[],
+ *   proposal?: string, error?: string}} Answer
  */
 
 /**

@@ -66,7 +66,11 @@ export function makeEditor({ parent, text, changed, check }) {
           ...lintKeymap,
           indentWithTab, // Escape, then Tab, leaves
         ]),
-        EditorView.contentAttributes.of({ 'aria-label': 'Kernel', spellcheck: 'false' }),
+        EditorView.contentAttributes.of({
+          'aria-label': 'Kernel',
+          spellcheck: 'false',
+          tabindex: '0',
+        }),
         EditorView.updateListener.of(update => {
           if (update.docChanged) changed(update.state.doc.toString());
         }),
@@ -82,6 +86,11 @@ export function makeEditor({ parent, text, changed, check }) {
     // Another text in place of this one, with its own undo history.
     open(other) {
       view.setState(stateOf(other));
+    },
+    // Another text as one edit, which the reader can undo.
+    change(other) {
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: other } });
+      view.focus();
     },
     /** @param {Message[]} messages */
     mark(messages) {

@@ -30,7 +30,7 @@ export default function (host, { starter, setting, off }, page, { element, butto
     text: keeping.read() ?? starter,
     changed: text => {
       keeping.write(text);
-      say('');
+      say(off ? setting : '');
       if (!off) asking.later();
     },
     check: () => off || asking.ask(true),
@@ -42,9 +42,11 @@ export default function (host, { starter, setting, off }, page, { element, butto
     answered: show,
   });
   /** @param {import('./asking.js').Answer} answer */
-  function show({ diagnostics, ok, said: sentence, kernel, pages, error }) {
+  function show({ diagnostics, ok, said: sentence, kernel, pages, proposal, error }) {
     editor.mark(diagnostics);
     list.show(diagnostics);
+    opening.hidden = !proposal;
+    opening.onclick = () => editor.change(proposal);
     if (error) return say(error, 'bad');
     say(`${ok ? 'ok' : 'Not ok'}: ${sentence}`, ok ? 'good' : 'bad');
     if (pages.length) picture.show(kernel, pages);
@@ -73,6 +75,10 @@ export default function (host, { starter, setting, off }, page, { element, butto
     await navigator.clipboard?.writeText(`${location.origin}${location.pathname}${end}`);
     say('The link is copied. It holds the text.');
   }
+  const opening = button('Write the opening comment', () => {}, {
+    title: 'Proposed from the signatures and the launches of this text',
+    hidden: true,
+  });
   const check = button('Check', () => asking.ask(true), {
     title: 'Compiles, runs and checks all problems (Ctrl+Enter)',
     disabled: off,
@@ -87,6 +93,7 @@ export default function (host, { starter, setting, off }, page, { element, butto
     button('Copy link', link, { title: 'A link with this text' }),
     button('Begin anew', () => replace(starter), { title: 'The first text of this page' }),
     back,
+    opening,
     file,
   );
   host.replaceChildren(
@@ -111,15 +118,22 @@ export default function (host, { starter, setting, off }, page, { element, butto
   host.addEventListener('keydown', own);
 
   // A link's text is shown, and not run before the reader asks: it is a stranger's.
-  unpacked(location.hash).then(text => {
-    if (text === null) return off ? say(setting, 'bad') : asking.ask(false);
+  const take = async () => {
+    const text = await unpacked(location.hash);
+    if (text === null) return false;
     history.replaceState(history.state, '', location.pathname + location.search);
     if (text !== editor.text) replace(text);
     say('This text is from a link. Read it, then press Check.');
+    return true;
+  };
+  take().then(taken => {
+    if (!taken && !off) asking.ask(false);
   });
+  addEventListener('hashchange', take);
   return {
     unmount() {
       asking.unmount();
+      removeEventListener('hashchange', take);
       editor.unmount();
       host.removeEventListener('keydown', own);
       host.replaceChildren();

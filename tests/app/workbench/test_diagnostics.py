@@ -50,6 +50,15 @@ def test_a_missing_barrier_is_a_race_at_both_lines():
     assert any(one["message"].startswith(said) and "another lane" in one["message"] for one in found), (read, found)
 
 
+def test_a_text_without_an_opening_comment_gets_a_proposal():
+    launch = "int main() {\n  attention<<<dim3((n + 31) / 32, h), 32>>>(Q, K, V, O, n, 64, 0, 0.125f);\n}\n"
+    bare = TEXT[TEXT.index("#include <math.h>") :] + launch
+    found = examine.examine(bare, False)
+    assert found["diagnostics"][0]["message"].startswith("It does not begin with a comment")
+    assert found["proposal"].endswith(bare) and 'title = "My kernel"' in found["proposal"]
+    assert examine.examine("int x;", False)["diagnostics"][-1]["message"].endswith("so it proposes nothing.")
+
+
 def test_the_starter_is_right():
     found = examine.examine(TEXT, False)
     assert found["ok"] and not found["diagnostics"], found

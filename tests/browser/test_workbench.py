@@ -1,0 +1,102 @@
+"""The Workbench: a mistake is marked at its line, F8 goes there, a mended text is ok, and a reload loses nothing."""
+
+import re
+
+import pytest
+from browser.stepping import press
+from browser.test_stage import axe
+from playwright.sync_api import expect
+
+from app.stories.workbench import STARTER
+
+SAID, MESSAGES = ".wg .said-of-check", ".wg .messages-of-text li"
+LINE = 1 + STARTER.read_text().partition("fmaxf(m_new, s[c])")[0].count("\n")
+PATIENCE = 60_000  # ms for a compile and some runs on a busy machine
+KEPT = "localStorage['warpglass-workbench']"
+
+
+def bench(visit, **options):
+    page = visit("/workbench", wait=".wg .cm-content", **options)
+    return page
+
+
+def replace(page, old, new):
+    """Types `new` in the place of `old`, found by the editor's own search."""
+    page.locator(".wg .cm-content").click()
+    press(page, "Control+f")
+    page.keyboard.type(old)
+    press(page, "Enter", "Escape")
+    page.keyboard.type(new)
+
+
+def caret(page):
+    return int(page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text())
+
+
+def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit):
+    page = bench(visit)
+    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    expect(page.locator(".wg .workbench iframe")).to_be_visible()
+    replace(page, "fmaxf(m_new", "fmaxg(m_new")
+    expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator(MESSAGES)).to_contain_text(f"Line {LINE}Error, compiler: 'fmaxg' was not declared")
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
+    expect(page.locator(".cm-lintRange-error").first).to_have_text("fmaxg")
+    press(page, "Control+Home", "F8")
+    assert caret(page) == LINE
+    replace(page, "fmaxg(m_new", "fmaxf(m_new")
+    page.keyboard.type(" ")
+    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    expect(page.locator(MESSAGES)).to_have_count(0)
+    assert "fmaxf(m_new , s[c])" in page.evaluate(KEPT)
+    page.reload()
+    expect(page.locator(".wg .cm-content")).to_be_visible(timeout=PATIENCE)
+    page.locator(".wg .cm-content").click()
+    press(page, "Control+End", "Enter")
+    assert "fmaxf(m_new , s[c])" in page.evaluate(KEPT)
+
+
+def test_a_link_carries_a_text_that_nobody_runs_unasked(visit):
+    asked = []
+    page = bench(visit, permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".wg .tools").get_by_role("button", name="Copy link").click()
+    expect(page.locator(SAID)).to_contain_text("The link is copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert "/workbench#text=" in link and len(link) < 6100
+    page = visit(
+        "/workbench" + link[link.index("#") :],
+        wait=".wg .cm-content",
+        before=lambda page: page.on("request", lambda r: asked.append(r.url)),
+    )
+    expect(page.locator(SAID)).to_contain_text("This text is from a link")
+    page.wait_for_timeout(1500)
+    assert not [url for url in asked if "/wg/workbench/check" in url]
+    assert "#" not in page.url
+
+
+def test_the_keyboard_leaves_the_editor_and_streamlit_hears_no_key_of_it(visit):
+    page = bench(visit)
+    page.locator(".wg .cm-content").click()
+    press(page, "Control+Home")
+    page.keyboard.type("rc")
+    press(page, "Tab")
+    expect(page.locator(".wg .cm-content")).to_be_focused()
+    press(page, "Escape", "Tab")
+    expect(page.locator(".wg .cm-content")).not_to_be_focused()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert page.evaluate(KEPT).lstrip().startswith("rc/*")
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_axe_finds_nothing_and_every_request_goes_to_this_server(visit, server, theme):
+    asked = []
+    page = visit(
+        "/workbench",
+        wait=".wg .cm-content",
+        color_scheme=theme,
+        before=lambda page: page.on("request", lambda request: asked.append(request.url)),
+    )
+    replace(page, "fmaxf(m_new", "fmaxg(m_new")
+    expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
+    axe(page, ".wg .workbench")
+    assert asked and all(re.match(rf"{server.url}/|blob:|data:", url) for url in asked)
