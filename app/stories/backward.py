@@ -45,7 +45,8 @@ STORY = story_of(
     backward.STORY,
     path="backward",
     title="Backward",
-    look="Watch P come back from Q, K and one number per query. dK and dV stay in registers, and dQ does not.",
+    look="Watch P come back from Q, K and one number per query. dK and dV stay in registers, and dQ does not. "
+    "Details answers five questions about the backward.",
     order=85,
     needs_kernels=True,
     page=page,

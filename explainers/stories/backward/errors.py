@@ -71,7 +71,8 @@ def largest(after: Errors) -> str:
     worst = max(after[OWN], key=lambda part: after[OWN][part])
     each = [0.0, *(after[step][worst] ** 2 for step in STEPS)]
     most = max(zip(STEPS, each, each[1:]), key=lambda step: step[2] - step[1])[0]
-    return f"{worst} has the largest error. The largest step in the model of it is to round {most}."
+    error = said(after[OWN][worst])
+    return f"{worst} has the largest error, {error}. The largest part comes from rounding {most}."
 
 
 def replay(run: Run, head: int, rounds: Rounds) -> Gradients:

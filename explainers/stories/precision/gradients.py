@@ -1,6 +1,9 @@
 """The errors of dQ, dK and dV by the steps that round, as Precision's stage. The story Backward replays the steps."""
 
+from collections.abc import Sequence
+
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from explainers.charts.chart_view import chart_view
@@ -43,6 +46,13 @@ KEPT = dict(
     )
 )
 """The same for a kernel in float32."""
+
+
+READS = dict(
+    zip(SAID, (("O", "LSE"), ("p",), ("ds",), parts.GRADIENTS, ("p", "dv", "ds", "dk", "dq", "dq_part"))),
+)
+"""Step -> the logged values and the tensors with its lines."""
+NAMES = ("O, LSE", "P", "dS", "gradients", "kernel")  # of the steps, on the axis
 
 
 def is_backward(spec: KernelSpec) -> bool:
@@ -90,8 +100,20 @@ def frames_of(run: Run, after: errors.Errors) -> list[Frame]:
         kept = kind == "float32" and step in KEPT
         sentence = f"{KEPT[step] if kept else SAID[step].format(kind=kind)} {told}"
         title = step if step.startswith("d") else step[0].upper() + step[1:]
-        found.append({"tile": -1, "title": title, "sentence": sentence, "lines": {}})
+        found.append({"tile": -1, "title": title, "sentence": sentence, "lines": lines_of(run, READS[step])})
         before = now
+    return found
+
+
+def lines_of(run: Run, wanted: Sequence[str]) -> dict[str, int]:
+    """The lines with a record of these logged values, or of these tensors in global memory, and how often."""
+    sites, symbols = run.sites, parts.symbols(run.request)
+    counts = np.bincount(sites.index(run.trace.table), minlength=len(sites)).tolist()
+    found: dict[str, int] = {}
+    for site, times in zip(sites, counts):
+        of = site.event if site.kind == "value" else symbols.get(site.tensor or "") if site.space == "global" else ""
+        if of in wanted and times:
+            found[site.place] = found.get(site.place, 0) + times
     return found
 
 
@@ -113,7 +135,9 @@ def view(after: errors.Errors) -> View:
         ]
     )
     data = Inline()
-    x = alt.X("step:Q", title="step").axis(values=list(range(1, len(after) + 1)), format="d")
+    x = alt.X("step:Q", title="rounded so far").axis(
+        values=list(range(1, len(after) + 1)), labelExpr=f"{list(NAMES)}[datum.value - 1]", labelOverlap=False
+    )
     y = alt.Y("error:Q", title="relative error (RMS)").scale(type="log").axis(format=".0e")
     colour = alt.Color("gradient:N").scale(domain=list(COLOURS), range=list(COLOURS.values())).title(None)
     lines = data.chart("errors", rows).mark_line(point=alt.OverlayMarkDef(size=70)).encode(
