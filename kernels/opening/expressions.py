@@ -13,6 +13,7 @@ def translated(text: str, names: Mapping[str, str]) -> str | None:
     text = re.sub(r"static_cast\s*<[^<>]*>|\((?:int|unsigned|size_t|float|double|unsigned int)\)", "", text)
     text = re.sub(r"(?<=\d)[uUlLfF]+\b", "", text)
     text = re.sub(r"(?<!/)/(?!/)", "//", text).strip()
+    text = re.sub(r"\bceilf?\s*\(\s*([^()]+?)\s*//\s*(\w+)\s*\)", r"ceil_div(\1, \2)", text)
     unknown = list[str]()
 
     def word(found: re.Match[str]) -> str:

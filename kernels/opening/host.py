@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernels.build.plain.edits import device_text
 from kernels.build.plain.functions import functions
 from kernels.build.plain.tokens import Token, closing, line_of, tokens
 
@@ -54,8 +55,15 @@ def has_main(text: str) -> bool:
 
 
 def constants_of(text: str) -> dict[str, int]:
-    """The named whole numbers of a text: macros and constants."""
-    return {found[1] or found[3]: int(found[2] or found[4]) for found in _CONSTANT.finditer(text)}
+    """The named whole numbers of a text: macros, and constants outside functions of the host."""
+    return {found[1] or found[3]: int(found[2] or found[4]) for found in _CONSTANT.finditer(device_text(text))}
+
+
+def host_words(text: str) -> set[str]:
+    """The words of the functions of the host."""
+    found = tokens(text)
+    inside = (found[f.first : f.last] for f in functions(text, found) if not f.on_device)
+    return {token.text for part in inside for token in part if re.match(r"[A-Za-z_]", token.text)}
 
 
 def variable(text: str, name: str, before: int) -> str:
@@ -64,7 +72,8 @@ def variable(text: str, name: str, before: int) -> str:
     for at in range(1, len(found) - 1):
         if found[at].text != name or line_of(text, found[at].start) > before:
             continue
-        if not re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text) or found[at - 1].text == "return":
+        follows = found[at - 1].text == "," and found[at + 1].text == "="  # int a = 1, b = 2;
+        if not (follows or re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text)) or found[at - 1].text == "return":
             continue
         if found[at + 1].text in ("(", "{"):
             last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"

@@ -94,9 +94,12 @@ def _fits(family: str, name: str, kind: type[Problem], parameters: list[Paramete
     pointers = [p for p in parameters if p.is_pointer]
     for penalty, (fixed, problem) in enumerate(_variants(kind)):
         tensors = {tensor.name: tensor for tensor in problem.tensors()}
-        matched = dict[str, str]()
+        matched, known = dict[str, str](), problem.intermediates
+        within = {one.name for one in pointers if _meaning(one.name, known, problem.spellings)}
         for pointer in pointers:
             meant = _meaning(pointer.name, tensors, problem.spellings)
+            if pointer.name in within and len(within) > 1 and plain(pointer.name) != plain(meant):
+                continue  # l next to m is the sum of a row, and no tensor
             if meant and (not pointer.dtype or pointer.dtype == tensors[meant].dtype):
                 matched.setdefault(pointer.name, meant)
         held = {tensors[name] for name in matched.values()}

@@ -11,7 +11,7 @@ from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import front_matter, signature
 from kernels.opening.conditions import conditions_of
-from kernels.opening.host import HostLaunch, host_launches, kernels_of
+from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
 from kernels.opening.matching import Fit, Parameter, with_dtype
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.scratch import scratch_of
@@ -209,7 +209,8 @@ def _needs_grid(text: str, kernel: str) -> bool:
 def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Any:
     """Fit.meaning, with a field's whole expression if the file names no other field of it."""
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
-    named = {fit.meaning(word) for word in words if len(word) > 1} | {fit.meaning(p.name) for p in listed}
+    words = {word for word in words if len(word) > 1} | host_words(text) | {one.name for one in listed}
+    named = {fit.meaning(word) for word in words}
     if signature.TWO.search(bare(text)):  # a grid of batch by heads
         return fit.meaning
     folded = dict[str, str]()

@@ -38,13 +38,14 @@ def scratch_of(
     said: Mapping[str, str],
 ) -> Scratch:
     """The memory of all pointers without a tensor."""
-    found = Scratch()
+    found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name
     for one in listed:
         if not one.is_pointer or one.name in fit.tensors or one.name in found.names:
             continue
         buffer = _buffer(one, launches, listed)
         taken = {tensor.name for tensor in fit.shown.tensors()}
         name = next(n for n in (plain(one.name), f"{plain(one.name)}_scratch") if n not in taken)
+        name = memories.setdefault(buffer, name)
         found.names[one.name] = name
         if name in found.tables:
             continue

@@ -9,9 +9,11 @@ import pytest
 from kernels import __main__ as command_line
 from kernels import catalog
 from kernels.core.cases import sample
+from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.expressions import translated
+from kernels.run.check import check_case
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "plain" / "tutorials").glob("*.cu"))
 SAID = {
@@ -140,3 +142,79 @@ def test_a_program_that_reads_a_file_outside_the_jail_gets_nothing(tmp_path):
     secret.write_text("a secret")
     text = f'#include <cstdio>\nint main() {{ return fopen("{secret}", "r") ? 3 : 4; }}\n'
     assert program.run("reads.cu", text).code == 4
+
+
+WHOLE = """#include <cmath>
+#include <cuda_runtime.h>
+#include <ctime>
+#include <iostream>
+#include <vector>
+#define TILE 16
+__global__ void products(const float* d_Q, const float* d_K, float* d_S, int N, int D, float scale) {
+  const int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+  if (row >= N || col >= N) return;
+  float sum = 0;
+  for (int i = 0; i < D; i++) sum += d_Q[(blockIdx.z * N + row) * D + i] * d_K[(blockIdx.z * N + col) * D + i];
+  d_S[(blockIdx.z * N + row) * N + col] = sum * scale;
+}
+__global__ void outputs(float* P, const float* V, float* Out, int N, int D) {
+  const int d = threadIdx.x, row = blockIdx.x;
+  float* p = P + ((size_t)blockIdx.y * N + row) * N;
+  float m = -INFINITY, l = 0, sum = 0;
+  for (int j = 0; j < N; j++) m = fmaxf(m, p[j]);
+  for (int j = 0; j < N; j++) l += expf(p[j] - m), sum += expf(p[j] - m) * V[((size_t)blockIdx.y * N + j) * D + d];
+  Out[((size_t)blockIdx.y * N + row) * D + d] = sum / l;
+}
+int main() {
+  const int B = 1, H = 3, N = 40, D = 32;
+  const size_t bytes = sizeof(float) * B * H * N * D;
+  std::vector<float> host(B * H * N * D, 0.5f);
+  float *dQ, *dK, *dV, *dO, *dS;
+  cudaMalloc(&dQ, bytes), cudaMalloc(&dK, bytes), cudaMalloc(&dV, bytes), cudaMalloc(&dO, bytes);
+  cudaMalloc(&dS, B * H * N * N * sizeof(float));
+  for (float* p : {dQ, dK, dV}) cudaMemcpy(p, host.data(), bytes, cudaMemcpyHostToDevice);
+  const clock_t start = clock();
+  dim3 block(TILE, TILE);
+  dim3 grid((N + TILE - 1) / TILE, (N + TILE - 1) / TILE, B * H);
+  products<<<grid, block>>>(dQ, dK, dS, N, D, 1.0f / sqrtf((float)D));
+  outputs<<<dim3(N, B * H), D>>>(dS, dV, dO, N, D);
+  cudaMemcpy(host.data(), dO, bytes, cudaMemcpyDeviceToHost);
+  std::cout << "first " << host[0] << " at " << start << std::endl;
+  return std::fabs(host[0] - 0.5f) < 1e-6f ? 0 : 1;
+}
+"""
+
+
+def test_a_program_with_two_launches_shares_its_memory_and_passes_the_check(tmp_path, capsys):
+    source, made = tmp_path / "mine.cu", tmp_path / "opened.cu"
+    source.write_text(WHOLE)
+    assert command_line.main(["open", str(source), "--out", str(made), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["commands"] == [f"run {made} --set seq_len=40 --set num_heads=3"]
+    table = said["front_matter"]
+    assert list(table["scratch"]) == ["s"]
+    assert table["launches"][0]["grid"] == ["ceil_div(seq_len, 16)", "ceil_div(seq_len, 16)", "batch * num_heads"]
+    kernel = catalog.load_kernel(made)
+    problem = kernel.problem_type(seq_len=40, num_heads=3)
+    verdicts = check_case(kernel, Case(problem), "cpu")
+    assert all(verdict.ok for verdict in verdicts), verdicts
+
+
+def test_a_tiled_kernel_with_row_sums_is_dense_with_its_tile_counts():
+    text = (
+        "__global__ void f(const float* Q, const float* K, const float* V, int N, int d, int Tc, int Bc, float* l,\n"
+        "                  float* m, float* O) {}\n"
+        "int main() {\n"
+        "  const int B = 1, nh = 2, Bc = 32, N = 64;\n"
+        "  const int Tc = ceil((float) N / Bc);\n"
+        "  cudaMalloc(&l, B * nh * N * sizeof(float));\n"
+        "  f<<<dim3(B, nh), Bc>>>(Q, K, V, N, d, Tc, Bc, l, m, O);\n"
+        "}\n"
+    )
+    (launch,) = _proposed(Path("f.cu"), text).table["launches"]
+    assert launch["grid"] == ["batch", "num_heads"]
+    assert launch["block"] == [32]
+    assert launch["args"] == [
+        *("q", "k", "v", "int32 seq_len", "int32 head_dim", "int32 ceil_div(seq_len, 32)"),
+        *("int32 32", "l", "m", "o"),
+    ]

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <type_traits>
 #include <utility>
 #include "calls.h"
@@ -67,7 +68,8 @@ template <class... K> SIMT_OWN void simt_watch(unsigned number, float value, K..
 #define exit(code) simt_stop(__FILE__, __LINE__, "the kernel itself ended the process: it calls exit")
 #define abort() simt_stop(__FILE__, __LINE__, "the kernel itself ended the process: it calls abort")
 inline long long clock64() { return 0; }
-inline int clock() { return 0; }
+inline int simt_clock() { return 0; }
+#define clock() simt_clock()  // the C library's clock is another function
 inline void __nanosleep(unsigned) { simt_spin(); }
 inline void __builtin_assume_(bool) {}
 #define __builtin_assume(holds) ((void)0)

@@ -20,7 +20,7 @@ __attribute__((format(printf, 1, 2))) inline int simt_say(const char* format, ..
   return n;
 }
 [[noreturn]] inline void simt_exit(int code) { fflush(nullptr), _Exit(code); }
-namespace std { using ::simt_exit; using ::simt_say; }
+namespace std { using ::simt_exit; using ::simt_say; using ::simt_clock; }
 
 // ---- memory: an allocation starts with NaN, as its values are undefined on a GPU ----
 struct SimtMemory { char* base; size_t bytes; };
