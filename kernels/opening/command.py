@@ -123,7 +123,7 @@ def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
 def _problems(
     made: Proposal, kernel: KernelSpec | None, file: str, listed: list[Parameter], count: int, ran: Ran
 ) -> list[str]:
-    """The commands that run the problems of a program's launches. Lines say where a grid differs from the program's.
+    """The commands that run the problems of a program's launches. A line names each grid unlike the program's.
 
     count: the launches of a problem.
     """

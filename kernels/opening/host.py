@@ -1,4 +1,4 @@
-"""The launches and constants in the text of a .cu: what its functions of the host say about its kernels."""
+"""The launches, constants and variables in the text of a .cu, from its functions of the host."""
 
 import re
 from collections.abc import Iterator

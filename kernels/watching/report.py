@@ -42,9 +42,9 @@ def _faults(look: Look) -> str:
 
 
 def _difference(before: Look, after: Look) -> str:
-    texts = [look.kernel.source.splitlines() for look in (before, after)]
-    names = before.kernel.path.name, after.kernel.path.name
-    shown = list(difflib.unified_diff(*texts, *names, lineterm="", n=1))
+    one, two = (look.kernel.source.splitlines() for look in (before, after))
+    name, other = before.kernel.path.name, after.kernel.path.name
+    shown = list(difflib.unified_diff(one, two, name, other, lineterm="", n=1))
     rest = [f"... {len(shown) - DIFF_LINES} more lines"] if len(shown) > DIFF_LINES else []
     fence = "`" * (max((line.count("`") for line in shown), default=0) + 3)
     return "\n".join([f"{fence}diff", *shown[:DIFF_LINES], *rest, fence])

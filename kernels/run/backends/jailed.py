@@ -26,7 +26,7 @@ def zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any] | type) -> np.ndarr
 
 @contextmanager
 def memory(arrays: dict[str, np.ndarray], is_jailed: bool) -> Iterator[tuple[Zeros, dict[str, np.ndarray]]]:
-    """The memory of launches: a function for further zero arrays, and the arrays that the launches write.
+    """The memory of launches: a function for further zero arrays, and the arrays of the launches.
 
     is_jailed: then all of it is shared with the jail, and the caller's arrays get their values at the end.
     """
