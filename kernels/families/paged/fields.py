@@ -1,5 +1,6 @@
 """The shared fields of problems over a paged cache, and their values."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from kernels.build import own_values
@@ -9,6 +10,21 @@ HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32"
 RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16")
 """The same for the kernels over ranges."""
 FP8 = "float8_e4m3"
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "q": ("query", "queries"),
+    "k_cache": ("kcache", "keycache", "keypages", "kpages", "k", "kpool"),
+    "v_cache": ("vcache", "valuecache", "valuepages", "vpages", "v", "vpool"),
+    "o": ("out", "output", "result"),
+    "block_tables": ("blocktable", "pagetable", "pagetables", "table"),
+    "context_lens": ("lengths", "seqlens", "contextlen", "lens"),
+    "num_seqs": ("batch", "b", "sequence", "sequences", "numsequences", "seq"),
+    "num_heads": ("heads", "head", "h", "nh"),
+    "num_kv_heads": ("kvheads", "hk", "nkvheads"),
+    "head_dim": ("headsize", "d", "dim"),
+    "block_size": ("pagesize", "page"),
+    "max_blocks_per_seq": ("maxblocks", "tablestride", "maxpages", "maxnumblocksperseq"),
+    "scale": ("softmaxscale", "smscale"),
+}
 CACHE_DTYPES = ("", FP8)  # of a cache whose type may differ from that of Q
 
 

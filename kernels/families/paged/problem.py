@@ -24,29 +24,20 @@ from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged import kept
 from kernels.families.paged.calls import DecodeCalls
 from kernels.families.paged.cases import PagedCases
-from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, numbers_field, seed_field
+from kernels.families.paged.fields import (
+    SPELLINGS,
+    block_size_field,
+    dtype_field,
+    head_dim_field,
+    numbers_field,
+    seed_field,
+)
 from kernels.families.paged.rows import K_STREAM, Q_STREAM, TABLE_STREAM, V_STREAM, rows_at
 from kernels.families.paged.tables import check_tables, check_tokens
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
 MOST_PAGES = 2**20
-
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "q": ("query", "queries"),
-    "k_cache": ("kcache", "keycache", "keypages", "kpages", "k", "kpool"),
-    "v_cache": ("vcache", "valuecache", "valuepages", "vpages", "v", "vpool"),
-    "o": ("out", "output", "result"),
-    "block_tables": ("blocktable", "pagetable", "pagetables", "table"),
-    "context_lens": ("lengths", "seqlens", "contextlen", "lens"),
-    "num_seqs": ("batch", "b", "sequence", "sequences", "numsequences", "seq"),
-    "num_heads": ("heads", "head", "h", "nh"),
-    "num_kv_heads": ("kvheads", "hk", "nkvheads"),
-    "head_dim": ("headsize", "d", "dim"),
-    "block_size": ("pagesize", "page"),
-    "max_blocks_per_seq": ("maxblocks", "tablestride", "maxpages", "maxnumblocksperseq"),
-    "scale": ("softmaxscale", "smscale"),
-}
 
 
 def _of_length(problem: "PagedProblem", length: int) -> dict[str, object]:

@@ -79,8 +79,8 @@ static bool resume_block() {
   if (released.empty()) {
     if (waiting.empty()) return false;
     if (blocks_left) {
-      stop("deadlock: %zu blocks wait at grid.sync(), and %u blocks have left. All blocks must come to it",
-           waiting.size(), blocks_left);
+      stop("deadlock: %zu of %zu blocks wait at grid.sync(), and the others have left. All blocks must come to it",
+           waiting.size(), waiting.size() + blocks_left);
       return false;
     }
     released.assign(waiting.rbegin(), waiting.rend());
