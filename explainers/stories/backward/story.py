@@ -59,7 +59,7 @@ class Backward(Story[Request]):
 
 
 def _seen(run: Run, story: walk.Walk, runner: Runner) -> Seen:
-    again = runner.outputs_again(run.request) if run.request.backend in sums.SECOND else {}
+    again = runner.outputs_again(run.request) if run.request.backend in tabs.SECOND else {}
     return Seen(run, story.frames, again)
 
 

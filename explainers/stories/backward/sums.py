@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from explainers.stories.backward import parts
+from explainers.stories.backward import parts, tabs
 from explainers.stories.backward.frames import SumsMeta
 from explainers.stories.backward.questions import Seen
 from explainers.story import picture, probed, stage
@@ -16,7 +16,6 @@ from kernels.errors import WarpglassError
 from kernels.run.results import Run
 
 MOST_RECORDS = 3_000_000  # of a trace of all blocks
-SECOND = {"cpu": "the blocks run in the opposite order", "gpu": "the same launch once more"}
 
 
 def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
@@ -40,7 +39,7 @@ def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
         "head": head,
         "adds": parts.adds(request),
         "tiles": tiles,
-        "second": SECOND[request.backend],
+        "second": tabs.SECOND[request.backend],
         "first": [int(at) for at in first],
     }
     return [stage.View("sums", "sums", "Sums of dQ", meta, {"once": once, "again": twice, "terms": terms})]

@@ -13,6 +13,7 @@ from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.run.results import Run
 
+SECOND = {"cpu": "the blocks run in the opposite order", "gpu": "the same launch once more"}
 LONG = (4_096, 16_384, 65_536)  # tokens
 
 
@@ -35,14 +36,14 @@ def answers(seen: Seen) -> list[Block]:
         stage.text(_way_of(request)),
         stage.heading("Why 2.5 times the products of the forward?"),
         stage.text(
-            "The forward makes two products for a tile: S and O. Five are the least for the backward: "
+            "The forward makes two products for a tile: S and O. The backward needs five, 2.5 times as many: "
             f"{listed([product.said for product in parts.PRODUCTS])}."
         ),
         stage.text(_of_kernel(seen), "derived"),
         stage.heading("Which data does it recompute?"),
         stage.text(
             "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of e^S of a row, so P = e^(S - LSE). "
-            f"It takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}."
+            f"LSE takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}."
         ),
     ]
 
@@ -96,11 +97,20 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
         rule = f"None with these constants. {IN_TURN} Without turns, only dQ would change."
     else:
         rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
-    told = ", ".join(f"{number:,} numbers of {part}" for part, number in found.items())
-    more = [stage.text(f"In the second run, other bits: {told}.")] if found else []
+    more = [stage.text(_second_run(request, found))] if found else []
     if found and parts.any_order(request) and not any(found.values()):
         more = [stage.text("The second run has equal bits: few parts of dQ add up. Choose more tokens.")]
-    return [stage.text(rule + " dK and dV grow in registers of one block."), *more]
+    what = "An output is deterministic if each run gives it equal bits."
+    return [stage.text(what), stage.text(rule + " dK and dV grow in registers of one block."), *more]
+
+
+def _second_run(request: Request, found: Mapping[str, int]) -> str:
+    """The gradients with other bits in the second run, and those with equal bits."""
+    again = f"The kernel ran a second time: {SECOND[request.backend]}."
+    equal = [part for part, number in found.items() if not number]
+    same = [f"All bits of {listed(equal)} are equal."] if equal else []
+    differ = [f"{number:,} numbers of {part} got other bits." for part, number in found.items() if number]
+    return " ".join([again, *differ, *same])
 
 
 def stored(request: Request) -> list[Block]:
