@@ -4,8 +4,9 @@ import time
 from dataclasses import asdict, dataclass, field
 
 from app.workbench import drafts, proposing
-from app.workbench.diagnostics import MOST, Diagnostic, of_error, of_fault, of_verdict, plain
+from app.workbench.diagnostics import LONGEST, MOST, Diagnostic, of_error, of_fault, of_verdict, plain
 from app.workbench.wrong import line_of_wrong
+from kernels import exercises
 from kernels.catalog import load_kernel
 from kernels.core.problem import Case
 from kernels.core.spec import KernelSpec
@@ -53,6 +54,17 @@ def examine(text: str, whole: bool) -> dict[str, object]:
     ok = ok and all(one.severity != "error" for one in found.diagnostics)
     diagnostics = [asdict(one) for one in found.diagnostics]
     return {"diagnostics": diagnostics, "ok": ok, "said": said, "kernel": named, "proposal": proposal}
+
+
+def graded(name: str, text: str) -> dict[str, object]:
+    """The grade of an answer to an exercise, as an answer for the page, with its cases."""
+    grade = exercises.grade(name, text)
+    entry = 1 + text[: max(0, text.find("__global__"))].count("\n")
+    messages = [
+        Diagnostic(next(iter(one.lines), entry), 0, "error", one.kind, one.text[:LONGEST]) for one in grade.evidence
+    ]
+    said = {"diagnostics": [asdict(one) for one in messages], "ok": grade.accepted, "said": grade.said}
+    return {**said, "kernel": "", "pages": [], "cases": [asdict(case) for case in grade.cases]}
 
 
 def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]:

@@ -1,12 +1,14 @@
 """The route of the workbench.
 
 POST /wg/workbench/check?who=NAME[&whole=1]   the text -> JSON: {diagnostics, ok, said, kernel, pages} or {error}
+POST ...&exercise=NAME                        the text as an answer to an exercise -> the same, with its cases
 
 The text has at most MOST_BYTES. A new question of a page stops its question before. Only our own pages can ask.
 """
 
 import asyncio
 import traceback
+from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -40,6 +42,8 @@ async def check(request: Request) -> Response:
         return JSONResponse({"error": "The text is not UTF-8. Save it as UTF-8, and open it again."}, 400)
     who = browsers.page_of(request, request.query_params.get("who", ""))
     try:
+        if exercise := request.query_params.get("exercise"):
+            return JSONResponse(await _asked(who, examine.graded, exercise, text))
         return JSONResponse(await _answer(text, who, bool(request.query_params.get("whole"))))
     except RunCancelled:
         return JSONResponse({"error": "A newer text is being checked."})
@@ -53,19 +57,22 @@ async def check(request: Request) -> Response:
 async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     """The worker's answer, and the pages for this draft. Raises WarpglassError."""
     path = await run_in_threadpool(drafts.keep, text)
+    said = await _asked(who, examine.examine, text, whole)
+    return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
+
+
+async def _asked(who: str, function: Callable[..., dict[str, object]], *args: object) -> dict[str, object]:
+    """function(*args) of a worker, in place of the page's question before. Raises WarpglassError."""
     if before := _asking.pop(who, None):
         before.cancel()
     client = who.partition("/")[0]
-    job = workers.submit(
-        examine.examine, text, whole, backend="cpu", title="The check", time_limit=TIME_LIMIT, client=client
-    )
+    job = workers.submit(function, *args, backend="cpu", title="The check", time_limit=TIME_LIMIT, client=client)
     _asking[who] = job
     try:
-        said = await asyncio.shield(asyncio.wrap_future(job))
+        return await asyncio.shield(asyncio.wrap_future(job))
     finally:
         if _asking.get(who) is job:
             del _asking[who]
-    return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
 
 
 def pages(name: str) -> list[dict[str, str]]:

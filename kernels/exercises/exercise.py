@@ -11,7 +11,7 @@ from kernels.errors import ProblemError
 
 FOLDER = Path(__file__).parent
 FENCE = "+++"
-KEYS = {"title", "idea", "number", "hints", "problems", "limits"}
+KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Exercise:
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices (drawing.py).
     limits: a counted number (limits.py) -> its largest allowed value.
+    of: the exercise with the solution and the typical wrong answers. A fault to mend is an edit of this solution.
     """
 
     name: str
@@ -54,16 +55,20 @@ class Exercise:
     story: str
     problems: tuple[dict[str, Any], ...]
     limits: tuple[tuple[str, float], ...] = ()
+    of: str = ""
 
     @property
     def wrong(self) -> tuple[Wrong, ...]:
         """The typical wrong answers."""
-        listed = tomllib.loads((FOLDER / self.name / "wrong.toml").read_text())["wrong"]
-        return tuple(_wrong(self, entry) for entry in listed)
+        listed = tomllib.loads((FOLDER / self.of / "wrong.toml").read_text())["wrong"]
+        made = (
+            Wrong(one["name"], tuple(one["evidence"]), edited(self.solution, one["edits"], self.name)) for one in listed
+        )
+        return tuple(wrong for wrong in made if wrong.text != self.start)
 
     def as_json(self) -> dict[str, object]:
         """What a page shows. The problems stay hidden."""
-        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits")}
+        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of")}
 
 
 def listed() -> dict[str, Exercise]:
@@ -87,7 +92,10 @@ def _read(name: str) -> Exercise:
     told = tomllib.loads(front)
     if unknown := set(told) - KEYS:
         raise ProblemError(f"{name}/exercise.md has the unknown key {min(unknown)}. It may have {sorted(KEYS)}.")
-    start, solution, story = ((folder / file).read_text() for file in ("start.cu", "solution.cu", "story.md"))
+    base = folder.parent / told.get("of", name)
+    solution = (base / "solution.cu").read_text()
+    edits = told.get("edits")
+    start = edited(solution, edits, name) if edits else (folder / "start.cu").read_text()
     return Exercise(
         name,
         told["title"],
@@ -97,17 +105,17 @@ def _read(name: str) -> Exercise:
         tuple(told["hints"]),
         start,
         solution,
-        story.strip(),
+        (folder / "story.md").read_text().strip(),
         tuple(told["problems"]),
         tuple(told.get("limits", {}).items()),
+        base.name,
     )
 
 
-def _wrong(exercise: Exercise, entry: dict[str, Any]) -> Wrong:
-    """A wrong answer: the solution, or the start, with edits. Raises ProblemError if an edit does not apply once."""
-    text = exercise.start if entry.get("of") == "start" else exercise.solution
-    for old, new in entry["edits"]:
+def edited(text: str, edits: list[list[str]], name: str) -> str:
+    """A text with edits, each [old, new]. Raises ProblemError if an edit does not apply once."""
+    for old, new in edits:
         if text.count(old) != 1:
-            raise ProblemError(f"{exercise.name}: {entry['name']}: {old!r:.80} is {text.count(old)} times in the text.")
+            raise ProblemError(f"{name}: {old!r:.80} is {text.count(old)} times in the text. It must be there once.")
         text = text.replace(old, new)
-    return Wrong(entry["name"], tuple(entry["evidence"]), text)
+    return text

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.build import Mode, build
 from kernels.catalog import DEVICE, SHIM, load_kernel
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
@@ -29,7 +30,7 @@ from kernels.run.backends import cpu
 from kernels.run.check import Verdict, check_case
 from kernels.run.wrong.reason import KINDS
 
-SECONDS = 10.0  # of the launches of one problem
+SECONDS = 15.0  # of the launches of one problem
 BUILD, LIMIT, ENDLESS = "does not compile", "limit", "endless loop"
 TELLING = ("divergent barrier", "out of bounds", ENDLESS, "deadlock", "atomic", "barrier", "race", "unwritten read")
 """Kinds that explain others, first."""
@@ -111,7 +112,7 @@ def grade(name: str, text: str) -> Grade:
 
 def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
     """The answer with the exercise's own front matter."""
-    own = load_kernel(FOLDER / exercise.name / "start.cu")
+    own = load_kernel(FOLDER / exercise.of / "solution.cu")
     return replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
 
 
@@ -123,6 +124,8 @@ def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
 def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
     cases, evidence = list[CaseResult](), list[Evidence]()
     for problem in drawing.problems(exercise, kernel):
+        for mode in (Mode.TIMED, Mode.PROBED):  # a compile has limits of its own
+            build(kernel, Request(kernel, problem, (), Scope(), "cpu").defines, mode, cpu.device().target)
         result, found, ended = cpu.limited(SECONDS, _case, kernel, problem)
         cases.append(result)
         evidence += found

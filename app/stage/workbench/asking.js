@@ -5,29 +5,28 @@ const SILENT = 'The server was not reached. Start it again, then press Check.';
 
 /**
  * @typedef {{diagnostics: import('./editor.js').Message[], ok: boolean, said: string,
- *   kernel: string, pages: {path: string, title: string}[],
- *   proposal?: string, error?: string}} Answer
+ *   kernel: string, pages: {path: string, title: string}[], proposal?: string, error?: string,
+ *   cases?: import('./exercises.js').Case[]}} Answer
  */
 
 /**
  * @param {object} given
  * @param {(path: string, options: RequestInit) => Promise<Response>} given.request
  * @param {() => string} given.text
+ * @param {() => string} given.exercise whose answer a whole check grades, or ''
  * @param {(whole: boolean) => void} given.began
  * @param {(answer: Answer) => void} given.answered
  */
-export function makeAsking({ request, text, began, answered }) {
+export function makeAsking({ request, text, exercise, began, answered }) {
   let turn = 0,
     soon = 0;
   async function ask(whole) {
     clearTimeout(soon);
     const nth = ++turn;
     began(whole);
+    const asked = whole && exercise() ? `&exercise=${exercise()}` : whole ? '&whole=1' : '';
     const answer = await answerOf(
-      request(`/wg/workbench/check?who=${ME}${whole ? '&whole=1' : ''}`, {
-        method: 'POST',
-        body: text(),
-      }),
+      request(`/wg/workbench/check?who=${ME}${asked}`, { method: 'POST', body: text() }),
     );
     if (nth === turn) answered(answer);
   }

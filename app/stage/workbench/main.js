@@ -1,6 +1,7 @@
 // The workbench: an editor, its messages in a list, and the picture of the edited kernel's run.
 import { makeAsking } from './asking.js';
 import { makeEditor } from './editor.js';
+import { makeExercises } from './exercises.js';
 import { download, makeKeeping, packed, unpacked } from './keeping.js';
 import { makeList } from './list.js';
 import { makePicture } from './picture.js';
@@ -11,16 +12,27 @@ const KEYS =
 
 /**
  * @param {HTMLElement} host
- * @param {{starter: string, setting: string, off: boolean}} given
+ * @param {{starter: string, setting: string, off: boolean,
+ *   exercises: import('./exercises.js').Exercise[]}} given
  * @param {Required<import('../core/host.js').Host>} page
  * @param {typeof import('../core/paint.js')} tools
  */
-export default function (host, { starter, setting, off }, page, { element, button }) {
+export default function (host, given, page, { element, button }) {
+  const { starter, setting, off } = given;
   const keeping = makeKeeping(page);
   const said = element('p', { class: 'said-of-check', role: 'status' }),
     list = makeList({ element, button }, line => editor.goTo(line)),
     picture = makePicture({ element }, page.href),
     place = element('div', { class: 'place' });
+  const exercises = makeExercises({ element, button }, given.exercises, page, {
+    current: () => editor.text,
+    open: text => {
+      picture.node.hidden = !!exercises.chosen;
+      check.textContent = exercises.chosen ? 'Grade' : 'Check';
+      replace(text, false);
+    },
+    starter: () => keeping.read() ?? starter,
+  });
   const say = (text, tone = '') => {
     said.textContent = text;
     said.dataset.tone = tone;
@@ -29,7 +41,7 @@ export default function (host, { starter, setting, off }, page, { element, butto
     parent: place,
     text: keeping.read() ?? starter,
     changed: text => {
-      keeping.write(text);
+      write(text);
       say(off ? setting : '');
       if (!off) asking.later();
     },
@@ -38,18 +50,20 @@ export default function (host, { starter, setting, off }, page, { element, butto
   const asking = makeAsking({
     request: page.request,
     text: () => editor.text,
+    exercise: () => exercises.chosen,
     began: whole => say(whole ? 'All problems are being checked.' : 'The text is being checked.'),
     answered: show,
   });
   /** @param {import('./asking.js').Answer} answer */
-  function show({ diagnostics, ok, said: sentence, kernel, pages, proposal, error }) {
+  function show({ diagnostics, ok, said: sentence, kernel, pages, proposal, error, cases }) {
     editor.mark(diagnostics);
     list.show(diagnostics);
     opening.hidden = !proposal;
     opening.onclick = () => editor.change(proposal);
     if (error) return say(error, 'bad');
     say(`${ok ? 'ok' : 'Not ok'}: ${sentence}`, ok ? 'good' : 'bad');
-    if (pages.length) picture.show(kernel, pages);
+    if (cases) exercises.graded(ok, cases);
+    if (pages.length && !exercises.chosen) picture.show(kernel, pages);
   }
 
   // ---- the buttons ----
@@ -58,11 +72,12 @@ export default function (host, { starter, setting, off }, page, { element, butto
     if (file.files[0]) replace(await file.files[0].text());
     file.value = '';
   };
-  const replace = text => {
-    keeping.setAside(editor.text);
+  const write = text => (exercises.chosen ? exercises.write(text) : keeping.write(text));
+  const replace = (text, aside = true) => {
+    if (aside && !exercises.chosen && text !== editor.text) keeping.setAside(editor.text);
     editor.open(text);
-    keeping.write(text);
-    back.hidden = false;
+    write(text);
+    back.hidden = keeping.before() === null;
     show({ diagnostics: [], ok: false, said: '', kernel: '', pages: [], error: ' ' });
   };
   const back = button('Text before', () => replace(keeping.before() ?? starter), {
@@ -87,11 +102,12 @@ export default function (host, { starter, setting, off }, page, { element, butto
   const bar = element(
     'div',
     { class: 'tools', role: 'group', 'aria-label': 'The text' },
+    exercises.choice,
     check,
     button('Open', () => file.click(), { title: 'A .cu file of this computer' }),
     button('Save', () => download(editor.text, 'kernel.cu'), { title: 'As the file kernel.cu' }),
     button('Copy link', link, { title: 'A link with this text' }),
-    button('Begin anew', () => replace(starter), { title: 'The first text of this page' }),
+    button('Begin anew', () => replace(exercises.start() ?? starter), { title: 'The first text' }),
     back,
     opening,
     file,
@@ -110,6 +126,7 @@ export default function (host, { starter, setting, off }, page, { element, butto
         list.node,
         element('p', { class: 'hints' }, KEYS),
       ),
+      exercises.node,
       picture.node,
     ),
   );

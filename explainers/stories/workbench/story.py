@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage, View
+from kernels import exercises
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Workbench(Story[Bench]):
 
     def stage(self, subject: Bench, runner: Runner) -> Stage:
         given = {"starter": subject.starter, "setting": subject.setting, "off": subject.off}
+        given |= {"exercises": [one.as_json() for one in exercises.listed().values()]}
         return Stage("", [], [View("workbench", "editor", "Editor", given)], summary=subject.setting)
 
 

@@ -41,7 +41,7 @@ def _other_heads(found: list[Found]) -> Reason | None:
     """The values of another head, or attention with the V of another head."""
     for one in _wrong(found):
         for other in found:
-            if other is one or other.truth.shape != one.truth.shape:
+            if other is one or other.head.scores.shape != one.head.scores.shape:
                 continue
             if one.matches(other.truth):
                 return Reason("stride", f"Head {_at(one)} has the values of head {_at(other)}. Look at the strides.")

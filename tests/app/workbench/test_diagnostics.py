@@ -5,7 +5,7 @@ import pytest
 from app.stories.workbench import STARTER
 from app.workbench import examine
 from app.workbench.places import place
-from kernels import jail
+from kernels import exercises, jail
 
 pytestmark = pytest.mark.skipif(bool(jail.why_none()), reason=jail.why_none())
 TEXT = STARTER.read_text()
@@ -80,3 +80,13 @@ def test_the_starter_is_right():
 def test_the_place_of_a_message_of_the_opening_comment(message, at):
     text = '\n/*\nfamily = "a"\n[constants.TILE]\n[[launches]]\nentry = "b"\n[x]\nargs = []\n*/\n'
     assert place(text, message) == at
+
+
+def test_a_grade_has_its_evidence_at_lines_and_all_its_cases(monkeypatch):
+    evidence = (exercises.Evidence("race", "line 3 writes s[0].", (3, 5)), exercises.Evidence("scale", "One factor."))
+    cases = (exercises.CaseResult({"seq_len": "7"}, False, "o: error 1."),)
+    made = exercises.Grade("one", False, "1 of 1 problems are wrong.", cases, evidence, True)
+    monkeypatch.setattr(exercises, "grade", lambda name, text: made)
+    said = examine.graded("one", "// a\n// b\n__global__ void k() {}\n")
+    assert [(one["line"], one["source"]) for one in said["diagnostics"]] == [(3, "race"), (3, "scale")]
+    assert said["cases"] == [{"problem": {"seq_len": "7"}, "ok": False, "said": "o: error 1."}] and not said["ok"]
