@@ -54,8 +54,12 @@ def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
     wrong = [error for error in verdict.errors if not error.ok]
     sizes = verdict.problem.size if verdict.problem else ""
     said = verdict.message or "; ".join(f"{e.output} is wrong: {e.said}, allowed {e.allowed:.3g}" for e in wrong)
-    said = plain(f"{said.rstrip('.')} ({sizes}).", kernel.name)
-    return Diagnostic(line or entry_line(kernel), 0, "error", "check", said)
+    said = f"{said.rstrip('.')} ({sizes})."
+    if verdict.reason:
+        first = verdict.reason.first
+        line = first.line if first and first.file == kernel.path.name else line
+        said = f"{said} Likely: {verdict.reason.sentence}"
+    return Diagnostic(line or entry_line(kernel), 0, "error", "check", plain(said, kernel.name))
 
 
 def entry_line(kernel: KernelSpec) -> int:

@@ -15,7 +15,7 @@ from kernels.run import check
 from kernels.run.backends import cpu
 
 FEW, EASY = 6, 400_000  # problems after a pause in typing, of at most so many steps of the CPU
-WRONG = 2  # wrong problems, after which the rest is left out
+WRONG = {False: 1, True: 3}  # wrong problems, after which the rest is left out: of a few, or of all
 SECONDS = {False: 8.0, True: 40.0}  # after which no further problem starts: a few, or all
 
 
@@ -26,9 +26,14 @@ class _Found:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def add(self, *more: Diagnostic) -> None:
-        known = {(one.line, one.source, one.message.partition(" (")[0]) for one in self.diagnostics}
-        new = [one for one in more if (one.line, one.source, one.message.partition(" (")[0]) not in known]
+        known = set(map(_key, self.diagnostics))
+        new = [one for one in more if _key(one) not in known]
         self.diagnostics += new[: MOST - len(self.diagnostics)]
+
+
+def _key(one: Diagnostic) -> tuple[int, str, str]:
+    """What distinguishes a message. A line has one wrong result, as each problem gives other numbers."""
+    return one.line, one.source, "" if one.source == "check" else one.message
 
 
 def examine(text: str, whole: bool) -> dict[str, object]:
@@ -83,10 +88,11 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
         if missed and not any(verdict.faults for verdict in missed):
             place = place or line_of_wrong(kernel, case) if missed[0].errors else 0
             found.add(of_verdict(missed[0], kernel, place))
-        if wrong == WRONG or time.monotonic() > until:
+        stopped = missed and not missed[0].errors
+        if stopped or wrong == WRONG[whole] or time.monotonic() > until:
             break
     if wrong:
-        return False, f"{wrong} of {done} problems failed. The check has {len(cases)}."
+        return False, f"{wrong} of {done} {'problem' if done == 1 else 'problems'} failed. The check has {len(cases)}."
     return True, f"{done} of {len(cases)} problems agree with float64."
 
 

@@ -25,7 +25,8 @@ from kernels.errors import FAULT, RunCancelled, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
 
-TIME_LIMIT = 60.0  # seconds of a worker for one answer
+TIME_LIMITS = {False: 40.0, True: 60.0}  # seconds of a worker, for a few problems and for all
+Answer = dict[str, object]
 _asking: dict[str, workers.Job] = {}  # page -> its question
 
 
@@ -43,7 +44,7 @@ async def check(request: Request) -> Response:
     who = browsers.page_of(request, request.query_params.get("who", ""))
     try:
         if exercise := request.query_params.get("exercise"):
-            return JSONResponse(await _asked(who, examine.graded, exercise, text))
+            return JSONResponse(await _asked(who, TIME_LIMITS[True], examine.graded, exercise, text))
         return JSONResponse(await _answer(text, who, bool(request.query_params.get("whole"))))
     except RunCancelled:
         return JSONResponse({"error": "A newer text is being checked."})
@@ -57,16 +58,16 @@ async def check(request: Request) -> Response:
 async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     """The worker's answer, and the pages for this draft. Raises WarpglassError."""
     path = await run_in_threadpool(drafts.keep, text)
-    said = await _asked(who, examine.examine, text, whole)
+    said = await _asked(who, TIME_LIMITS[whole], examine.examine, text, whole)
     return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
 
 
-async def _asked(who: str, function: Callable[..., dict[str, object]], *args: object) -> dict[str, object]:
+async def _asked(who: str, seconds: float, function: Callable[..., Answer], *args: object) -> Answer:
     """function(*args) of a worker, in place of the page's question before. Raises WarpglassError."""
     if before := _asking.pop(who, None):
         before.cancel()
     client = who.partition("/")[0]
-    job = workers.submit(function, *args, backend="cpu", title="The check", time_limit=TIME_LIMIT, client=client)
+    job = workers.submit(function, *args, backend="cpu", title="The check", time_limit=seconds, client=client)
     _asking[who] = job
     try:
         return await asyncio.shield(asyncio.wrap_future(job))

@@ -6,9 +6,15 @@ from app.stories.workbench import STARTER
 from app.workbench import examine
 from app.workbench.places import place
 from kernels import exercises, jail
+from kernels.run.backends import cpu
 
 pytestmark = pytest.mark.skipif(bool(jail.why_none()), reason=jail.why_none())
 TEXT = STARTER.read_text()
+
+
+@pytest.fixture(autouse=True)
+def two_problems(monkeypatch):
+    monkeypatch.setattr(examine, "FEW", 2)
 
 
 def line_of(part):
@@ -57,6 +63,26 @@ def test_a_text_without_an_opening_comment_gets_a_proposal():
     assert found["diagnostics"][0]["message"].startswith("It does not begin with a comment")
     assert found["proposal"].endswith(bare) and 'title = "My kernel"' in found["proposal"]
     assert examine.examine("int x;", False)["diagnostics"][-1]["message"].endswith("so it proposes nothing.")
+
+
+def test_an_endless_loop_ends_at_the_limit_and_is_marked_at_its_line():
+    text = TEXT.replace("m = m_new;", "for (;;) __syncwarp();", 1)
+    found = cpu.limited(6.0, examine.examine, text, False)["diagnostics"]
+    assert [one["line"] for one in found] == [line_of("    m = m_new;")] and "limit" in found[0]["message"], found
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        '#include "/etc/passwd"',
+        "#include <../../../etc/passwd>",
+        'asm(".incbin \\"/etc/passwd\\"");',
+        "#define A(x) x x x x\nint y = A(A(A(A(A(A(A(A(A(A(A(A(A(1)))))))))))));",
+    ],
+)
+def test_a_hostile_text_gets_a_message_and_shows_no_file(added):
+    found = examine.examine(TEXT.replace("#define TILE", f"{added}\n#define TILE", 1), False)
+    assert not found["ok"] and found["diagnostics"] and "root:" not in str(found), found
 
 
 def test_the_starter_is_right():
