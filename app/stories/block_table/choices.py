@@ -37,7 +37,7 @@ CACHE_DTYPES = {"": "16 bits, like K and V", "float8_e4m3": "8 bits (fp8 e4m3)"}
 EIGHT_BIT_PAGE = 16  # the fewest slots of a page of 8-bit numbers
 READS_DTYPE = "float16"  # every kernel of "Readers of a page" takes this type
 HEADS = (1, 2, 4, 8, 16, 32)
-GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families")  # fields that the cache sets
+GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families", "numbers")  # fields that the cache sets
 
 
 def _check_events(text: str) -> None:
