@@ -1,8 +1,8 @@
 """The system's C++ compiler for a plain kernel: with the compiler's instrumentation, or without.
 
 An instrumented build calls a function before each access (-fsanitize=thread) and before each index of an array
-(-fsanitize=bounds-strict). device/simt/cuda/runtime.cpp defines these functions. The build has -O0, so that each access
-of the source stays one, and a table of its lines (lines.py).
+(-fsanitize=bounds-strict). device/simt/cuda/runtime.cpp defines these functions. No pass of the compiler joins or deletes
+accesses, so that each access of the source stays one. The build has a table of its lines (lines.py).
 """
 
 import shutil
@@ -19,6 +19,9 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 
 INSTRUMENTED = ("-g1", "-fsanitize=thread", "-fsanitize=bounds-strict")
+# Without the passes that join, move, split or delete accesses.
+_KEEPING = ("fre", "pre", "dse", "dce", "sink", "sra", "forwprop", "phiprop", "loop-im", "dominator-opts")
+KEEPING = ("-O1", *(f"-fno-tree-{name}" for name in _KEEPING), "-fno-ipa-sra", "-fno-code-hoisting", "-fno-store-merging")
 _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
 SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
@@ -35,7 +38,7 @@ class Toolchain(cpp.Toolchain):
             if "clang" in self.version or "zig" in self.version:
                 raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
             self.options = [option for option in self.options if option != "-O1"]
-            self.options += ["-O0", *INSTRUMENTED, *(f"--param={text}" for text in _PARAMETERS)]
+            self.options += [*KEEPING, *INSTRUMENTED, *(f"--param={text}" for text in _PARAMETERS)]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """(name, text) of the headers of device/simt/cuda, and of the shim's own that it uses."""

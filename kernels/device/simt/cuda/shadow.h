@@ -27,7 +27,7 @@ struct Region {
   const char* name;
   const char* base;
   uint64_t bytes;
-  unsigned element, word;
+  unsigned element, word, word_log2;
   bool shared, given;  // given: all bytes have a value before the launch
   Cell* cells;
 };
@@ -55,7 +55,7 @@ static int barrier_votes[3];
 static bool quiet;
 static unsigned first_arrived, block_barriers;
 
-static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigned region) {
+COLD static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigned region) {
   for (Finding& f : findings)
     if (f.kind == kind && f.place1 == place1 && f.place2 == place2 && f.region == region) return ++f.count, f;
   findings.push_back(Finding{kind, place1, place2, region, 0, 0, 0, 0, 0, 1, 1, 0, 0});
@@ -63,28 +63,30 @@ static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigne
 }
 static void add_region(const char* name, const char* base, uint64_t bytes, unsigned element, bool shared, bool given) {
   const unsigned word = element % 4 ? element % 2 ? 1 : 2 : 4;
-  regions.push_back({name, base, bytes, element, word, shared, given,
+  regions.push_back({name, base, bytes, element, word, word / 2, shared, given,
                      static_cast<Cell*>(calloc(bytes / word + 1, sizeof(Cell)))});
 }
-static Region* region_at(const char* p) {
-  static unsigned last;
-  const auto in = [&](const Region& r) { return uint64_t(p - r.base) < r.bytes; };
-  if (last < regions.size() && in(regions[last])) return &regions[last];
-  for (unsigned i = 0; i < regions.size(); ++i)
-    if (in(regions[i])) return &regions[last = i];
+// place: of the access. A line mostly stays in one region.
+static Region* region_at(const char* p, uint32_t place = 0) {
+  static uint8_t last_of[256];
+  uint8_t& last = last_of[place & 255];
+  const unsigned count = regions.size();
+  Region* const all = regions.data();
+  if (last < count && uint64_t(p - all[last].base) < all[last].bytes) return &all[last];
+  for (unsigned i = 0; i < count; ++i)
+    if (uint64_t(p - all[i].base) < all[i].bytes) return last = i, &all[i];
   return nullptr;
 }
 
 // ---- conflicts ----
-static bool ordered(const Who& w) {
-  const Own& me = own[current->linear];
+static inline bool ordered(const Who& w, const Who& mine) {
   if (!w.place || w.block < launch_first || w.time <= grid_time) return true;
   if (w.block != block_tag) return fence_of_block[w.block] > w.time && last_atomic > fence_of_block[w.block];
-  if (w.thread == current->linear || w.barriers < me.barriers) return true;
-  return w.thread / 32 == current->linear / 32 && me.seen[w.thread % 32] > w.clock;
+  if (w.thread == mine.thread || w.barriers < mine.barriers) return true;
+  return w.thread / 32 == mine.thread / 32 && own[mine.thread].seen[w.thread % 32] > w.clock;
 }
 // writes: 1 if the second access writes, 2 if the first does
-static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes, bool same) {
+COLD static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes, bool same) {
   const unsigned kind = w.block != block_tag ? BLOCK_RACE : w.thread / 32 == current->linear / 32 ? WARP_RACE : RACE;
   Finding& f = finding(kind, w.place, place, region);
   if (f.count > 1 && !(f.same && !same)) return;
@@ -110,7 +112,7 @@ static void settle() {
   pending.p = nullptr, pending.count = 0;
 }
 
-static void touch(Region& r, uint64_t word, uint8_t bytes, int kind, const Who& me, int64_t offset) {
+static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word, uint8_t bytes, int kind, const Who& me, int64_t offset) {
   Cell& c = r.cells[word];
   const unsigned number = &r - regions.data();
   if (r.shared && c.written_in != block_tag) c.written_in = block_tag, c.written = 0;
@@ -119,7 +121,7 @@ static void touch(Region& r, uint64_t word, uint8_t bytes, int kind, const Who& 
     if (f.count == 1) f.offset = offset, f.thread1 = me.thread, f.block1 = block_tag - launch_first;
   }
   const auto conflict = [&](const Who& w, unsigned first_writes) {
-    if (!(w.bytes & bytes) || (w.atomic && me.atomic) || (r.shared && w.block != block_tag) || ordered(w)) return;
+    if (!(w.bytes & bytes) || (w.atomic && me.atomic) || (r.shared && w.block != block_tag) || ordered(w, me)) return;
     const unsigned writes = first_writes | (kind != SIMT_READ);
     if (kind != SIMT_WRITE) report_race(w, number, offset, me.place, writes, false);
     else if (pending.count < 8) pending.writes[pending.count] = writes, pending.conflicts[pending.count++] = w;
@@ -149,16 +151,17 @@ COLD static void outside(char* p, unsigned bytes, int kind) {
 COLD static void outside_array(const char* type, long long index) {
   die("illegal address: index %lld is outside an array of type %s", index, type);
 }
-static void access(char* p, unsigned bytes, int kind, void* pc) {
+// Forced inline: each hook has its own copy for its number of bytes and its kind.
+static inline __attribute__((always_inline)) void access(char* p, unsigned bytes, int kind, void* pc) {
   if (!in_kernel || failed || !line_count || quiet) return;
   if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) return;  // a thread's own variable
-  if (pending.p && (kind != SIMT_READ || ++pending.age > 1)) settle();
+  if (__builtin_expect(pending.p && (kind != SIMT_READ || ++pending.age > 1), 0)) settle();
   Own& me = own[current->linear];
   const uint32_t place = place_of(pc);
   me.last = place;
   at(site_of_place(place));
   if (kind == SIMT_ATOMIC) last_atomic = now + 1;
-  Region* const r = region_at(p);
+  Region* const r = region_at(p, place);
   if (!r) {
     const bool dynamic = p >= shared_memory && p < shared_memory + SHARED_MAX;
     if (!dynamic && (!place || (p >= module_first && p < module_end))) return;  // a static of the program
@@ -168,7 +171,7 @@ static void access(char* p, unsigned bytes, int kind, void* pc) {
   const int64_t offset = p - r->base;
   log_access(place, kind, bytes, r - regions.data(), offset, me.seq);
   if (uint64_t(offset) + bytes > r->bytes) settle(), outside(p, bytes, kind);
-  if (bytes <= 16 && reinterpret_cast<uintptr_t>(p) % bytes) {
+  if (bytes <= 16 && !(bytes & (bytes - 1)) && reinterpret_cast<uintptr_t>(p) & (bytes - 1)) {
     settle();
     die("a load or store of %u bytes at %s is not aligned to its width", bytes, address_of(p).text);
   }
@@ -179,9 +182,10 @@ static void access(char* p, unsigned bytes, int kind, void* pc) {
     memcpy(pending.old, p, bytes < 16 ? bytes : 16);
   }
   for (uint64_t first = offset, end = offset + bytes; first < end;) {
-    const uint64_t word = first / r->word, next = (word + 1) * r->word, last = next < end ? next : end;
+    const uint64_t word = first >> r->word_log2, begin = word << r->word_log2, next = begin + r->word;
+    const uint64_t last = next < end ? next : end;
     Who part = who;
-    part.bytes = ((1u << (last - first)) - 1) << (first - word * r->word);
+    part.bytes = ((1u << (last - first)) - 1) << (first - begin);
     touch(*r, word, part.bytes, kind, part, offset);
     first = last;
   }
