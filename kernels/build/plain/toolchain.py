@@ -1,8 +1,8 @@
 """The system's C++ compiler for a plain kernel: with the compiler's instrumentation, or without.
 
 An instrumented build calls a function before each access (-fsanitize=thread) and before each index of an array
-(-fsanitize=bounds-strict). device/simt/cuda/runtime.cpp defines these functions. No pass of the compiler joins or deletes
-accesses, so that each access of the source stays one. The build has a table of its lines (lines.py).
+(-fsanitize=bounds-strict). device/simt/cuda/runtime.cpp defines these functions. No pass of the compiler joins or
+deletes accesses, so that each access of the source stays one. The build has a table of its lines (lines.py).
 """
 
 import shutil
@@ -21,7 +21,13 @@ from kernels.errors import BackendUnavailable
 INSTRUMENTED = ("-g1", "-fsanitize=thread", "-fsanitize=bounds-strict")
 # Without the passes that join, move, split or delete accesses.
 _KEEPING = ("fre", "pre", "dse", "dce", "sink", "sra", "forwprop", "phiprop", "loop-im", "dominator-opts")
-KEEPING = ("-O1", *(f"-fno-tree-{name}" for name in _KEEPING), "-fno-ipa-sra", "-fno-code-hoisting", "-fno-store-merging")
+KEEPING = (
+    "-O1",
+    *(f"-fno-tree-{name}" for name in _KEEPING),
+    "-fno-ipa-sra",
+    "-fno-code-hoisting",
+    "-fno-store-merging",
+)
 _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
 SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from kernels.build import Mode  # noqa: E402
-from kernels.catalog import current, load_kernel  # noqa: E402
-from kernels.core.request import Request  # noqa: E402
-from kernels.core.scope import Scope  # noqa: E402
-from kernels.families.dense.problem import DenseProblem  # noqa: E402
-from kernels.run import execute  # noqa: E402
-from kernels.run.backends import cpu  # noqa: E402
-from kernels.run.plain import launches  # noqa: E402
-from kernels.trace.probes import strip_probes  # noqa: E402
+from kernels.build import Mode
+from kernels.catalog import current, load_kernel
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.run import execute
+from kernels.run.backends import cpu
+from kernels.run.plain import launches
+from kernels.trace.probes import strip_probes
 
 TIMES, ROOM = 9, 1 << 20
 HELPERS = """
@@ -43,7 +43,9 @@ def plain_text(text):
     head, code = strip_probes(text).split("*/", 1)
     for name, value in (("BLOCK_Q", 16), ("BLOCK_KV", 16), ("PAD_K", 0), ("SUBTRACT_MAX", 1), ("RESCALE", 1)):
         old = rf"^{name} = .*$"
-        head = re.sub(old, f'{name} = {{default = {value}, values = [{value}], meaning = "as in 03"}}', head, flags=re.M)
+        head = re.sub(
+            old, f'{name} = {{default = {value}, values = [{value}], meaning = "as in 03"}}', head, flags=re.M
+        )
     code = code.replace('#include "common.cuh"', f"#include <cuda_runtime.h>{HELPERS}")
     code = code.replace("DYNAMIC_SMEM(float, smem);", "extern __shared__ float smem[];")
     code = re.sub(r"\b(?:ldg|lds)<(\w+)>\(", r"*reinterpret_cast<const \1*>(", code)
@@ -82,7 +84,7 @@ def main():
     print(f"without probes    {bare * 1e3:8.1f} ms of CPU")
     print(f"written probes    {by_hand * 1e3:8.1f} ms of CPU")
     print(f"idle calls        {calls * 1e3:8.1f} ms of CPU: the compiler's calls, which return at once")
-    print(f"automatic probes  {automatic * 1e3:8.1f} ms of CPU, {automatic / by_hand:.1f} times as long as written ones")
+    print(f"automatic probes  {automatic * 1e3:8.1f} ms of CPU, {automatic / by_hand:.1f} times the written ones")
     print(f"                  {len(log.rows):,} rows of the traced blocks in the log")
 
 
