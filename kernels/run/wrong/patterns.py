@@ -175,11 +175,11 @@ def _pattern(wrong: np.ndarray, count: int, name: str, kind: str, remedy: str) -
 
 
 def _heads(found: list[Found]) -> Reason | None:
-    right = [one for one in found if not one.wrong.any()]
-    if right and len(found) > 1 and right == found[: len(right)]:
-        text = f"Head {_at(right[-1])} is right, and all later heads are wrong. Look at the strides of heads."
-        return Reason("stride", text)
-    return None
+    wrong = _wrong(found)
+    if len(wrong) == len(found):
+        return None
+    text = f"Only some heads are wrong, such as head {_at(wrong[0])}. Look at the strides and numbers of heads."
+    return Reason("stride", text)
 
 
 def _wrong(found: list[Found]) -> list[Found]:
