@@ -175,18 +175,27 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
     settle();
     die("a load or store of %u bytes at %s is not aligned to its width", bytes, address_of(p).text);
   }
-  const Who who{place, block_tag, ++now, (uint16_t)current->linear, me.barriers, me.clock, 0, kind == SIMT_ATOMIC};
   if (kind == SIMT_WRITE) {
     pending.p = p, pending.bytes = bytes, pending.age = 0, pending.count = 0;
     pending.offset = offset, pending.place = place, pending.region = r - regions.data();
     memcpy(pending.old, p, bytes < 16 ? bytes : 16);
   }
+  ++now;
+  const unsigned inside = offset & (r->word - 1);
+  if (inside + bytes <= r->word || !((inside | bytes) & (r->word - 1))) {  // a part of one word, or whole words
+    const unsigned part = bytes < r->word ? bytes : r->word;
+    const Who who{place, block_tag, now, (uint16_t)current->linear, me.barriers, me.clock,
+                  (uint8_t)(((1u << part) - 1) << inside), kind == SIMT_ATOMIC};
+    const uint64_t first = offset >> r->word_log2, end = first + (bytes > r->word ? bytes >> r->word_log2 : 1);
+    for (uint64_t word = first; word < end; ++word) touch(*r, word, who.bytes, kind, who, offset);
+    return;
+  }
   for (uint64_t first = offset, end = offset + bytes; first < end;) {
     const uint64_t word = first >> r->word_log2, begin = word << r->word_log2, next = begin + r->word;
     const uint64_t last = next < end ? next : end;
-    Who part = who;
-    part.bytes = ((1u << (last - first)) - 1) << (first - begin);
-    touch(*r, word, part.bytes, kind, part, offset);
+    const Who who{place, block_tag, now, (uint16_t)current->linear, me.barriers, me.clock,
+                  (uint8_t)(((1u << (last - first)) - 1) << (first - begin)), kind == SIMT_ATOMIC};
+    touch(*r, word, who.bytes, kind, who, offset);
     first = last;
   }
 }
