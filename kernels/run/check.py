@@ -145,7 +145,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     messages = []
     if differ and not any_order:
         messages.append(f"the timed build's {', '.join(differ)} differs from the probed build's")
-    timed_errors, orders = execute.largest_errors(case.problem, timed, backend), ""
+    timed_errors, orders = execute.largest_errors(case.problem, timed, backend, request.plan), ""
     if backend == "cpu":
         try:
             late = races.late_outputs(request)
@@ -157,7 +157,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
             orders = races.race(request, timed, late)
             messages += [orders] if orders else []
             if any_order:
-                late_errors = execute.largest_errors(case.problem, late, backend)
+                late_errors = execute.largest_errors(case.problem, late, backend, request.plan)
                 timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
 
     def verdict(build: str, largest: dict[str, float], message: str, *of_probes: Any) -> Verdict:

@@ -138,7 +138,7 @@ def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arr
 def _run_of(request: Request, built: Build, plan: Plan, arrays: dict[str, np.ndarray], trace: Trace) -> Run:
     label, device = backends.PROVENANCE[request.backend], backends.module(request.backend).device()
     kept = {tensor.name: arrays[tensor.name] for tensor in plan.tensors if tensor.role is not Role.SCRATCH}
-    errors = largest_errors(request.problem, arrays, request.backend)
+    errors = largest_errors(request.problem, arrays, request.backend, plan)
     return Run(request, label, device.name, built.compiler, trace.provenance["date"], kept, trace, errors)
 
 
@@ -267,9 +267,19 @@ def judge(
     return output_errors(max_abs_errors, yardsticks, problem.largest_terms())
 
 
-def largest_errors(problem: Problem, arrays: Mapping[str, np.ndarray], backend: str = "cpu") -> dict[str, float]:
-    """output -> its largest difference from float64. arrays: by name, with the problem's outputs."""
-    return {name: max_abs_error(arrays[name], true) for name, true in truth(problem, backend).items()}
+def largest_errors(
+    problem: Problem, arrays: Mapping[str, np.ndarray], backend: str = "cpu", plan: Plan | None = None
+) -> dict[str, float]:
+    """output -> its largest difference from float64. arrays: by name, with the problem's outputs.
+
+    plan: leaves out the outputs that no launch takes, such as lse. Raises ProblemError if none takes any.
+    """
+    taken = {name for step in plan.launches for name in step.tensors} if plan else {*arrays}
+    found = {name: max_abs_error(arrays[name], true) for name, true in truth(problem, backend).items() if name in taken}
+    if not found:
+        outputs = ", ".join(tensor.name for tensor in problem.outputs)
+        raise ProblemError(f"No launch of the kernel takes an output ({outputs}). Name one among its args.")
+    return found
 
 
 @lru_cache(maxsize=1)

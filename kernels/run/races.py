@@ -55,7 +55,8 @@ def look_for_race(request: Request) -> str:
         return str(error)
     if not sums_in_any_order(request):
         return race(request, execute.run_timed_build(request), late)
-    errors = execute.judge(execute.largest_errors(request.problem, late), execute.yardstick(request), request.problem)
+    found = execute.largest_errors(request.problem, late, plan=request.plan)
+    errors = execute.judge(found, execute.yardstick(request), request.problem)
     wrong = [f"{e.output}: {e.said}, allowed {e.allowed:.3g}" for e in errors if not e.ok]
     return f"{LATE}: {'; '.join(wrong)}" if wrong else ""
 

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernels import __main__ as command_line
@@ -13,6 +14,7 @@ from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.expressions import translated
+from kernels.run import execute
 from kernels.run.check import check_case
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "plain" / "tutorials").glob("*.cu"))
@@ -218,3 +220,26 @@ def test_a_tiled_kernel_with_row_sums_is_dense_with_its_tile_counts():
         *("q", "k", "v", "int32 seq_len", "int32 head_dim", "int32 ceil_div(seq_len, 32)"),
         *("int32 32", "l", "m", "o"),
     ]
+
+
+HALVES = """#include <cuda_fp16.h>
+__global__ void f(const half* q, const half* k, const half* v, half* OUT, int seqlen) {}
+"""
+
+
+def test_an_output_that_no_launch_takes_is_not_judged(tmp_path, capsys):
+    for name, kept in (("out", ["o"]), ("nothing", [])):
+        source = tmp_path / f"{name}.cu"
+        source.write_text(HALVES.replace("OUT", "out"))
+        assert command_line.main(["open", str(source), "--write", "--say", "grid=seq_len"]) == 0
+        if not kept:
+            source.write_text(source.read_text().replace('"o", ', '"q", '))
+        kernel = catalog.load_kernel(source)
+        problem = kernel.problem_type(seq_len=8, num_heads=1)
+        arrays = {tensor.name: np.zeros(tensor.shape) for tensor in problem.tensors()}
+        plan = kernel.plan(problem)
+        if kept:
+            assert list(execute.largest_errors(problem, arrays, plan=plan)) == kept
+        else:
+            with pytest.raises(ProblemError, match="No launch of the kernel takes an output"):
+                execute.largest_errors(problem, arrays, plan=plan)
