@@ -175,8 +175,9 @@ def _pattern(wrong: np.ndarray, count: int, name: str, kind: str, remedy: str) -
 
 
 def _heads(found: list[Found]) -> Reason | None:
-    wrong = _wrong(found)
-    if len(wrong) == len(found):
+    right = {one.head.scores.shape for one in found if not one.wrong.any()}
+    wrong = [one for one in _wrong(found) if one.head.scores.shape in right]  # shorter contexts may be right
+    if not wrong:
         return None
     text = f"Only some heads are wrong, such as head {_at(wrong[0])}. Look at the strides and numbers of heads."
     return Reason("stride", text)
