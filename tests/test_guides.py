@@ -12,7 +12,8 @@ from kernels import arguments
 
 ROOT = Path(__file__).parents[1]
 tracked = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-GUIDES = [ROOT / line for line in tracked.split()]
+TEXTS = ROOT / "kernels" / "exercises"  # shown by the Workbench
+GUIDES = [ROOT / line for line in tracked.split() if TEXTS not in (ROOT / line).parents]
 README = ROOT / "README.md"
 
 

@@ -11,16 +11,13 @@ UNITS = {
 }
 
 
-SIZES = ("seq_len", "batch", "window", "num_heads", "PARTITION")
-
-
 @dataclass(frozen=True)
 class Compared:
     """Two amounts of one kind, in words.
 
     value, value_before: the amounts. unit: of both.
     place: the GPU and the date, or the rule of a derived amount.
-    sizes, sizes_before: of the problem, such as seq_len, batch and window.
+    sizes, sizes_before: of the problem, such as seq_len, batch and window, and the constants of the kernel.
     copy_rate: bytes per microsecond of a copy on that GPU, for bytes.
     """
 
@@ -83,11 +80,6 @@ class Compared:
         return f"{self.sizes['batch']:,.0f}"
 
     @property
-    def partition(self) -> str:
-        """The tokens of a partition, a constant of the kernel."""
-        return f"{self.sizes['PARTITION']:,.0f}"
-
-    @property
     def window(self) -> str:
         return f"{self.sizes['window']:,.0f}"
 
@@ -110,4 +102,4 @@ def _ratio(larger: float, smaller: float) -> str:
 
 
 def sizes_of(row: Mapping[str, object]) -> dict[str, float]:
-    return {name: float(value) for name, value in row.items() if name in SIZES and isinstance(value, (int, float))}
+    return {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}

@@ -41,10 +41,6 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "row_max": "Row max",
     "row_sum": "Row sum",
     "divide": "Divide",
-    "start": "From the start",
-    "barrier": "After a barrier",
-    "loop": "In the loop",
-    "loop_end": "After the loop",
     "load_keys": "Load keys",
     "weights": "Weights P",
     "weight_gradients": "dP = dO Vᵀ",
@@ -64,7 +60,13 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "write_dq": "Write dQ",
 }
 
-DERIVED_PHASES = {"wait_free": "Wait for free memory"}  # the pages derive them from the marks
+DERIVED_PHASES = {  # the pages derive the first from the marks, and plain kernels have the others
+    "wait_free": "Wait for free memory",
+    "start": "From the start",
+    "barrier": "After a barrier",
+    "loop": "In the loop",
+    "loop_end": "After the loop",
+}
 
 
 def phase_title(phase: str) -> str:

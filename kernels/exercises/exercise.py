@@ -10,7 +10,6 @@ from kernels.core.fields import nearest
 from kernels.errors import ProblemError
 
 FOLDER = Path(__file__).parent
-FENCE = "+++"
 KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
 
 
@@ -73,7 +72,7 @@ class Exercise:
 
 def listed() -> dict[str, Exercise]:
     """name -> Exercise, in order."""
-    found = [_read(file.parent.name) for file in FOLDER.glob("*/exercise.md")]
+    found = [_read(file.parent.name) for file in FOLDER.glob("*/exercise.toml")]
     return {one.name: one for one in sorted(found, key=lambda one: one.number)}
 
 
@@ -88,10 +87,9 @@ def find(name: str) -> Exercise:
 @lru_cache(maxsize=64)
 def _read(name: str) -> Exercise:
     folder = FOLDER / name
-    _, front, task = (folder / "exercise.md").read_text().split(FENCE, 2)
-    told = tomllib.loads(front)
+    told = tomllib.loads((folder / "exercise.toml").read_text())
     if unknown := set(told) - KEYS:
-        raise ProblemError(f"{name}/exercise.md has the unknown key {min(unknown)}. It may have {sorted(KEYS)}.")
+        raise ProblemError(f"{name}/exercise.toml has the unknown key {min(unknown)}. It may have {sorted(KEYS)}.")
     base = folder.parent / told.get("of", name)
     solution = (base / "solution.cu").read_text()
     edits = told.get("edits")
@@ -101,7 +99,7 @@ def _read(name: str) -> Exercise:
         told["title"],
         told["idea"],
         told["number"],
-        task.strip(),
+        (folder / "task.md").read_text().strip(),
         tuple(told["hints"]),
         start,
         solution,

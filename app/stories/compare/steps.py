@@ -97,11 +97,11 @@ def _step_of_limits(run: Run) -> int:
 
 
 @lru_cache(maxsize=64)
-def _costly_line(request: Request) -> tuple[str, int]:
+def _costly_line(request: Request) -> traced.Place:
     """File and line of the probe with most wavefronts in shared memory."""
     costs = traced.requests(running.run(request).trace, space="shared").costs
     file, line = costs.groupby(["file", "line"], observed=True).wavefronts.sum().idxmax()
-    return str(file), int(line)
+    return traced.Place(str(file), int(line))
 
 
 SHOWN_BY = {

@@ -1,5 +1,6 @@
 """Attention with one typical mistake. A mistake that gives the kernel's own values is its reason."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -243,8 +244,8 @@ def _known(factor: float, head: Head) -> str:
     names = {
         dim**0.5: "sqrt(head_dim)",
         dim**-0.5: "1 / sqrt(head_dim)",
-        np.log2(np.e): "log2(e)",
-        np.log(2.0): "ln(2)",
+        math.log2(math.e): "log2(e)",
+        math.log(2.0): "ln(2)",
     }
     names |= {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
     return next((f", the factor {name}" for value, name in names.items() if abs(factor / value - 1) < 0.01), "")
