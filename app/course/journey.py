@@ -8,7 +8,7 @@ from app.course.compared import amount
 from app.course.stop import Gain, Stop
 from kernels.catalog import Catalog
 
-ONE_PROBLEM = "All kernels here have one problem. The stops use other sizes, so their factors differ"
+ONE_PROBLEM = "The stops use other sizes, heads and batches, so their factors differ"
 ESTIMATED = "Striped: not recorded at this size, but taken from the factor of its stop"
 
 
@@ -107,6 +107,6 @@ def _named(stops: tuple[Stop, ...]) -> dict[str, tuple[str, str]]:
             found.setdefault(kernel, (stop.name, stop.title))
         for gain in stop.gain:
             if gain.kind == "time":
-                label = stop.title if gain.name == gain.kind else f"{stop.title}: {gain.name}"
+                label = stop.title if gain.name == gain.kind else f"{stop.title}: {gain.name.replace('_', ' ')}"
                 found.setdefault(gain.kernel, (stop.name, label))
     return found

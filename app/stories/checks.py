@@ -73,7 +73,7 @@ def make(subject: tuple[Asked, ...]) -> Stage:
         "stops": [_kept(stop) for stop in stops(current()) if stop["questions"]],
         "papers": papers(),
     }
-    said = "The way of the course in times. Below it are a question of each act, and seven questions once more."
+    said = "How the time fell, kernel by kernel. Below: a new question for each act, and seven questions again."
     return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
 
 

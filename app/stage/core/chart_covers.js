@@ -1,5 +1,5 @@
 // What an open question covers in a Vega chart: its words, and the marks with a datum that matches.
-import { around, matches } from './covers.js';
+import { around, matches, touching } from './covers.js';
 import { element } from './paint.js';
 
 const NEAR = 8; // pixels around the point of a line
@@ -12,10 +12,12 @@ export function chartCovers(host, view, clock) {
   let shown = [];
   const draw = () => {
     for (const patch of shown) patch.remove();
-    shown = clock.covers.flatMap(wanted => {
+    const left = view.origin()[0] + view.padding().left;
+    const boxes = clock.covers.flatMap(wanted => {
       const box = around(boxesOf(view, datum => matches(datum, wanted)));
-      return box ? [patchAt(rightOf(box, view.origin()[0] + view.padding().left))] : [];
+      return box ? [rightOf(box, left)] : [];
     });
+    shown = touching(boxes).map(group => patchAt(around(group)));
     host.append(...shown);
   };
   const onCovers = async () => {

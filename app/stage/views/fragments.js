@@ -338,11 +338,16 @@ export default function (host, { meta, columns }, context) {
       row.forEach((lane, j) => {
         const [cx, cy] = [x + j * c.w, y + i * c.h];
         g.fillStyle = lane < 0 ? paint.panel : tintOf(paint, lane);
-        g.fillRect(cx, cy, c.w - gap, c.h - gap);
-        if (lane < 0 || lane !== held) return;
+        const [di, dj] = part === 'B' ? [1, 0] : [0, 1], // no line between two neighbours of a lane
+          opens = lanes[i + di]?.[j + dj] === lane,
+          closes = (di ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane,
+          wide = (opens && dj ? 2 : 1) * c.w - gap,
+          tall = (opens && di ? 2 : 1) * c.h - gap;
+        g.fillRect(cx, cy, opens && dj ? c.w : c.w - gap, opens && di ? c.h : c.h - gap);
+        if (lane < 0 || lane !== held || closes) return;
         g.strokeStyle = paint.text;
         g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
-        g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
+        g.strokeRect(cx + 1, cy + 1, Math.max(1, wide - 2), Math.max(1, tall - 2));
       }),
     );
     if (text) drawNumbers(g, paint, part, c, text, lanes, held);

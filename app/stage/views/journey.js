@@ -1,5 +1,5 @@
-// The closing picture of the course: a bar for the time of each kernel, on a scale of powers of ten.
-// The pale part of a bar is the time that its idea removed.
+// The closing picture of the course: a dot for the time of each kernel, on a scale of powers of ten.
+// The pale line leads from the time of the kernel before.
 import { element } from '../core/paint.js';
 
 const LEAST = Math.log10(500); // microseconds: the left end of the scale
@@ -31,10 +31,13 @@ export function journey(steps, said, source, leadTo) {
       element(
         'td',
         { class: 'bar' },
-        element('i', { class: 'was', style: `width:${share(before?.us ?? us)}` }),
+        element('i', {
+          class: 'was',
+          style: `left:${share(us)};width:calc(${share(before?.us ?? us)} - ${share(us)})`,
+        }),
         element('i', {
           class: `now${bits === 16 ? ' short' : ''}${estimated ? ' estimated' : ''}`,
-          style: `width:${share(us)}`,
+          style: `left:${share(us)}`,
         }),
       ),
       element('td', {}, said),
@@ -68,7 +71,7 @@ export function journey(steps, said, source, leadTo) {
     element(
       'p',
       { class: 'back' },
-      `Dark: the time, on a log scale. Pale: how many times shorter it became. Blue: inputs of 32 bits. ` +
+      `Dot: the time, on a log scale. Line: from the kernel before. Blue: inputs of 32 bits. ` +
         `Green: 16 bits. ${source}.`,
     ),
   );

@@ -4,14 +4,21 @@ import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
 import { scheduleLayout } from './layouts/schedule.js';
 
-const TINT = { S: COLOURS.S, softmax: COLOURS.P, O: COLOURS.O, products: COLOURS.S };
-const SHORT = { S: 'S', softmax: 'softmax', O: 'O', products: 'S', other: '' };
+const TINT = {
+  S: COLOURS.S,
+  softmax: COLOURS.P,
+  O: COLOURS.O,
+  products: COLOURS.S,
+  flight: COLOURS.O,
+};
+const SHORT = { S: 'S', softmax: 'softmax', O: 'O', products: 'S', other: '', flight: 'O' };
 const WORDS = {
   S: 'scores of the products of Q and K',
   softmax: 'softmax',
   O: 'output: products of P and V',
   products: 'products started, waits for its scores',
   other: 'other work and waits',
+  flight: 'output in flight: from its start to the wait for it',
 };
 
 export default function (host, { meta, columns }, context) {
@@ -57,8 +64,10 @@ export default function (host, { meta, columns }, context) {
       if (fits) g.fillText(fits, after, box.panels[p].y + 1.25 * em);
       g.globalAlpha = 1;
       one.rows.forEach((name, r) => drawName(g, paint, name, box.panels[p].rows[r]));
-      drawBars(g, paint, p, beginOf(p, step), at);
-      drawFrame(g, paint, p, beginOf(p, step));
+      const from = beginOf(p, step);
+      drawBars(g, paint, p, from, at);
+      drawFrame(g, paint, p, from);
+      drawTexts(g, paint, p, from);
     });
     drawAxis(g, paint);
   };
@@ -78,28 +87,39 @@ export default function (host, { meta, columns }, context) {
     g.clip();
     for (const n of bars[p]) {
       if (end[n] <= from || start[n] >= from + wide) continue;
-      const name = kinds[kind[n]],
-        x = box.x + (start[n] - from) * unit,
+      const x = box.x + (start[n] - from) * unit,
         w = (end[n] - start[n]) * unit,
-        y = box.panels[p].rows[row[n]] + 2,
-        tint = TINT[name];
-      g.fillStyle = tint
-        ? blend(rgb(tint), rgb(paint.background), 0.85)
-        : blend(rgb(paint.text), rgb(paint.background), 0.25);
+        y = box.panels[p].rows[row[n]] + 2;
+      g.fillStyle = tintOf(paint, kinds[kind[n]]);
       g.fillRect(x, y, Math.max(1, w - 1), box.row - 4);
       if (at?.bar === n) {
         g.strokeStyle = paint.primary;
         g.lineWidth = 2;
         g.strokeRect(x, y, Math.max(2, w - 1), box.row - 4);
       }
-      const seen = Math.max(x, box.x),
-        said = text(n);
-      g.font = `${small}px ${paint.font}`;
-      if (!said || g.measureText(said).width > Math.min(x + w, box.x + box.w) - seen - 5) continue;
-      g.fillStyle = '#fff';
-      g.fillText(said, seen + 3, y + (box.row - 4) / 2 + 0.36 * small);
     }
     g.restore();
+  };
+  const tintOf = (paint, name) =>
+    TINT[name]
+      ? blend(rgb(TINT[name]), rgb(paint.background), 0.85)
+      : blend(rgb(paint.text), rgb(paint.background), 0.25);
+  // The names of the bars, over the frame, on a plate in the colour of their bar.
+  const drawTexts = (g, paint, p, from) => {
+    const unit = box.w / wide;
+    g.font = `${small}px ${paint.font}`;
+    for (const n of bars[p]) {
+      const said = text(n),
+        left = Math.max(box.x, box.x + (start[n] - from) * unit),
+        room = Math.min(box.x + (end[n] - from) * unit, box.x + box.w) - left - 5,
+        middle = box.panels[p].rows[row[n]] + box.row / 2,
+        width = said ? g.measureText(said).width : Infinity;
+      if (width > room) continue;
+      g.fillStyle = tintOf(paint, kinds[kind[n]]);
+      g.fillRect(left + 2, middle - 0.6 * small, width + 2, 1.2 * small);
+      g.fillStyle = '#fff';
+      g.fillText(said, left + 3, middle + 0.36 * small);
+    }
   };
   // The time of the first softmax of the first row, over all rows: what the others do meanwhile.
   const drawFrame = (g, paint, p, from) => {

@@ -165,6 +165,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         row - 2 * (inset + pad),
       );
     });
+    if (lanes) drawThrough(g, request, lines, panes[n], row);
     if (row >= 1.3 * em) drawLanes(g, request, lines, panes[n], row, paint);
     lines.forEach((line, place) => {
       for (let s = 0; s < 4; s++) {
@@ -184,6 +185,20 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       row - 2,
     );
   };
+  // The line of a lane goes on through free bytes of the rows above its own.
+  const drawThrough = (g, request, lines, { x, y, unit }, row) =>
+    request.offsets.forEach((offset, lane) => {
+      const place = offset < 0 ? 0 : lines.indexOf(Math.floor(offset / LINE)),
+        byte = offset % LINE;
+      if (place < 1 || lines.slice(0, place).some(l => sharers(request, l * LINE + byte).length))
+        return;
+      const to = x + (byte + request.bytes / 2) * unit;
+      g.beginPath();
+      g.moveTo(to, y);
+      g.lineTo(to, y + place * row);
+      [g.strokeStyle, g.lineWidth] = [laneColours[lane], 2.5];
+      g.stroke();
+    });
   // The names of the four columns, over the lines of the lanes.
   const drawNames = (g, { x, y, unit, gutter }, paint) => {
     const wide = SECTOR * unit;

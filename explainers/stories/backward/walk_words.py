@@ -6,7 +6,7 @@ from explainers.story.glossary import listed, phase_title
 from kernels.trace.steps import StepRow
 
 SAID = {
-    "delta": "delta = rowsum(dO * O): one number per query, made once before the loops.",
+    "delta": "delta = rowsum(dO * O): one number per query, made once before the loops. dS needs it.",
     "S": "The block multiplies Q by K once more: nobody stored the scores.",
     "P": "P = e^(S - LSE). The stored LSE replaces the max and the sum.",
     "dP": "dP = dO Vᵀ tells how each weight changes the loss.",
@@ -15,7 +15,10 @@ SAID = {
     "dK": "dK += dSᵀ Q. The sum stays in registers.",
     "dQ": "dQ += dS K. The sum stays in registers.",
 }
-ADDED = "The block adds dS K to dQ in global memory by atomics, because other blocks add to these queries too."
+ADDED = (
+    "The block adds dS K to dQ in global memory by atomics: additions that do not disturb each other. "
+    "Other blocks add to these queries, too."
+)
 PART = "dS K is the part of this block in dQ. Other blocks have other parts of it."
 PHASES = {"add": "The block adds its part of dQ in global memory, where other blocks add too."}
 

@@ -17,7 +17,7 @@ from kernels.run.results import Run
 
 WANTS = ("walk_k", "walk_v", "write", "o")
 DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
-NAMES = {"MHA": " (multi-head)", "GQA": " (grouped-query)", "MQA": " (multi-query)"}
+NAMES = {"MHA": " (multi-head)", "GQA": " (grouped)", "MQA": " (multi-query)"}
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ def _helps(made: Stage, meta: PartitionsMeta) -> Question:
                 f"Both kernels read one cache. V2 adds a workspace: m, l and an output for each of {parts} partitions."
             ),
         },
-        f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}: so many SMs work. "
+        f"For {count(length, 'token')} of a query head, V1 has one block and V2 has {parts}. "
+        f"So up to {parts} SMs work. "
         "With many sequences the SMs are full without partitions.",
         step=min(1, len(meta["frames"]) - 1),
         view=made.views[0].id,

@@ -134,7 +134,9 @@ def gain_sentence(story: Comparison, name: str, length: int) -> str:
     v2 = next((n for n, frame in enumerate(story.frames) if frame["reduce"] == "done"), last)
     blocks = count(len(story.parts), "block")
     if v2 < v1:
-        return f"V2 shares the {length} tokens of {name} among {blocks}. It needs {v2} steps in place of {v1}."
+        return (
+            f"V2 shares the {length} tokens of {name} among {blocks}. Drawn in steps, it needs {v2} in place of {v1}."
+        )
     cost = f"its second kernel costs more: {v2} steps against {v1}." if v2 > v1 else f"both need {v1} steps."
     return f"The {length} tokens of {name} are too few for V2. It has {blocks}, but {cost}"
 

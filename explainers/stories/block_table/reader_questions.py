@@ -55,6 +55,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
         },
         f"{num_heads} query heads ask for {sum(by_head):,} bytes with any sharing. "
         "L2 can answer the repeated reads. A kernel that gives a whole group to one block asks for fewer.",
+        step=len(by_head) - 1,
         view=view,
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
     )

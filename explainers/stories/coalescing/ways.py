@@ -133,7 +133,10 @@ def _of_late_start(best: SectorRequest, step: int, late: SectorRequest) -> Quest
         f"The last element is in one more sector: {late['sectors']} in place of {best['sectors']}. "
         "A row that starts at the edge of a sector needs no more."
     )
-    text = "The lanes read neighbours again, but the row starts one element later. How does the cost change?"
+    text = (
+        f"Neighbours took {count(best['sectors'], 'sector')}. Now they start one element later. "
+        "How does the cost change?"
+    )
     right = "One more sector" if more == 1 else f"{count(more, 'more sector')}"
     last = max(offset for offset in late["offsets"] if offset >= 0) // model.SECTOR * model.SECTOR
     covers = [{"side": 0, "byte": [last, LARGEST]}]

@@ -76,8 +76,8 @@ def _more_bytes(
     a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other
     right = "even" if a == b else "AB"[b > a]
     each = [n / by for n, by in zip(moved, traced)]
-    text = f"Which side moves more bytes of global memory for each {per}?"
-    moves = f"A moves {figure(each[0])} bytes for each {per}, and B {figure(each[1])}."
+    text = f"Which side asks for more bytes of global memory for each {per}?"
+    moves = f"A asks for {figure(each[0])} bytes for each {per}, and B {figure(each[1])}."
     why = moves
     if per == "query" and a != b and traced[0] != traced[1]:
         why += f" A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."

@@ -47,7 +47,8 @@ def _waiting(o: Occupancy, view: str) -> Question:
         "A warp's next instruction waits hundreds of cycles for memory. How does its SM use this time?",
         "It runs another warp",
         wrong,
-        f"The SM holds {o.warps} warps and switches at no cost. More warps hide more waiting: that is occupancy.",
+        f"The SM holds {o.warps} warps and switches at no cost, so more warps hide more waiting. "
+        "Occupancy is the share of its places for warps that hold one.",
         view=view,
         step=len(o.limits),
         hides=[f"While one warp waits for memory, another of the {o.warps} warps runs."],

@@ -106,7 +106,7 @@ def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"Only {noun} {who}",
             {
                 "Each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
-                "They take turns": f"{noun.capitalize()} {who} brings {all_tiles}.",
+                "They take turns": f"The roles are fixed: {noun}s {rest} never start a copy.",
                 "The first one that is free": f"{noun.capitalize()} {who} brings {all_tiles}.",
             },
             f"{noun.capitalize()} {who} brings {all_tiles} of this block. The others only compute.",

@@ -23,7 +23,8 @@ def questions(story: BlockStory) -> list[Question]:
     return [
         ask.idea(
             "operands",
-            f"Hopper's wgmma is one product of a whole warpgroup. How do the {rows} reach its tensor cores?",
+            f"On Hopper GPUs (H100, H200), one wgmma multiplies for a whole warpgroup. "
+            f"How do the {rows} reach its tensor cores?",
             "The tensor cores read them from shared memory",
             {
                 "First ldmatrix brings them to registers": "This kernel has no ldmatrix. mma.sync needs it.",

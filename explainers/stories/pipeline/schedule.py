@@ -23,14 +23,14 @@ from explainers.story.stage import View
 from kernels.measure import pipeline_bars
 
 TILES = 12  # modelled key tiles of each warpgroup
-SETTLED = 4  # from this tile on, the model repeats itself
+SETTLED = 3  # from this tile on, the model repeats itself
 SHOWN = 2  # key tiles in the window
 NOTES = {
     "Without turns": "all compute their softmax at once, and the tensor cores rest",
     "In turns": "one computes its softmax while another multiplies",
     "Own output, too": "its own output of the tile before also runs during its softmax",
 }
-KINDS = ("S", "softmax", "O", "products", "other")
+KINDS = ("S", "softmax", "O", "products", "other", "flight")
 
 
 class Panel(TypedDict):
@@ -195,8 +195,10 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
         bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
     said = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
     label = story.made.provenance
-    panels.append({"title": said, "note": "", "label": label, "rows": names, "begin": -1, "own": True})
-    bars += _measured(story, groups)
+    flying = _outputs_in_flight(story, groups)
+    rows = [*names, f"output of {groups[0]}"] if flying else names
+    panels.append({"title": said, "note": "", "label": label, "rows": rows, "begin": -1, "own": True})
+    bars += [*_measured(story, groups), *flying]
     rule = (
         f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
         f"{figure(model.softmax, 3)} ns. Simplified: softmaxes at once do not slow each other. Nothing else takes time."
@@ -224,6 +226,15 @@ def _key_tile(story: BlockStory) -> float:
     """The median ns from one softmax of the leader to the next."""
     starts = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "softmax")].start_ns
     return float(starts.diff().median())
+
+
+def _outputs_in_flight(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:
+    """The outputs of the first warpgroup, from the start of each to the wait for it: a row of the third panel."""
+    own = story.flight[(story.flight.writer == groups[0]) & (story.flight.event == "output")]
+    return [
+        (2, len(groups), "flight", int(bar.tile), bar.start_ns, bar.end_ns)
+        for bar in own[own.tile.notna()].itertuples()
+    ]
 
 
 def _measured(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:

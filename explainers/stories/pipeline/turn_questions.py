@@ -128,7 +128,7 @@ def _asked_product(
         f"{why} {saved}",
         step=step,
         view="own_output",
-        covers=[{"panel": 1, "row": groups}],
+        covers=[{"panel": 1, "row": groups}, {"panel": 2, "row": groups}],
         shows={"panel": 1, "row": groups},
         veils=("tabs",),
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from explainers.stories.precision.replay import STAGES, Replay
-from explainers.stories.precision.replays import TITLES, Replays, short
+from explainers.stories.precision.replays import ASKED, Replays, short
 from explainers.story import questions as made_of
 from explainers.story.glossary import figure
 from explainers.story.questions import Where
@@ -50,7 +50,7 @@ def _most(made: Replay, where: Where) -> Question | None:
     if not np.isfinite(sizes).all() or not (sizes[largest] > 0).all():
         return None
     most = int(np.argmax(sizes))
-    titles = {n: TITLES[STAGES[n]] for n in largest}
+    titles = {n: ASKED[STAGES[n]] for n in largest}
     wrong = {
         title: f"\u201c{title}\u201d moves O by only {short(sizes[n])}, and another step by {short(sizes[most])}."
         for n, title in titles.items()
@@ -63,7 +63,11 @@ def _most(made: Replay, where: Where) -> Question | None:
         titles[most],
         wrong,
         f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next."
-        + (f" Every kernel in {made.label} has this part." if STAGES[most] == "inputs" else ""),
+        + (
+            f" Every kernel in {made.label} rounds its inputs. Scores and sums have 32 bits."
+            if STAGES[most] == "inputs"
+            else ""
+        ),
         ordered=list(titles.values()),
         **where,
     )

@@ -17,6 +17,14 @@ TITLES = {
     "output": "Products with V",
     "write": "O rounded",
 }
+ASKED = {
+    **TITLES,
+    "inputs": "Rounding Q, K and V",
+    "scores": "Computing the scores",
+    "weights": "Rounding the weights",
+    "write": "Rounding O at the end",
+}
+"""The steps as answers of a question."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,11 @@ class Replays:
 
 
 def short(value: float) -> str:
-    """An error: two digits."""
-    return "NaN" if math.isnan(value) else f"{value:.2g}"
+    """An error: two digits, small ones as the picture says them, 5.1e-4."""
+    if math.isnan(value):
+        return "NaN"
+    said = f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:.2g}"
+    return said.replace("e-0", "e-")
 
 
 def percent(share: float) -> str:

@@ -29,8 +29,8 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         "They write them to global memory": "The trace has no store of S. Global memory is the slowest of all.",
     }
     why = (
-        f"These {len(threads)} lanes are neighbours in one warp. In each round, two lanes exchange their max: "
-        "no memory is needed."
+        f"These {len(threads)} lanes are neighbours in one warp. In each round, each lane swaps its max with "
+        "one partner and keeps the larger one. No memory is needed."
     )
     text = f"{count(len(threads), 'lane')} hold the scores of row {row}. How do they find the max of the row?"
     first, weighed = lanes.scored[row - lanes.row0], lanes.weighed[row - lanes.row0]
@@ -67,7 +67,7 @@ def _reads_of_k(run: Run, tiles: Tiling) -> list[Question]:
         return []
     right = f"{round(times)} times" + (": once for each query" if round(times) == rows else "")
     wrong = {
-        "Once, as from global memory": "Each query meets each key, and a thread has few of the queries. "
+        "Once, as from global memory": "Each query meets each key, and a thread has only its own queries. "
         "So other threads read the key again.",
         f"{rows} times: once for each query": "A thread has several queries in registers. One read serves them all.",
         f"{threads} times: once for each thread": "A thread reads only some of the keys.",

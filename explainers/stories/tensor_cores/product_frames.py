@@ -25,7 +25,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
         yield {
             "tile": product.tile,
             "title": f"Key tile {product.tile} · product {number} of {totals[product.tile]}",
-            "sentence": _said(story, product, is_last),
+            "sentence": _said(story, product, number == totals[product.tile]),
             "phase": product.c,
             "lines": {line: 1 for line in product.lines},
             "c": product.c,
@@ -39,7 +39,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
         }
 
 
-def _said(story: Products, product: Product, is_last: bool) -> str:
+def _said(story: Products, product: Product, ends_tile: bool) -> str:
     """The product in a few sentences: its sum and the way of its operands. The picture tells the chosen number."""
     a, b, along = MADE_OF[product.c]
     row, col = product.rows[0], product.cols[0]
@@ -54,7 +54,7 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
         came = f"The tensor cores read {a} and {b} from shared memory."
     else:
         came = f"{a} is in registers already. The tensor cores read {b} from shared memory."
-    ends = " The key tile ends here." if is_last and product.c == "O" else ""
+    ends = " The key tile ends here." if ends_tile and product.c == "O" else ""
     return f"{what} {_past(story, product)}{came}{ends}"
 
 

@@ -123,7 +123,7 @@ def _fetch(story: ProductStory) -> list[Question]:
     served, waits = "All eight at once", "One after the other"
     number = f"ldmatrix brings four matrices: {fetch.wavefronts} turns, and {fetch.ideal} is the least."
     reason = {
-        served: "They all start in one bank, and a bank serves one row at a time.",
+        served: "They all start in one bank, and a bank serves one word at a time.",
         waits: "The rows start in different banks, and each bank serves its own row.",
         "Each row goes to one lane": f"ldmatrix hands each row of {fetch.tensor} to four lanes.",
     }
@@ -136,7 +136,8 @@ def _fetch(story: ProductStory) -> list[Question]:
     return [
         ask.idea(
             "fetch",
-            f"ldmatrix brings {ROWS} rows of {fetch.tensor} for each matrix. How does shared memory serve the rows?",
+            f"The instruction ldmatrix copies 16 bytes of each of {ROWS} rows of {fetch.tensor} to registers, "
+            "for each matrix. How does shared memory serve the rows?",
             right,
             {said: text for said, text in reason.items() if said != right},
             f"{why} {number}",
@@ -163,7 +164,7 @@ def _swizzle(story: ProductStory) -> list[Question]:
             {
                 "Unused bytes after each row": "They spread the rows too, but they take shared memory.",
                 "A pause of each lane before its read": f"The lanes wait already: each matrix takes {turns} turns.",
-                "Rows that all start in bank 0": "They would still start in one bank.",
+                "Rows of twice as many bytes": "All rows would still start in one bank.",
             },
             "Cut each row into pieces of 16 bytes, and store each row in another order. The eight lit pieces then fill "
             "all banks: a swizzle.",

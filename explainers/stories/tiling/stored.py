@@ -48,6 +48,6 @@ def never_stored(run: Run, **where: Unpack[Where]) -> list[Question]:
     wrong = {
         "The output O": f"The block stores O at the end: {stored['O']:,} bytes.",
         "The inputs Q, K and V": "They are in global memory from the start. The block only reads them.",
-        "None: it stores every step": "The trace has stores, but none of scores or weights.",
+        "None: it stores every step": "The trace has stores to global memory, but none of scores or weights.",
     }
     return [idea("check_never_stored", text, "The scores S and the weights P", wrong, why, **where)]

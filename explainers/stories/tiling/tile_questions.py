@@ -194,7 +194,7 @@ def _q_shared(tile: Tile) -> list[Question]:
     if step is None or keys < 2 or not read:
         return []
     text = "The block copies its queries into shared memory before it computes. Why does that pay?"
-    right = "Each number is used for many keys, so one copy serves them all"
+    right = "Each number is used for many keys, so one copy serves many reads"
     wrong = {
         "Other blocks can then read them too": "Shared memory belongs to one block. "
         f"The head has {count(tiles, 'query tile')}, and each block copies its own.",

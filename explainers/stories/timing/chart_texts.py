@@ -38,7 +38,8 @@ NOTES = {
     "memory": "A factor after a name: by how much it grows when the size doubles, over the largest sizes. "
     "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "With as many queries as keys, a kernel that keeps S and P grows as seq_len^2.",
-    "roofline": "Solid: the largest measured rates of this GPU. The slope is a copy, and the flat lines are products. "
+    "roofline": "Solid: the largest measured rates of this GPU. On the slope, copying is the limit. "
+    "On a flat line, multiplying is. "
     "Dotted: the peaks in the datasheet. ",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
     "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "

@@ -1,6 +1,6 @@
 /*
 title = "Global layouts"
-idea = "one warp reads the same elements of global memory under five layouts: more or fewer 32-byte sectors."
+idea = "one warp reads 32 elements of global memory in one of five layouts: more or fewer 32-byte sectors."
 changed_from = "lab_columns"
 changed = "the walk goes over global memory. Sectors count and banks do not."
 costs = "next to each other, 32 lanes of 4 bytes touch 4 sectors. With a stride of 8 floats or more they touch 32."

@@ -39,7 +39,7 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     panels = made.views[0].meta["panels"]
     assert [p["title"] for p in panels] == [
         "MHA 4:4 (multi-head)",
-        "GQA 4:2 (grouped-query)",
+        "GQA 4:2 (grouped)",
         "MQA 4:1 (multi-query)",
     ]
     assert [p["links"] for p in panels] == [one.links for one in found]

@@ -264,8 +264,8 @@ def test_frames_say_what_the_replay_found(four):
         assert frame["part"] == made.sizes[number] and frame["so_far"] == made.so_far[number]
         if number:
             small = 0 < made.sizes[number] < 0.02 * made.so_far[number - 1]
-            assert ("hardly moves" if small else f"{made.so_far[number]:.2g}") in frame["sentence"]
-    assert f"{np.abs(made.o[-1]).max():.2g}" in story.frames[-1]["sentence"]
+            assert ("hardly moves" if small else replays.short(made.so_far[number])) in frame["sentence"]
+    assert replays.short(np.abs(made.o[-1]).max()) in story.frames[-1]["sentence"]
     at = made.worst_rows()[0] - made.rows[0]
     assert np.abs(made.o[-1, at]).max() == np.abs(made.o[-1]).max()
     lit = [set(frame.get("lines", {})) for frame in story.frames]
@@ -299,21 +299,21 @@ def test_tables_and_questions_have_the_replays_numbers(four):
     _, story = four
     table = error_tables.types_table(story)
     assert list(table["computes in"]) == [r.label for r in story.all] and table.chosen.sum() == 1
-    assert list(table["RMS error of O"]) == [f"{r.so_far[-1]:.2g}" for r in story.all]
+    assert list(table["RMS error of O"]) == [replays.short(r.so_far[-1]) for r in story.all]
     parts = error_tables.parts_table(story)
     assert parts.shape == (4, len(STAGES))
     most, types = error_questions.questions(story)
     made = story.chosen
-    assert most.options[most.answer] == replays.TITLES[STAGES[int(np.argmax(made.sizes))]]
+    assert most.options[most.answer] == replays.ASKED[STAGES[int(np.argmax(made.sizes))]]
     other = next(r for r in story.others if r.label == "bfloat16")
     ratio = other.so_far[-1] / made.so_far[-1]
     assert "bfloat16 in place of float16" in types.text and 4 < ratio < 16
     assert types.options[types.answer] == "It grows about 8 times" and types.reasons[types.answer] == ""
-    assert f"{other.so_far[-1]:.2g} in bfloat16, {made.so_far[-1]:.2g} in float16" in types.why
+    assert f"{replays.short(other.so_far[-1])} in bfloat16, {replays.short(made.so_far[-1])} in float16" in types.why
     said = [error_tables.meaning(r) for r in story.all]
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])
     rows = error_tables.worst_rows_table(made)
-    assert rows.O.iloc[0] == f"{np.abs(made.o[-1]).max():.2g}"
+    assert rows.O.iloc[0] == replays.short(np.abs(made.o[-1]).max())
 
 
 def test_the_worst_row_is_told_with_the_error_that_online_softmax_says_of_it(four):
