@@ -3,6 +3,7 @@
 import { element } from '../core/paint.js';
 
 const LEAST = Math.log10(500); // microseconds: the left end of the scale
+const WIDE = 98; // per cent of a row: the last dot is whole
 /** @type {[number, string][]} */
 const POWERS = [
   [3, '1 ms'],
@@ -20,7 +21,7 @@ const POWERS = [
 export function journey(steps, said, source, leadTo) {
   if (!steps.length) return '';
   const most = Math.log10(steps[0].us) - LEAST,
-    share = us => `${(100 * (Math.log10(us) - LEAST)) / most}%`;
+    share = us => `${(WIDE * (Math.log10(us) - LEAST)) / most}%`;
   const row = ({ stop, label, kernel, us, said, times, bits, estimated }, n) => {
     const before = steps[n - 1],
       turned = before && before.bits !== bits;
@@ -45,7 +46,7 @@ export function journey(steps, said, source, leadTo) {
     );
   };
   const scale = POWERS.map(([power, text]) =>
-    element('span', { style: `left:${(100 * (power - LEAST)) / most}%` }, text),
+    element('span', { style: `left:${(WIDE * (power - LEAST)) / most}%` }, text),
   );
   return element(
     'section',
