@@ -11,7 +11,7 @@ from app.stories.pipeline import choices as pipelines
 from app.web import asking
 from explainers.stories.compare import pair_times
 from explainers.story.glossary import figure
-from kernels.measure import pipelines as marks_of
+from kernels.measure import pipeline_bars as marks_of
 from kernels.run import backends
 
 SURVEY = backends.survey()
