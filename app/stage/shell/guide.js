@@ -116,6 +116,9 @@ export function makeGuide(app) {
     at = to;
     if (!isLed()) choose(questions[at].view);
     draw();
+    if (isLed() || clock.count < 2 || isDone(questions[at])) return;
+    play(false);
+    clock.set(questions[at].step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
     const voting = isPolled() && poll.open,

@@ -58,6 +58,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
         step=len(by_head) - 1,
         view=view,
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
+        veils=("sentence", "strip"),
     )
     return [saved, traffic]
 
