@@ -51,13 +51,20 @@ function boxesOf(view, wanted) {
     [left, top] = view.origin(),
     padding = view.padding();
   const visit = (mark, dx, dy) => {
-    for (const item of mark.items) {
+    for (const [n, item] of mark.items.entries()) {
       if (mark.marktype === 'group')
         (item.items ?? []).forEach(inner => visit(inner, dx + (item.x ?? 0), dy + (item.y ?? 0)));
       else if (item.datum && wanted(item.datum)) {
         const point = ['line', 'area', 'trail'].includes(mark.marktype),
+          before = mark.items[n - 1],
+          known = before && !wanted(before.datum) ? before.y : item.y, // the line up to a known point
           { x1, x2, y1, y2 } = point
-            ? { x1: item.x - NEAR, x2: item.x + NEAR, y1: item.y - NEAR, y2: item.y + NEAR }
+            ? {
+                x1: item.x - NEAR,
+                x2: item.x + NEAR,
+                y1: Math.min(item.y - NEAR, known + NEAR),
+                y2: Math.max(item.y + NEAR, known - NEAR),
+              }
             : item.bounds;
         found.push({ x: dx + x1, y: dy + y1, w: x2 - x1, h: y2 - y1 });
       }

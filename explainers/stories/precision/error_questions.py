@@ -29,9 +29,14 @@ def questions(story: Replays) -> list[Question]:
     made = story.chosen
     at = story.all.index(made)
     other = next((r for r in (*story.all[at + 1 :], *story.all[:at][::-1]) if r.label != made.label), None)
-    found = [_most(made, _where(0, len(story.all) - 1, len(STAGES) - 1))]
+    first = _where(0, len(story.all) - 1, len(STAGES) - 1)
+    found: list[Question | None] = []
     if other:
-        found.append(_type(made, other, _where(story.all.index(other), story.all.index(other), len(STAGES))))
+        n = story.all.index(other)
+        second = _where(n, n, len(STAGES))
+        first["covers"] = [*first["covers"], *second["covers"]]  # the next answer, too
+        found.append(_type(made, other, second))
+    found.insert(0, _most(made, first))
     return [question for question in found if question]
 
 
