@@ -5,7 +5,6 @@ list of these. The inputs have a seed of their own each time.
 """
 
 from random import SystemRandom
-from typing import Any
 
 from kernels.core.fields import fields_of
 from kernels.core.problem import Problem
@@ -27,7 +26,7 @@ def problems(exercise: Exercise, kernel: KernelSpec) -> list[Problem]:
     return made
 
 
-def _drawn(value: Any) -> Any:
+def _drawn(value: object) -> object:
     if isinstance(value, list):
         return tuple(map(_drawn, value))
     if not isinstance(value, dict):

@@ -4,7 +4,6 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from kernels.core.fields import nearest
 from kernels.errors import ProblemError
@@ -52,7 +51,7 @@ class Exercise:
     start: str
     solution: str
     story: str
-    problems: tuple[dict[str, Any], ...]
+    problems: tuple[dict[str, object], ...]
     limits: tuple[tuple[str, float], ...] = ()
     of: str = ""
 

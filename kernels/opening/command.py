@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from kernels import catalog
 from kernels.core.cases import sample
@@ -144,11 +143,11 @@ def _problems(
 
 def _fields(problem: Problem) -> list[str]:
     default = field_values(problem.problem_type())
-    shown = {n: v for n, v in field_values(problem).items() if n in fields_of(type(problem)) and v != default[n]}
+    shown = {n: v for n, v in field_values(problem).items() if n in fields_of(problem.problem_type) and v != default[n]}
     return [f"{name}={write_value(value)}" for name, value in shown.items()]
 
 
-def _compared(kernel: KernelSpec, problem: Any, ran: Ran) -> list[tuple[str, str, str]]:
+def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str, str, str]]:
     """A line for each launch of the program whose grid or block the front matter does not give."""
     try:
         plan = kernel.plan(problem)

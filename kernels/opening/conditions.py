@@ -1,7 +1,6 @@
 """The conditions of a proposal: the problems that the untouched text solves."""
 
 import re
-from typing import Any
 
 from kernels.build.plain.tokens import bare
 from kernels.core.fields import field_values, fields_of
@@ -9,7 +8,7 @@ from kernels.opening.host import constants_of
 from kernels.opening.matching import Fit, another, changed, plain, shaping
 
 
-def conditions_of(fit: Fit, text: str, entries: list[dict[str, Any]]) -> list[dict[str, str]]:
+def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[dict[str, str]]:
     """[[conditions]] for the fields that no argument of the launches gives to the kernel."""
     said = " ".join(str(value) for entry in entries for value in entry.values())
     used = set(re.findall(r"[A-Za-z_]\w*", said))
@@ -22,7 +21,7 @@ def conditions_of(fit: Fit, text: str, entries: list[dict[str, Any]]) -> list[di
         if not _is_used(fit, name, used) and not _is_macro(fit, name, used, text) and name not in fit.shown.follows:
             musts.append(f"{name} == {_value(fit, name, text)}")
     for entry in entries:
-        sizes = re.findall(r"\b([a-z_]+) // (\d+)", " ".join(map(str, entry["grid"])))
+        sizes = re.findall(r"\b([a-z_]+) // (\d+)", str(entry["grid"]))
         musts += [f"{name} % {size} == 0" for name, size in sizes if int(size) > 1]
     musts = list(dict.fromkeys(musts))
     return [{"must": must, "message": f"The kernel needs {must}."} for must in musts]
@@ -30,8 +29,8 @@ def conditions_of(fit: Fit, text: str, entries: list[dict[str, Any]]) -> list[di
 
 def _is_used(fit: Fit, name: str, used: set[str]) -> bool:
     """Whether a used name depends on the field: the field, or a size such as the keys of a head."""
-    problem: Any = fit.shown
-    other: Any = changed(problem, **{name: another(problem, name)})
+    problem = fit.shown
+    other = changed(problem, **{name: another(problem, name)})
     if name in used or other is None:
         return name in used
     before, after = {**problem.values(), **problem.sizes}, {**other.values(), **other.sizes}
@@ -40,7 +39,7 @@ def _is_used(fit: Fit, name: str, used: set[str]) -> bool:
 
 def _is_macro(fit: Fit, name: str, used: set[str], text: str) -> bool:
     """Whether the text or an entry takes the field as a macro of the problem, such as HEAD_DIM."""
-    problem: Any = fit.shown
+    problem = fit.shown
     macros = {macro for macro in problem.defines if macro.lower() == name.lower()}
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
     return bool(macros & used) or bool(macros & words - set(constants_of(text)))
@@ -48,7 +47,7 @@ def _is_macro(fit: Fit, name: str, used: set[str], text: str) -> bool:
 
 def _value(fit: Fit, name: str, text: str) -> object:
     """The only value of a field: of a constant with its name, else 1, else the default."""
-    field = fields_of(type(fit.shown))[name]
+    field = fields_of(fit.shown.problem_type)[name]
     for constant, value in constants_of(text).items():
         if fit.meaning(constant) == name and value in (field.metadata["allowed"] or (value,)):
             return value

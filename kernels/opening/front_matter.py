@@ -1,10 +1,10 @@
 """The front matter of a proposal as TOML, in a comment above the untouched text."""
 
 import json
-from typing import Any
+from typing import TypeGuard
 
 
-def written(table: dict[str, Any]) -> str:
+def written(table: dict[str, object]) -> str:
     """The comment of a table: texts first, then lists of tables and tables."""
     lines = ["/*"]
     simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
@@ -17,7 +17,7 @@ def written(table: dict[str, Any]) -> str:
     return "\n".join([*lines, "*/", ""])
 
 
-def _is_tables(value: object) -> bool:
+def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import Any
 
 from kernels.core.fields import field_values, fields_of
 from kernels.core.problem import Problem
@@ -63,7 +62,7 @@ class Fit:
     @property
     def allowed(self) -> dict[str, tuple[object, ...]]:
         """A field of the problem with few values -> its values."""
-        fields = fields_of(type(self.shown))
+        fields = fields_of(self.shown.problem_type)
         return {name: held for name, field in fields.items() if (held := field.metadata["allowed"])}
 
     def intermediate(self, name: str) -> tuple[tuple[str, str], ...]:
@@ -73,7 +72,7 @@ class Fit:
 
     def meaning(self, name: str) -> str:
         """The size or field that a name means, or ""."""
-        problem: Any = self.shown
+        problem = self.shown
         known = {**problem.values(), **problem.defines, **problem.sizes}
         return _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
 
@@ -123,7 +122,7 @@ def _variants(kind: type[Problem]) -> Iterator[tuple[dict[str, object], Problem]
             yield fixed, made
 
 
-def _decides(problem: Problem, name: str, allowed: tuple[Any, ...] | None) -> bool:
+def _decides(problem: Problem, name: str, allowed: tuple[object, ...] | None) -> bool:
     if not allowed or not all(isinstance(value, str) for value in allowed):
         return False
     others = [changed(problem, **{name: value}) for value in allowed]
@@ -170,7 +169,7 @@ def shaping(problem: Problem) -> list[str]:
 
 def another(problem: Problem, name: str) -> object:
     """Another value of a field with whole numbers."""
-    value, allowed = field_values(problem)[name], fields_of(type(problem))[name].metadata["allowed"]
+    value, allowed = field_values(problem)[name], fields_of(problem.problem_type)[name].metadata["allowed"]
     return next((v for v in allowed or () if v != value), value + 1)
 
 

@@ -1,10 +1,9 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kernels.build.plain.tokens import bare
 from kernels.core.signatures import C_TYPES, function_of, parameters
@@ -21,6 +20,8 @@ _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*
 
 LAST_LINE = 10**6
 
+Meaning = Callable[[str], str]  # a name of the text -> the name of the problem, or ""
+
 
 @dataclass
 class Proposal:
@@ -33,7 +34,7 @@ class Proposal:
     """
 
     fit: Fit
-    table: dict[str, Any] = field(default_factory=dict)
+    table: dict[str, object] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
 
@@ -98,34 +99,36 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
 
 
 def _launch(
-    made: Proposal, text: str, launch: HostLaunch, meaning: Any, scratch: Mapping[str, str], said: Mapping[str, str]
-) -> dict[str, Any]:
+    made: Proposal, text: str, launch: HostLaunch, meaning: Meaning, scratch: Mapping[str, str], said: Mapping[str, str]
+) -> dict[str, object]:
     listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
     origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
     instance = _instance(made, text, launch.entry, meaning, said)
     known = {**arguments_of(launch, [p.name for p in listed], meaning), **instance}
     names = Names(text, meaning, known, made.fit.allowed)
     values = ", ".join(instance.values())
-    entry: dict[str, Any] = {"entry": f"{function_of(launch.entry)}<{values}>" if instance else launch.entry}
-    made.lines.append(("kernel", entry["entry"], origin))
+    called = f"{function_of(launch.entry)}<{values}>" if instance else launch.entry
+    entry: dict[str, object] = {"entry": called}
+    made.lines.append(("kernel", called, origin))
     for key, sizes in _sizes(text, launch, names, said).items():
         if sizes is None:
             made.questions.append(f"the {key} of {launch.entry}. Say it with --say {key}=EXPRESSION")
-        entry[key] = [int(size) if size.isdigit() else size for size in sizes or ["1"]]
-        made.lines.append((f"  {key}", ", ".join(map(str, entry[key])), "--say" if key in said else origin))
+        sizes = sizes or ["1"]
+        entry[key] = [int(size) if size.isdigit() else size for size in sizes]
+        made.lines.append((f"  {key}", ", ".join(sizes), "--say" if key in said else origin))
     shared = said.get("shared_bytes") or (names.expression(launch.shared, launch.line) if launch.shared else "0")
     if shared is None or not launch.line and "extern __shared__" in bare(text) and "shared_bytes" not in said:
         made.questions.append(f"the dynamic shared memory of {launch.entry}. Say it with --say shared_bytes=EXPRESSION")
     elif shared != "0":
         entry["shared_bytes"] = shared
         made.lines.append(("  shared_bytes", shared, "--say" if "shared_bytes" in said else origin))
-    entry["args"] = []
+    args = entry["args"] = list[str]()
     for number, one in enumerate(listed):
         value, source = _argument(one, number, launch, names, made.fit, scratch, said)
         if not value:
             value = "int32 0"
             made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. Say it with --say {one.name}=EXPRESSION")
-        entry["args"].append(value)
+        args.append(value)
         made.lines.append((f"  {one.c_type} {one.name}", value, source))
     if launch.cooperative:
         entry["cooperative"] = True
@@ -134,7 +137,13 @@ def _launch(
 
 
 def _argument(
-    one: Parameter, number: int, launch: HostLaunch, names: Names, fit: Fit, scratch: Mapping[str, str], said: Any
+    one: Parameter,
+    number: int,
+    launch: HostLaunch,
+    names: Names,
+    fit: Fit,
+    scratch: Mapping[str, str],
+    said: Mapping[str, str],
 ) -> tuple[str, str]:
     """(value, source) of an argument, or ("", "") without a source."""
     if one.is_pointer:
@@ -169,11 +178,11 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
     return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
 
 
-def _instance(made: Proposal, text: str, entry: str, meaning: Any, said: Mapping[str, str]) -> dict[str, str]:
+def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
     """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
     names = _template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
-    problem: Any = made.fit.shown
+    problem = made.fit.shown
     values = dict[str, str]()
     for number, name in enumerate(names):
         meant = meaning(name)
@@ -206,7 +215,7 @@ def _needs_grid(text: str, kernel: str) -> bool:
     return bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, kernel)))
 
 
-def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Any:
+def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     """Fit.meaning, with a field's whole expression if the file names no other field of it."""
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
     words = {word for word in words if len(word) > 1} | host_words(text) | {one.name for one in listed}

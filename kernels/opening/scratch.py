@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kernels.build.plain.tokens import bare, line_of
 from kernels.opening.host import HostLaunch
@@ -24,7 +23,7 @@ class Scratch:
     """
 
     names: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tables: dict[str, dict[str, object]] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
 
@@ -57,7 +56,7 @@ def scratch_of(
             found.questions.append(f"the elements of {one.name}. Say them with --say {one.name}=EXPRESSION")
         if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
             axes, shape = [*axes, "lane"], [*shape, lanes]
-        table: dict[str, Any] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
+        table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
         if _is_zero(text, buffer):
             table["initial"] = "zero"
         found.tables[name] = table

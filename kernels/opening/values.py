@@ -1,7 +1,6 @@
 """The problem of a launch as it ran: fields from its numbers, and from the sizes of its memory."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from kernels.core.fields import field_values, fields_of
 from kernels.core.problem import Problem
@@ -18,12 +17,12 @@ def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...
     if problem is None:
         return None
     missing = [name for name in shaping(problem) if name not in given and name not in problem.follows]
-    ones = {name: 1 for name in missing if fields_of(type(problem))[name].metadata["low"] == 1}
+    ones = {name: 1 for name in missing if fields_of(problem.problem_type)[name].metadata["low"] == 1}
     problem = changed(problem, **ones) or problem
     if _fits(problem, sizes):
         return problem
     for name in reversed(missing):
-        allowed = fields_of(type(problem))[name].metadata["allowed"] or range(1, MOST_TRIED)
+        allowed = fields_of(problem.problem_type)[name].metadata["allowed"] or range(1, MOST_TRIED)
         for value in allowed:
             made = changed(problem, **{name: value})
             if made is not None and _fits(made, sizes):
@@ -62,5 +61,5 @@ def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
 
 
 def _bytes(problem: Problem, name: str) -> int:
-    tensor: Any = tensor_of(problem, name)
+    tensor = tensor_of(problem, name)
     return int(tensor.size * tensor.itemsize)

@@ -69,10 +69,7 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     stage = _count_since(is_role | is_fence, new_thread)
     number = _count_since(is_mark, new_stage)  # 1 from the stage's first mark on
     role = role_number[np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))]
-    code = np.cumsum(new_block)
-    for digit in (stage, number, role):
-        code = code * (digit.max() + 1) + digit
-    step_count, of_record = _numbered(code, number > 0)
+    step_count, of_record = _numbered(_code(np.cumsum(new_block), stage, number, role), number > 0)
 
     first_mark = np.full(step_count, -1, np.int64)
     marks = np.flatnonzero(is_mark)
@@ -216,6 +213,13 @@ def _count_since(counted: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """The counted rows since the last start, with both ends: int64 [n]."""
     so_far = np.cumsum(counted)
     return so_far - (so_far - counted)[np.maximum.accumulate(np.where(starts, np.arange(len(counted)), 0))]
+
+
+def _code(code: np.ndarray, *digits: np.ndarray) -> np.ndarray:
+    """One number for each combination of a code and digits."""
+    for digit in digits:
+        code = code * (digit.max() + 1) + digit
+    return code
 
 
 def _numbered(code: np.ndarray, wanted: np.ndarray) -> tuple[int, np.ndarray]:

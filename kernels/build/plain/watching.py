@@ -1,7 +1,7 @@
 """The places of a plain kernel's marks ([watch]), and the calls that log them in the probed build.
 
-A mark of a `for` logs each pass of the loop, and its end. Any other mark logs its values after the statement, or at the
-start of the block that the statement opens. A value within a marked loop has the loop's key.
+A mark of a `for` logs each pass of the loop, and its end. A mark of another statement logs its values after it, or
+at the start of the block that it opens. A value within a marked loop has the loop's key.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The problems of calls of the operators paged_decode and reshape_and_cache."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,11 @@ class DecodeCalls(Problem):
     """Problems of paged_decode. A plan serves any contexts up to the width of the block tables."""
 
     operator: ClassVar[str] = "paged_decode"
+    block_size: int
+    block_tables: tuple[tuple[int, ...], ...]
+    num_blocks: int
+    num_kv_heads: int
+    window: int
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
@@ -30,14 +34,15 @@ class DecodeCalls(Problem):
         return {"alibi_slopes": self.slopes}  # type: ignore[attr-defined]
 
     def with_values(self, name: str) -> Self | None:
-        return None if self.cache_dtype else replace(self, numbers=name)  # type: ignore[type-var]
+        place = {"num_blocks": self.num_blocks, "block_tables": self.block_tables}
+        return None if self.cache_dtype else self.with_fields(numbers=name, **place)
 
     def of_values(self, values: Values) -> tuple[Self, Mapping[str, np.ndarray]]:
         """The contexts of the call, and its q, its block tables and the pages in them, numbered anew."""
         lens = values.read("context_lens")
-        tables, pages = kept.renumbered(values.read("block_tables"), lens, self.block_size)  # type: ignore[attr-defined]
+        tables, pages = kept.renumbered(values.read("block_tables"), lens, self.block_size)
         arrays = {name: values.read(name, pages) for name in ("k_cache", "v_cache")}
-        sized = replace(self, context_lens=tuple(lens.tolist()), num_blocks=0, block_tables=())  # type: ignore[type-var]
+        sized = self.with_fields(context_lens=tuple(lens.tolist()))
         return sized, {"q": values.read("q"), "block_tables": tables, **arrays}
 
 
@@ -56,11 +61,11 @@ class RangeCalls(DecodeCalls):
 
     def made(self) -> dict[str, np.ndarray]:
         """No slopes, and scales of 1 where the call has none."""
-        ones = np.ones(self.num_kv_heads, np.float32)  # type: ignore[attr-defined]
+        ones = np.ones(self.num_kv_heads, np.float32)
         return {**super().made(), "k_scale": ones, "v_scale": ones}
 
     def of_step(self, lengths: np.ndarray) -> tuple[dict[str, np.ndarray], tuple[tuple[str, float], ...]]:
-        size, window = self.block_size, self.window  # type: ignore[attr-defined]
+        size, window = self.block_size, self.window
         firsts = (np.maximum(0, lengths - window) if window else np.zeros_like(lengths)) // size
         pages = -(-lengths // size) - firsts
         made = work_list(firsts, pages, lengths, self.range_count_of(int(pages.sum())))  # type: ignore[attr-defined]
