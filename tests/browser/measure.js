@@ -37,7 +37,7 @@ async steps => {
       ['code', '.pane .code', 120, 60],
     ])
       for (const node of all(selector)) {
-        if (scrolls && node.querySelector('.checks')) continue; // a page to read, longer than its window
+        if (scrolls && node.querySelector('.checks, .workbench')) continue; // pages longer than a small window
         const box = node.getBoundingClientRect();
         if (!(scrolls && what === 'code') && !inside(box, screen))
           say(`${what} is not in the window: ${JSON.stringify(box)}`);
