@@ -167,6 +167,8 @@ def walk_stop(page, stop):
     for number, question in enumerate(questions, 1):
         name = f"{stop.name}, {question['id']}"
         expect(guide.locator(".question")).to_have_text(question["text"])
+        if number > 1 and page.evaluate("window.clock.count") > 1:
+            assert step_of(page) == question["step"], f"{name}: asked where the question before ended"
         in_the_window(page)
         not_blank(page, name)
         assert not tells(page, question), f"{name}: {question['hides']} in {tells(page, question)}"
