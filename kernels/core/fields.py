@@ -23,6 +23,7 @@ def problem_field(
     nested: bool = False,
     formerly: str = "",
     also: str = "",
+    later: bool = False,
 ) -> Any:
     """A dataclass field with its limits in the metadata, for the command line, the pages and the checks.
 
@@ -31,8 +32,9 @@ def problem_field(
     nested: whether it is a tuple of tuples.
     formerly: a former name. Links and scripts may still use it.
     also: a regular expression of further valid texts, such as the name of a file.
+    later: whether recordings are older than the field. Their keys name it only with another value than the default.
     """
-    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
+    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also, "later": later}
     return field(default=default, metadata={"meaning": meaning, **limits, "formerly": formerly})
 
 
@@ -48,9 +50,17 @@ def field_values(instance: Any) -> dict[str, Any]:
     return {f.name: getattr(instance, f.name) for f in fields(instance)}
 
 
-def own_fields(problem: Any) -> dict[str, Any]:
-    """A problem's fields and their values, without its own derived values (its `follows`)."""
+def key_fields(problem: Any) -> dict[str, Any]:
+    """A problem's fields and their values as the key of a recording: without `later` fields that have their default."""
     given = asdict(problem)
+    return {
+        f.name: given[f.name] for f in fields(problem) if not (f.metadata.get("later") and given[f.name] == f.default)
+    }
+
+
+def own_fields(problem: Any) -> dict[str, Any]:
+    """The key_fields of a problem, without its own derived values (its `follows`)."""
+    given = key_fields(problem)
     short = {name: value for name, value in given.items() if name not in problem.follows}
     return short if len(short) < len(given) and problem.problem_type(**short) == problem else given
 

@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from kernels.core.fields import key_fields
 from kernels.core.launch import Constant, ConstantRole, Plan
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
@@ -57,7 +58,7 @@ class Request:
     @property
     def identity(self) -> tuple[dict[str, object], dict[str, int]]:
         """The problem's fields and the constants in JSON's types, as the key of a recording."""
-        return json.loads(json.dumps(asdict(self.problem))), self.constants
+        return json.loads(json.dumps(key_fields(self.problem))), self.constants
 
     @property
     def broken(self) -> tuple[Constant, ...]:

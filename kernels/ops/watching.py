@@ -20,7 +20,6 @@ from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
 from kernels.core.tensors import Initial, Role
 from kernels.errors import ProblemError, WarpglassError
-from kernels.measure import nearest_times
 from kernels.ops import binding
 from kernels.ops.operators import ATTENTION
 
@@ -107,6 +106,8 @@ class Watched:
         from kernels.ops import choice
 
         on_gpu = torch.cuda.is_available()
+        from kernels.measure import nearest_times  # with pandas, which the import of the operators does without
+
         device = binding.device_of(torch.device("cuda")) if on_gpu else nearest_times.recorded_device()
         try:
             chosen = choice.choose(seen.call, device, kernel)

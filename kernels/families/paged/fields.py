@@ -45,4 +45,5 @@ def seed_field() -> Any:
 
 
 def numbers_field() -> Any:
-    return problem_field("random", "the numbers of Q, K and V", allowed=("random",), also=own_values.PATTERN)
+    meaning = "the numbers of Q, K and V"
+    return problem_field("random", meaning, allowed=("random",), also=own_values.PATTERN, later=True)

@@ -28,7 +28,8 @@ inline std::vector<SimtMemory> simt_memory;
 inline int simt_failed;
 typedef int cudaError_t;
 enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 typedef struct simt_stream* cudaStream_t;
 typedef struct simt_event* cudaEvent_t;
 template <class T> cudaError_t cudaMalloc(T** p, size_t bytes) {
@@ -46,12 +47,17 @@ template <class T> cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned) { re
 inline cudaError_t cudaFree(void*) { return simt_failed; }
 inline cudaError_t cudaFreeAsync(void*, cudaStream_t) { return simt_failed; }
 inline cudaError_t cudaFreeHost(void* p) { return free(p), cudaSuccess; }
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) { return memcpy(to, from, bytes), simt_failed; }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t = 0) { return cudaMemcpy(to, from, bytes, kind); }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) { return memcpy(to, from,
+    bytes), simt_failed; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+    cudaStream_t = 0) { return cudaMemcpy(to, from, bytes, kind); }
 inline cudaError_t cudaMemset(void* p, int value, size_t bytes) { return memset(p, value, bytes), simt_failed; }
-inline cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t = 0) { return cudaMemset(p, value, bytes); }
-template <class T> cudaError_t cudaMemcpyToSymbol(T& to, const void* from, size_t bytes, size_t at = 0, cudaMemcpyKind = cudaMemcpyDefault) { return memcpy((char*)&to + at, from, bytes), simt_failed; }
-template <class T> cudaError_t cudaMemcpyFromSymbol(void* to, const T& from, size_t bytes, size_t at = 0, cudaMemcpyKind = cudaMemcpyDefault) { return memcpy(to, (const char*)&from + at, bytes), simt_failed; }
+inline cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t = 0) { return cudaMemset(p,
+    value, bytes); }
+template <class T> cudaError_t cudaMemcpyToSymbol(T& to, const void* from, size_t bytes, size_t at = 0,
+    cudaMemcpyKind = cudaMemcpyDefault) { return memcpy((char*)&to + at, from, bytes), simt_failed; }
+template <class T> cudaError_t cudaMemcpyFromSymbol(void* to, const T& from, size_t bytes, size_t at = 0,
+    cudaMemcpyKind = cudaMemcpyDefault) { return memcpy(to, (const char*)&from + at, bytes), simt_failed; }
 
 // ---- the device, streams and events: a CPU gives no time ----
 struct cudaDeviceProp {
@@ -64,7 +70,8 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   *p = {"the CPU", size_t(1) << 30, 49152, 232448, 233472, 9, 0, 4, 1024, 32, 65536, 2048, 1, 1, 1, 1, 1};
   return cudaSuccess;
 }
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrCooperativeLaunch, cudaDevAttrWarpSize };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlock,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrCooperativeLaunch, cudaDevAttrWarpSize };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   const int values[] = {4, 49152, 232448, 1, 32};
   return *value = values[which], cudaSuccess;
@@ -72,7 +79,8 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
 template <class F> cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int) { return cudaSuccess; }
 template <class F> cudaError_t cudaFuncSetCacheConfig(F, int) { return cudaSuccess; }
-template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int, size_t) { return *blocks = 1, cudaSuccess; }
+template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int, size_t) {
+    return *blocks = 1, cudaSuccess; }
 inline cudaError_t cudaGetLastError() { const int found = simt_failed; return simt_failed = 0, found; }
 inline cudaError_t cudaPeekAtLastError() { return simt_failed; }
 inline const char* cudaGetErrorString(cudaError_t code) { return code ? "the launch failed on the CPU" : "no error"; }
@@ -103,7 +111,8 @@ struct SimtBuffer { const char* base; uint64_t bytes; const char* name; uint64_t
 struct SimtConfig {
   dim3 grid, block;
   size_t shared;
-  SimtConfig(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t = nullptr) : grid(grid), block(block), shared(shared) {}
+  SimtConfig(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t = nullptr) : grid(grid), block(block),
+      shared(shared) {}
 };
 inline SimtRequest simt_request;
 inline FILE* simt_log() {
@@ -117,7 +126,8 @@ template <class T> void simt_note(T* p) {
     if ((const char*)p < m.base || offset >= m.bytes) continue;
     bool zero = true;
     for (size_t i = 0; i < m.bytes && zero; ++i) zero = !m.base[i];
-    fprintf(simt_log(), "{\"memory\": %zu, \"offset\": %zu, \"bytes\": %zu, \"zero\": %s}", n, offset, m.bytes, zero ? "true" : "false");
+    fprintf(simt_log(), "{\"memory\": %zu, \"offset\": %zu, \"bytes\": %zu, \"zero\": %s}", n, offset, m.bytes,
+        zero ? "true" : "false");
     return;
   }
   fprintf(simt_log(), "{\"memory\": -1}");
@@ -129,7 +139,8 @@ template <class T> std::enable_if_t<!std::is_arithmetic<T>::value && !std::is_po
   fprintf(simt_log(), "{}");
 }
 inline void simt_note_sizes(int line, const char* entry, const SimtConfig& c) {
-  fprintf(simt_log(), "{\"line\": %d, \"entry\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu, \"args\": [",
+  fprintf(simt_log(),
+      "{\"line\": %d, \"entry\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu, \"args\": [",
           line, entry, c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, c.shared);
 }
 template <class... P> struct SimtLauncher {
@@ -160,7 +171,8 @@ template <class... P> struct SimtLauncher {
     fprintf(stderr, "line %d: %s was stopped at %s\n", line, name, r.message);
   }
 };
-template <class... P> SimtLauncher<P...> simt_launch_at(int line, const char* name, void (*entry)(P...), SimtConfig config) {
+template <class... P> SimtLauncher<P...> simt_launch_at(int line, const char* name, void (*entry)(P...),
+    SimtConfig config) {
   return {line, name, entry, config};
 }
 template <class... P, size_t... I>

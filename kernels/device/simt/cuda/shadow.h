@@ -86,7 +86,8 @@ static inline bool ordered(const Who& w, const Who& mine) {
   return w.thread / 32 == mine.thread / 32 && own[mine.thread].seen[w.thread % 32] > w.clock;
 }
 // writes: 1 if the second access writes, 2 if the first does
-COLD static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes, bool same) {
+COLD static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes,
+    bool same) {
   const unsigned kind = w.block != block_tag ? BLOCK_RACE : w.thread / 32 == current->linear / 32 ? WARP_RACE : RACE;
   Finding& f = finding(kind, w.place, place, region);
   if (f.count > 1 && !(f.same && !same)) return;
@@ -112,7 +113,8 @@ static void settle() {
   pending.p = nullptr, pending.count = 0;
 }
 
-static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word, uint8_t bytes, int kind, const Who& me, int64_t offset) {
+static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word, uint8_t bytes, int kind,
+    const Who& me, int64_t offset) {
   Cell& c = r.cells[word];
   const unsigned number = &r - regions.data();
   if (r.shared && c.written_in != block_tag) c.written_in = block_tag, c.written = 0;

@@ -320,7 +320,7 @@ def test_the_worst_row_is_told_with_the_error_that_online_softmax_says_of_it(fou
     run, story = four
     said, row = error_tables.lead_sentence(story.chosen)
     assert row == story.chosen.worst_rows()[0] and f"is {row}" in said
-    assert f"this is {online_softmax.explain(run, int(row)).error:.2g}." in said
+    assert f"this is {replays.short(online_softmax.explain(run, int(row)).error)}." in said
     plain = next(r for r in story.others if r.label == "float32")
     assert "Online softmax" not in error_tables.lead_sentence(plain)[0]  # where no input is rounded there is one number
 
