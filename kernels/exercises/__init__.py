@@ -4,16 +4,15 @@ listed()   every Exercise, in order. find() one by its name
 grade()    a text -> a Grade, a plain data object. Call it in a worker (kernels.run.workers)
 
 An exercise is a folder of data:
-    exercise.toml  title, idea, hints, hidden problems
+    exercise.toml  title, idea, hints, hidden problems, and the edits that make the start from the solution
     task.md        the task in Markdown
-    start.cu       the kernel to begin with
     solution.cu    a right answer. Its front matter gives the launch of every answer
     story.md       the story of the solution
     wrong.toml     ten typical wrong answers as edits of the solution, each with its expected evidence
 
-A fault to mend has only exercise.toml, task.md and story.md. It names the exercise with the solution, and edits it.
+A fault to mend has only exercise.toml, task.md and story.md. It names the exercise with its solution.
 
-exercise.py reads the folders. drawing.py draws the hidden problems. grading.py judges an answer. limits.py counts.
+exercise.py reads the folders. drawing.py draws the hidden problems. grading.py judges an answer.
 """
 
 from kernels.exercises.exercise import Exercise, find, listed

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from kernels.core.sources import read_text
 from kernels.errors import ProblemError
 from kernels.exercises.exercise import Exercise, listed
 from kernels.exercises.grading import Grade, grade
@@ -28,10 +29,7 @@ def write_start(exercise: Exercise) -> list[str]:
 
 def graded(exercise: Exercise, file: str, time_limit: float) -> Grade:
     """The Grade of a file, from a worker. Raises ProblemError if it cannot be read."""
-    try:
-        text = Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{file} cannot be read: {error}.") from None
+    text = read_text(Path(file))
     job = workers.submit(grade, exercise.name, text, backend="cpu", title=exercise.name, time_limit=time_limit)
     found = job.result()
     assert isinstance(found, Grade)

@@ -9,7 +9,7 @@ from kernels.core.fields import nearest
 from kernels.errors import ProblemError
 
 FOLDER = Path(__file__).parent
-KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
+KEYS = {"title", "idea", "number", "hints", "problems", "of", "edits"}
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,10 @@ class Exercise:
     number: its place in the list.
     task: in Markdown.
     hints: in Markdown, each a further step.
-    start, solution: the texts of a .cu.
+    start, solution: the texts of a .cu. The start is the solution with edits.
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices (drawing.py).
-    limits: a counted number (limits.py) -> its largest allowed value.
-    of: the exercise with the solution and the typical wrong answers. A fault to mend is an edit of this solution.
+    of: the exercise with the solution and the typical wrong answers.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Exercise:
     solution: str
     story: str
     problems: tuple[dict[str, object], ...]
-    limits: tuple[tuple[str, float], ...] = ()
     of: str = ""
 
     @property
@@ -66,7 +64,7 @@ class Exercise:
 
     def as_json(self) -> dict[str, object]:
         """What a page shows. The problems stay hidden."""
-        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of")}
+        return {name: value for name, value in vars(self).items() if name not in ("problems", "of")}
 
 
 def listed() -> dict[str, Exercise]:
@@ -91,8 +89,6 @@ def _read(name: str) -> Exercise:
         raise ProblemError(f"{name}/exercise.toml has the unknown key {min(unknown)}. It may have {sorted(KEYS)}.")
     base = folder.parent / told.get("of", name)
     solution = (base / "solution.cu").read_text()
-    edits = told.get("edits")
-    start = edited(solution, edits, name) if edits else (folder / "start.cu").read_text()
     return Exercise(
         name,
         told["title"],
@@ -100,11 +96,10 @@ def _read(name: str) -> Exercise:
         told["number"],
         (folder / "task.md").read_text().strip(),
         tuple(told["hints"]),
-        start,
+        edited(solution, told["edits"], name),
         solution,
         (folder / "story.md").read_text().strip(),
         tuple(told["problems"]),
-        tuple(told.get("limits", {}).items()),
         base.name,
     )
 

@@ -22,7 +22,7 @@ from kernels.core.scope import Scope
 from kernels.core.sources import MOST_BYTES, read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, FrontMatterError, ProblemError, RunError, RunTimeout
-from kernels.exercises import drawing, limits
+from kernels.exercises import drawing
 from kernels.exercises.exercise import FOLDER, Exercise, find
 from kernels.jail import setting
 from kernels.run import execute
@@ -32,7 +32,7 @@ from kernels.run.wrong.reason import KINDS
 
 SECONDS = 15.0  # of the launches of one problem
 SLACK = 8.0  # an error may be so many times the check's limit, as exercises are not about roundings
-BUILD, LIMIT, ENDLESS = "does not compile", "limit", "endless loop"
+BUILD, ENDLESS = "does not compile", "endless loop"
 TELLING = ("divergent barrier", "out of bounds", ENDLESS, "deadlock", "atomic", "barrier", "race", "unwritten read")
 """Kinds that explain others, first."""
 
@@ -41,7 +41,7 @@ TELLING = ("divergent barrier", "out of bounds", ENDLESS, "deadlock", "atomic", 
 class Evidence:
     """A found fault of an answer.
 
-    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/reason.py), BUILD or LIMIT.
+    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/reason.py), or BUILD.
     text: a sentence.
     lines: of the answer, or ().
     """
@@ -132,11 +132,8 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
         evidence += found
         if ended:
             break
-    if all(case.ok for case in cases):
-        evidence += _over_limits(exercise, kernel)
     wrong = sum(not case.ok for case in cases)
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
-    said += " A count is over its limit." if evidence and not wrong else ""
     return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), _once(evidence), jailed)
 
 
@@ -207,16 +204,6 @@ def _once(evidence: list[Evidence]) -> tuple[Evidence, ...]:
         kept.pop("warp race", None)
     order = {kind: number for number, kind in enumerate(TELLING)}
     return tuple(sorted(kept.values(), key=lambda one: order.get(one.kind, len(order))))
-
-
-def _over_limits(exercise: Exercise, kernel: KernelSpec) -> list[Evidence]:
-    """The counts over their limits, on one more problem."""
-    found = []
-    for name, most in exercise.limits:
-        problem = drawing.problems(exercise, kernel)[-1]
-        if said := limits.broken(Request(kernel, problem, (), Scope(), "cpu"), name, most):
-            found.append(Evidence(LIMIT, said, _lines(said)))
-    return found
 
 
 def _lines(sentence: str) -> tuple[int, ...]:
