@@ -102,13 +102,6 @@ def _progress(done: int, of: int, what: str = "") -> None:
         print(f"\r[{bar}] {done} of {of}  {what:24s}", end=end, file=sys.stderr, flush=True)
 
 
-def _write(save: Callable[[], object], path: str) -> None:
-    try:
-        save()
-    except OSError as error:
-        raise ProblemError(f"cannot write {path}: {error.strerror or error}") from None
-
-
 def _time_limit() -> float:
     """The seconds that a run may take: WARPGLASS_TIME_LIMIT, else CLI_TIME_LIMIT."""
     workers.check_limit()
@@ -166,10 +159,10 @@ def _run(args: argparse.Namespace) -> int:
     run, yardsticks = submitted(execute.run), submitted(execute.yardstick)
     race = submitted(races.look_for_race) if device.backend == "cpu" else ""
     if args.trace:
-        _write(lambda: run.trace.save(args.trace), args.trace)
+        options.write(args.trace, lambda: run.trace.save(args.trace))
     if args.arrays:
         arrays = {name: widened(array) for name, array in run.arrays.items()}
-        _write(lambda: np.savez(args.arrays, **arrays), args.arrays)  # type: ignore[arg-type]
+        options.write(args.arrays, lambda: np.savez(args.arrays, **arrays))  # type: ignore[arg-type]
     said = facts.of_run(run, yardsticks, race)
     if args.json:
         _print_json(said)
@@ -245,7 +238,7 @@ def _bench(args: argparse.Namespace) -> int:
     if report.complaint:
         print(report.complaint, file=sys.stderr)
     if args.out:
-        _write(lambda: reports.save(made, where, args.out), args.out)
+        options.write(args.out, lambda: reports.save(made, where, args.out))
     if args.json:
         _print_json(reports.report_json(report))
     else:
@@ -265,7 +258,7 @@ def _timeline(args: argparse.Namespace) -> int:
     job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
     made = job.result()
     if args.perfetto:
-        _write(lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)), args.perfetto)
+        options.write(args.perfetto, lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)))
     if args.json:
         _print_json(pipeline_bars.as_json(made, args.block))
     else:

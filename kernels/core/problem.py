@@ -192,6 +192,11 @@ class Problem:
         return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN)
 
     @property
+    def call_bytes(self) -> int:
+        """Bytes of the given tensors and the outputs."""
+        return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN or t.role is Role.OUTPUT)
+
+    @property
     def listed_pairs(self) -> int:
         """Pairs of a query and a key in the work before a run, for a problem with lists. 0 without lists."""
         return 0

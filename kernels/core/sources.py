@@ -40,7 +40,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
     def add(name: str, file: Path) -> None:
         if len(found) == MOST_FILES:
             raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some files.")
-        found[name] = _read(file)
+        found[name] = read_text(file).replace("\v", " ")  # _blanked has a meaning for it
         for line, header in includes(name, found[name]):
             if header in found or (shim / header).is_file() or (shim / "cuda" / header).is_file():
                 continue
@@ -113,7 +113,7 @@ def _blanked(skipped: re.Match[str]) -> str:
     return "".join("\v" if c == "\n" else " " for c in text)
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
     """The text of a small regular file. Raises ProblemError."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO does not wait for its writer
@@ -126,4 +126,4 @@ def _read(file: Path) -> str:
         raise ProblemError(f"{file} cannot be read: {error}.") from None
     if len(text) > MOST_BYTES:
         raise ProblemError(f"{file} has more than {MOST_BYTES:,} characters. Split it into smaller files.")
-    return text.replace("\v", " ")
+    return text

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from kernels import catalog
 from kernels.core.cases import sample
-from kernels.core.fields import field_values, fields_of, write_value
+from kernels.core.fields import field_values, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
-from kernels.core.sources import read_files
+from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
@@ -21,6 +21,7 @@ from kernels.opening.host import has_main
 from kernels.opening.matching import Fit, Parameter
 from kernels.opening.program import Ran
 from kernels.opening.proposal import Proposal
+from kernels.run import options
 
 OK, FAILED = 0, 1
 
@@ -38,7 +39,7 @@ def open_file(args: argparse.Namespace) -> int:
     target = path if args.write else Path(args.out) if args.out else None
     commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
     if target and not made.questions:
-        _write(target, made.text_of(text))
+        options.write(str(target), lambda: target.write_text(made.text_of(text)))
     if args.json:
         print(json.dumps({"front_matter": made.table, "unknown": made.questions, "commands": commands}, indent=1))
     else:
@@ -57,10 +58,7 @@ def proposed(path: Path, text: str) -> Proposal:
 
 
 def _text(path: Path) -> str:
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{path} cannot be read: {error}.") from None
+    text = read_text(path)
     if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     return text
@@ -143,7 +141,7 @@ def _problems(
 
 def _fields(problem: Problem) -> list[str]:
     default = field_values(problem.problem_type())
-    shown = {n: v for n, v in field_values(problem).items() if n in fields_of(problem.problem_type) and v != default[n]}
+    shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
     return [f"{name}={write_value(value)}" for name, value in shown.items()]
 
 
@@ -159,10 +157,3 @@ def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str,
             if own != theirs:
                 lines.append(("  note", f"{key} {own}", f"main() launched {theirs} for {launch.entry}"))
     return lines
-
-
-def _write(target: Path, text: str) -> None:
-    try:
-        target.write_text(text)
-    except OSError as error:
-        raise ProblemError(f"cannot write {target}: {error.strerror or error}") from None

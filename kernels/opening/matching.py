@@ -1,7 +1,7 @@
 """The problem that fits the parameters of kernels: its tensors and sizes, by name and type."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
@@ -21,6 +21,8 @@ POINTED = {
 }
 """The type behind a pointer -> the type of its tensor."""
 LANES = {"float2": 2, "float3": 3, "float4": 4, "half2": 2, "__half2": 2}
+Meaning = Callable[[str], str]
+"""A name of the text -> the size or field that it means, or ""."""
 MOST_VARIANTS = 64
 LEAST_TENSORS = 2
 

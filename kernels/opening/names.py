@@ -1,12 +1,13 @@
 """The names in a text of the host: a parameter's meaning, a constant, or the expression of a variable."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernels.build.plain.tokens import tokens
 from kernels.opening.expressions import translated
 from kernels.opening.host import HostLaunch, constants_of, parts, variable
+from kernels.opening.matching import Meaning
 
 MOST_STEPS = 6  # from a variable to the variables of its declaration
 
@@ -22,7 +23,7 @@ class Names:
     """
 
     text: str
-    meaning: Callable[[str], str]
+    meaning: Meaning
     arguments: Mapping[str, str] = field(default_factory=dict)
     allowed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class Names:
         return self.expression(declared, line, steps - 1) if declared and name not in declared else None
 
 
-def arguments_of(launch: HostLaunch, symbols: list[str], meaning: Callable[[str], str]) -> dict[str, str]:
+def arguments_of(launch: HostLaunch, symbols: list[str], meaning: Meaning) -> dict[str, str]:
     """The names in a launch's arguments -> the meaning of their parameters."""
     found = {}
     for text, symbol in zip(launch.args, symbols):

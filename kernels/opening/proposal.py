@@ -1,7 +1,7 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from kernels.errors import ProblemError
 from kernels.opening import front_matter, signature
 from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
-from kernels.opening.matching import Fit, Parameter, with_dtype
+from kernels.opening.matching import Fit, Meaning, Parameter, with_dtype
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.scratch import scratch_of
 
@@ -19,8 +19,6 @@ _TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
 
 LAST_LINE = 10**6
-
-Meaning = Callable[[str], str]  # a name of the text -> the name of the problem, or ""
 
 
 @dataclass

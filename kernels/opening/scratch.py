@@ -1,12 +1,12 @@
 """Scratch memory of a proposal: the pointers that are no tensor of the problem, with sizes from cudaMalloc."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernels.build.plain.tokens import bare, line_of
 from kernels.opening.host import HostLaunch
-from kernels.opening.matching import LANES, Fit, Parameter, plain
+from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain
 from kernels.opening.names import Names, arguments_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
@@ -33,7 +33,7 @@ def scratch_of(
     fit: Fit,
     listed: list[Parameter],
     launches: list[HostLaunch],
-    meaning: Callable[[str], str],
+    meaning: Meaning,
     said: Mapping[str, str],
 ) -> Scratch:
     """The memory of all pointers without a tensor."""
@@ -79,7 +79,7 @@ def _size(
     one: Parameter,
     buffer: str,
     launches: list[HostLaunch],
-    meaning: Callable[[str], str],
+    meaning: Meaning,
     fit: Fit,
     said: Mapping[str, str],
 ) -> tuple[str, str]:

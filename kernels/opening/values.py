@@ -57,9 +57,4 @@ def of_entry(listed: list[Parameter], entry: str) -> list[Parameter]:
 
 
 def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
-    return all(_bytes(problem, name) == size for name, size in sizes.items())
-
-
-def _bytes(problem: Problem, name: str) -> int:
-    tensor = tensor_of(problem, name)
-    return int(tensor.size * tensor.itemsize)
+    return all(tensor_of(problem, name).nbytes == size for name, size in sizes.items())

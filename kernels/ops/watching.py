@@ -18,7 +18,6 @@ from kernels.build import own_values
 from kernels.core.call import Call, Option
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
-from kernels.core.tensors import Initial, Role
 from kernels.errors import ProblemError, WarpglassError
 from kernels.ops import binding
 from kernels.ops.operators import ATTENTION
@@ -103,11 +102,10 @@ class Watched:
 
     def _described(self, seen: Seen, tensors: Tensors, kernel: str) -> Seen:
         """Fills in the kernel, its recorded time and the link. On a machine without a GPU it is the recorded GPU's."""
+        from kernels.measure import nearest_times  # with pandas, which the import of the operators does without
         from kernels.ops import choice
 
         on_gpu = torch.cuda.is_available()
-        from kernels.measure import nearest_times  # with pandas, which the import of the operators does without
-
         device = binding.device_of(torch.device("cuda")) if on_gpu else nearest_times.recorded_device()
         try:
             chosen = choice.choose(seen.call, device, kernel)
@@ -117,9 +115,7 @@ class Watched:
         seen.kernel, known = chosen.kernel.name, chosen.recorded
         if known and known.is_near:
             seen.us, seen.roof, seen.roof_percent = known.us, known.roof, known.roof_percent
-        seen.bytes = sum(
-            t.nbytes for t in chosen.problem.tensors() if t.initial is Initial.GIVEN or t.role is Role.OUTPUT
-        )
+        seen.bytes = chosen.problem.call_bytes
         problem, seen.values = _valued(chosen.problem, tensors) if self.values else (chosen.problem, RANDOM)
         values, known_fields = field_values(problem), fields_of(chosen.kernel.problem_type)
         changed = {

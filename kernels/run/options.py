@@ -4,7 +4,7 @@ A wrong option raises ProblemError. Its message gives the option, the value and 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened
@@ -72,6 +72,14 @@ def check_output(option: str, path: str | None, *ends: str) -> None:
             raise ProblemError(f"{refusal}: this user may not. Choose another folder.")
     except (OSError, ValueError) as error:  # a long name, or a NUL in the name
         raise ProblemError(f"{refusal}: {shortened(str(error))}. Choose another name.") from None
+
+
+def write(path: str, save: Callable[[], object]) -> None:
+    """Calls save, which writes a file of an option. Raises ProblemError in place of OSError."""
+    try:
+        save()
+    except OSError as error:
+        raise ProblemError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def scope(texts: Sequence[str], plan: Plan) -> Scope:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
-from kernels.run import workers
+from kernels.run import options, workers
 from kernels.watching.changes import changes, lines
 from kernels.watching.look import Look, look, request_of
 from kernels.watching.report import markdown
@@ -84,10 +84,7 @@ def report(args: argparse.Namespace) -> int:
     if not args.out:
         print(text, end="")
         return OK
-    try:
-        Path(args.out).write_text(text)
-    except OSError as error:
-        raise ProblemError(f"cannot write {args.out}: {error.strerror or error}") from None
+    options.write(args.out, lambda: Path(args.out).write_text(text))
     print(args.out)
     return OK
 

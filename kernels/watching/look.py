@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -116,7 +116,7 @@ def _looked(request: Request) -> tuple[Run, dict[str, np.ndarray], tuple[OutputE
 def _time_us(request: Request, time_limit: float) -> float | None:
     if "gpu" not in workers.survey().devices:
         return None
-    timed = Request(request.kernel, request.problem, request.settings, request.scope, "gpu")
+    timed = replace(request, backend="gpu")
     return workers.submit(_timed, timed, backend="gpu", title=request.kernel.name, time_limit=time_limit).result()
 
 

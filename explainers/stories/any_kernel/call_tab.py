@@ -11,7 +11,6 @@ from explainers.story.glossary import count, figure
 from explainers.story.stage import Block
 from kernels.catalog import current
 from kernels.core.request import Request
-from kernels.core.tensors import Initial, Role
 from kernels.errors import WarpglassError
 from kernels.measure import nearest_times
 from kernels.measure.nearest_times import Recorded
@@ -32,6 +31,7 @@ class Rung(NamedTuple):
 def call_tab(subject: Request, runner: Runner) -> list[Block]:
     """The rungs for the call, and its bytes."""
     problem, found = subject.problem, rungs(subject)
+    first = _fastest(found)
     device = nearest_times.recorded_device().name
     rows = [
         {
@@ -44,7 +44,7 @@ def call_tab(subject: Request, runner: Runner) -> list[Block]:
     said = f"The nearest time of each rung on an {device}, scaled by the ratio of the work. Empty: no near time."
     return [
         stage.heading(f"As a call of {problem.operator}"),
-        *([stage.text(fastest(subject), "recorded")] if fastest(subject) else [stage.text(NO_TIME)]),
+        stage.text(first, "recorded") if first else stage.text(NO_TIME),
         stage.text(moved(subject), "derived"),
         stage.table(pd.DataFrame(rows), said),
     ]
@@ -69,7 +69,11 @@ def rungs(subject: Request) -> list[Rung]:
 
 def fastest(subject: Request) -> str:
     """The fastest rung in a sentence, or an empty text without a near time."""
-    first = next((rung for rung in rungs(subject) if rung.us is not None), None)
+    return _fastest(rungs(subject))
+
+
+def _fastest(found: list[Rung]) -> str:
+    first = next((rung for rung in found if rung.us is not None), None)
     if first is None or first.us is None or first.recorded is None:
         return ""
     device = nearest_times.recorded_device().name
@@ -81,8 +85,7 @@ def fastest(subject: Request) -> str:
 
 def moved(subject: Request) -> str:
     """The bytes of the inputs and outputs in a sentence."""
-    parts = [t for t in subject.problem.tensors() if t.initial is Initial.GIVEN or t.role is Role.OUTPUT]
-    size = sum(t.nbytes for t in parts)
+    size = subject.problem.call_bytes
     words = f"{size / 2**20:,.1f} MiB" if size >= 2**20 else count(size, "byte")
     return f"The call's inputs and outputs have {words}."
 

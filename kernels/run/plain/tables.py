@@ -39,15 +39,15 @@ def traffic(trace: Trace) -> pd.DataFrame:
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
     rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], _start(probed, kernel, plan.launches[number].entry))
-    rows, keys = _keyed(rows, watching.marks(kernel))
+    marks = watching.marks(kernel)
+    rows, keys = _keyed(rows, marks)
     seq = _counted(rows)
     identity = (rows["place"].astype(np.uint64) << np.uint64(16)) | (rows["region"].astype(np.uint64) << np.uint64(8))
     kinds, place = np.unique(identity | rows["what"], return_inverse=True)
     symbols = _symbols(kernel, plan, number)
-    marks = watching.marks(kernel)
     listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
     # Each launch has the same columns: those of all marks, then its own sites.
-    all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in watching.marks(kernel))
+    all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in marks)
     sites = Sites((Site("", 0, "mark", START, (PHASE,)), *all_keys, *listed))
     place += 1 + len(all_keys)
     positions = {"launch": np.full(len(rows), number, np.int32), "block": rows["block"].astype(np.int32)}
