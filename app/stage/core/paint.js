@@ -255,3 +255,14 @@ export function button(label, onClick, attributes = {}) {
   node.onclick = onClick;
   return node;
 }
+
+/**
+ * Saves a file on the reader's computer.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function save(blob, name) {
+  const href = URL.createObjectURL(blob);
+  element('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+}

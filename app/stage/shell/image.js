@@ -1,7 +1,7 @@
 // A moment to take along: as a PNG, made in this browser of what stands on the stage, and as a
 // printed page (image.css).
 import { drawNode } from './drawn.js';
-import { element, theme } from '../core/paint.js';
+import { element, save, theme } from '../core/paint.js';
 
 const RATIO = 2,
   EDGE = 24,
@@ -71,9 +71,7 @@ export async function savePng(canvas, name) {
   });
   if (!blob)
     throw new Error('This browser could not make an image of that size. Make the window smaller.');
-  const url = URL.createObjectURL(blob);
-  element('a', { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  save(blob, name);
 }
 
 // A printed page has what the image has: title, sentence, picture, state, the code that is in

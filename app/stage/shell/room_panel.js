@@ -1,6 +1,6 @@
 // What is seen of a class: a button in the header, the panel that it opens, and a line that says
 // where one is.
-import { button, element, number } from '../core/paint.js';
+import { button, element, number, save } from '../core/paint.js';
 
 const LOCAL = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -146,9 +146,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       'Answers as CSV',
       async () => {
         try {
-          const href = URL.createObjectURL(await room.answers());
-          element('a', { href, download: `class_${room.state().code}.csv` }).click();
-          setTimeout(() => URL.revokeObjectURL(href), 1000);
+          save(await room.answers(), `class_${room.state().code}.csv`);
         } catch (error) {
           made.textContent = error.message;
         }

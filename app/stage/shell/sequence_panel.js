@@ -1,6 +1,6 @@
 // Where sequences are made: chosen, named, ordered, with a note at each moment; taken from files
 // and written to them.
-import { button, element } from '../core/paint.js';
+import { button, element, save as saveFile } from '../core/paint.js';
 import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence.js';
 
 // rail: the stories; now(): the link of what is shown; visit(link): goes there; play(ref, sequence,
@@ -136,14 +136,11 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
   }
   function save() {
     const sequence = chosen(),
-      url = URL.createObjectURL(
-        new Blob([JSON.stringify(written(sequence), null, 1)], { type: 'application/json' }),
-      );
-    element('a', {
-      href: url,
-      download: `${sequence.title.replace(/[^\w-]+/g, '_')}.json`,
-    }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
+      text = JSON.stringify(written(sequence), null, 1);
+    saveFile(
+      new Blob([text], { type: 'application/json' }),
+      `${sequence.title.replace(/[^\w-]+/g, '_')}.json`,
+    );
   }
   file.onchange = async () => {
     const [given] = file.files;

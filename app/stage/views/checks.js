@@ -1,6 +1,6 @@
 // The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
 // stay in this browser.
-import { button, element, way } from '../core/paint.js';
+import { button, element, save, way } from '../core/paint.js';
 import { journey } from './journey.js';
 
 const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
@@ -115,7 +115,9 @@ function summary(stops, papers, leadTo) {
     element(
       'p',
       {},
-      button('Save as text', () => save(asText(stops, papers))),
+      button('Save as text', () =>
+        save(new Blob([asText(stops, papers)], { type: 'text/markdown' }), 'warpglass-course.md'),
+      ),
       button('Print', () => print()),
     ),
     ...acts.flatMap(act => [
@@ -159,10 +161,4 @@ export function asText(stops, papers) {
     ...read,
     '',
   ].join('\n');
-}
-
-function save(text) {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/markdown' }));
-  element('a', { href: url, download: 'warpglass-course.md' }).click();
-  setTimeout(() => URL.revokeObjectURL(url));
 }

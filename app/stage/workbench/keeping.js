@@ -1,4 +1,4 @@
-// Where a text is kept: in the browser, in a file, in a link.
+// Where a text is kept: in the browser, in a link.
 const KEPT = 'warpglass-workbench', // the text
   BEFORE = 'warpglass-workbench-before'; // the text that a link has replaced
 const SHORT = 6000; // characters of a link that mail and chat programs keep whole
@@ -41,17 +41,4 @@ export async function unpacked(hash) {
   } catch {
     return null;
   }
-}
-
-/**
- * Offers the text as a file.
- * @param {string} text
- * @param {string} name
- */
-export function download(text, name) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

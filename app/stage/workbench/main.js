@@ -2,7 +2,7 @@
 import { makeAsking } from './asking.js';
 import { makeEditor } from './editor.js';
 import { makeExercises } from './exercises.js';
-import { download, makeKeeping, packed, unpacked } from './keeping.js';
+import { makeKeeping, packed, unpacked } from './keeping.js';
 import { makeList } from './list.js';
 import { makePicture } from './picture.js';
 import css from './workbench.css';
@@ -17,7 +17,7 @@ const KEYS =
  * @param {Required<import('../core/host.js').Host>} page
  * @param {typeof import('../core/paint.js')} tools
  */
-export default function (host, given, page, { element, button }) {
+export default function (host, given, page, { element, button, save }) {
   const { starter, setting, off } = given;
   const keeping = makeKeeping(page);
   const said = element('p', { class: 'said-of-check', role: 'status' }),
@@ -105,7 +105,9 @@ export default function (host, given, page, { element, button }) {
     exercises.choice,
     check,
     button('Open', () => file.click(), { title: 'A .cu file of this computer' }),
-    button('Save', () => download(editor.text, 'kernel.cu'), { title: 'As the file kernel.cu' }),
+    button('Save', () => save(new Blob([editor.text], { type: 'text/plain' }), 'kernel.cu'), {
+      title: 'As the file kernel.cu',
+    }),
     button('Copy link', link, { title: 'A link with this text' }),
     button('Begin anew', () => replace(exercises.start() ?? starter), { title: 'The first text' }),
     back,
