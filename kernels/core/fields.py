@@ -34,8 +34,9 @@ def problem_field(
     also: a regular expression of further valid texts, such as the name of a file.
     later: whether recordings are older than the field. Their keys name it only with another value than the default.
     """
-    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also, "later": later or None}
-    return field(default=default, metadata={"meaning": meaning, **limits, "formerly": formerly})
+    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
+    said = {"meaning": meaning, **limits, "later": later or None, "formerly": formerly}
+    return field(default=default, metadata=said)
 
 
 def check_fields(problem: Any) -> None:
