@@ -37,6 +37,7 @@ def page(browser, server):
     made.on("pageerror", lambda error: errors.append(str(error)))
     made.goto(server.url + PATH)
     shown(made)
+    made.bring_to_front()  # a page behind another has no full screen
     yield made
     context.close()
     assert not errors and not server.crashes()
