@@ -21,3 +21,8 @@ class Head:
     scores: np.ndarray
     values: np.ndarray
     seen: np.ndarray
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """The scores with -inf for the keys that a query does not see."""
+        return np.where(self.seen, self.scores, -np.inf)

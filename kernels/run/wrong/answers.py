@@ -122,7 +122,7 @@ def _sums(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
 
 def _unweighed(head: Head) -> np.ndarray:
     """An online O that adds V itself, and rescales it."""
-    running = np.maximum.accumulate(np.where(head.seen, head.scores, -np.inf), axis=1)
+    running = np.maximum.accumulate(head.hidden, axis=1)
     with np.errstate(invalid="ignore"):
         weights = np.where(head.seen, np.exp(running - running[:, -1:]), 0.0)
     return weights @ head.values / exponentials(head.scores, head.seen).sum(axis=1, keepdims=True)
@@ -169,7 +169,7 @@ def _rescales(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
 
 def _old(tile: int, of_o: bool, of_l: bool) -> Answer:
     def answer(head: Head) -> np.ndarray:
-        hidden = np.where(head.seen, head.scores, -np.inf)
+        hidden = head.hidden
         running = np.maximum.accumulate(hidden, axis=1)
         ends = np.minimum((_numbers(head)[0] // tile + 1) * tile, hidden.shape[1]) - 1
         with np.errstate(invalid="ignore", over="ignore"):

@@ -87,7 +87,7 @@ def _truths(
 ) -> Iterator[np.ndarray]:
     """What the records may be: for each size of a tile, and P and O with and without a division by l."""
     head = one.head
-    hidden = np.where(head.seen, head.scores, -np.inf)
+    hidden = head.hidden
     if "partition" in rows and rows.partition.notna().any() or key is not None and key.max() >= hidden.shape[1]:
         return
     if tile is None and key is None and name in "ml":

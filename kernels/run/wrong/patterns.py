@@ -32,7 +32,7 @@ def overflow(found: list[Found]) -> Reason | None:
 
 def _overflows(one: Found, tile: int) -> np.ndarray:
     """[queries], whether exp(S - m) overflows with m 0, or with the max of the first tile."""
-    hidden = np.where(one.head.seen, one.head.scores, -np.inf)
+    hidden = one.head.hidden
     reference = hidden[:, :tile].max(axis=1) if tile else 0.0
     return hidden.max(axis=1) - reference > LARGEST_EXPONENT
 
@@ -131,7 +131,7 @@ def _risen_rows(found: list[Found]) -> Reason | None:
 
 
 def _rises(one: Found, tile: int) -> np.ndarray:
-    hidden = np.where(one.head.seen, one.head.scores, -np.inf)
+    hidden = one.head.hidden
     return hidden.max(axis=1) > hidden[:, :tile].max(axis=1)
 
 
