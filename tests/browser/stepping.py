@@ -57,8 +57,13 @@ def tip(page):
 
 
 def hover(page, view, /, **what):
-    """What the tip says with the pointer there."""
-    page.mouse.move(*point_at(page, view, **what))
+    """What the tip says with the pointer there. A page that still takes its place moves what is drawn: it points again."""
+    for _ in range(20):
+        at = point_at(page, view, **what)
+        page.mouse.move(*at)
+        page.wait_for_timeout(50)
+        if page.locator(".tip:not([hidden])").count() and at == point_at(page, view, **what):
+            break
     return tip(page)
 
 

@@ -37,10 +37,15 @@ def page(browser, server):
     made.on("pageerror", lambda error: errors.append(str(error)))
     made.goto(server.url + PATH)
     shown(made)
-    made.bring_to_front()  # a page behind another has no full screen
     yield made
     context.close()
     assert not errors and not server.crashes()
+
+
+@pytest.fixture(autouse=True)
+def _in_front(page):
+    """A page behind another has no full screen."""
+    page.bring_to_front()
 
 
 def share(page, name):
@@ -132,6 +137,7 @@ def test_a_clicker_blanks_the_screen_and_what_is_pressed_then_only_ends_that(pag
         assert step_of(page) == 3
     page.get_by_role("button", name="Leave (p)").click()
     expect(page.locator(".wg .head")).to_be_visible()
+    page.wait_for_function("!document.fullscreenElement")  # the browser refuses another one before
     page.keyboard.press("p")
     page.wait_for_function("document.fullscreenElement")
     page.evaluate("document.exitFullscreen()")  # as Esc does, which the browser keeps to itself
