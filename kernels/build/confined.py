@@ -25,9 +25,14 @@ def compiling(jailed: bool) -> Iterator[None]:
         _compiling.reset(before)
 
 
+def is_wanted() -> bool:
+    """Whether compilers of this thread run in the jail."""
+    return _compiling.get()
+
+
 def wanted(command: Sequence[str]) -> bool:
     """Whether this command belongs in the jail: it writes a product from a stranger's text."""
-    return _compiling.get() and "-o" in command
+    return is_wanted() and "-o" in command
 
 
 def run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

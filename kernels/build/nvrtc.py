@@ -1,20 +1,19 @@
 """NVRTC, the CUDA compiler as a library: it makes a cubin and PTX for one architecture, without a GPU."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+from kernels.build import confined, nvrtc_program
 from kernels.build.log import first_error
+from kernels.build.nvrtc_program import Program, checked
 from kernels.build.plain import nvidia
 from kernels.build.product import EntryFacts
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 
-Getter = Callable[..., tuple[Any, ...]]  # a function of NVRTC
 _ERROR = r"([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)"
 
 
@@ -23,7 +22,7 @@ def _nvrtc() -> ModuleType:
     try:
         from cuda.bindings import nvrtc
 
-        _check(nvrtc, nvrtc.nvrtcVersion())
+        checked(nvrtc, nvrtc.nvrtcVersion())
     except (ImportError, RuntimeError, OSError, AttributeError) as error:
         raise BackendUnavailable(
             f"NVRTC, the CUDA compiler, could not be loaded ({error}). Install requirements.txt, or on a machine "
@@ -33,18 +32,11 @@ def _nvrtc() -> ModuleType:
     return nvrtc
 
 
-def _check(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
-    code, *values = result
-    if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise RuntimeError(f"NVRTC says {code.name}")
-    return values[0] if len(values) == 1 else tuple(values)
-
-
 @lru_cache
 def architectures() -> tuple[str, ...]:
     """This NVRTC's targets: the plain ones, and from sm_90 on the arch-specific "a" ones."""
     nvrtc = _nvrtc()
-    numbers = _check(nvrtc, nvrtc.nvrtcGetSupportedArchs())
+    numbers = checked(nvrtc, nvrtc.nvrtcGetSupportedArchs())
     return tuple(f"sm_{n}{suffix}" for n in numbers for suffix in (("", "a") if n >= 90 else ("",)))
 
 
@@ -57,7 +49,7 @@ class Toolchain:
         self.nvrtc, self.plain = _nvrtc(), plain
         if arch not in architectures():
             raise ProblemError(f"arch is {arch!r}. This NVRTC knows {', '.join(architectures())}.")
-        self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
+        self.version = "NVRTC {}.{}".format(*checked(self.nvrtc, self.nvrtc.nvrtcVersion()))
         self.arch = arch
         # no-cache: a product of NVRTC's own cache lacks the log with registers and spills. We have our own cache.
         self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
@@ -68,48 +60,26 @@ class Toolchain:
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
-        nvrtc = self.nvrtc
         (name, source), *headers = nvidia.files_of(spec) if spec.plain else spec.files
         options = [*options, *nvidia.include_options()] if spec.plain else options
-        texts, names = [text.encode() for _, text in headers], [header.encode() for header, _ in headers]
-        program = _check(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(headers), texts, names))
         instances = nvidia.instances(spec, options)
-        try:
-            for instance in instances:
-                _check(nvrtc, (*nvrtc.nvrtcAddNameExpression(program, instance.encode()), None))
-            flags = [option.encode() for option in options]
-            (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-            log = self._text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-            if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-                raise BuildError(first_error(spec, log, _ERROR))
-            (folder / f"{spec.name}.cubin").write_bytes(
-                self._bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-            )
-            (folder / f"{spec.name}.ptx").write_text(self._text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX))
-            lowered = {
-                _check(nvrtc, nvrtc.nvrtcGetLoweredName(program, instance.encode())).decode(): entry
-                for instance, entry in instances.items()
-            }
-        finally:
-            _check(nvrtc, (*nvrtc.nvrtcDestroyProgram(program), None))
+        asked = Program(name, source, tuple(headers), tuple(options), tuple(instances))
+        ask = nvrtc_program.compiled_in_jail if confined.is_wanted() else nvrtc_program.compiled
+        made = ask(self.nvrtc, asked)
+        if not made.cubin:
+            raise BuildError(first_error(spec, made.log, _ERROR))
+        (folder / f"{spec.name}.cubin").write_bytes(made.cubin)
+        (folder / f"{spec.name}.ptx").write_bytes(made.ptx)
+        lowered = dict(zip(made.lowered, instances.values()))
         facts = tuple(
-            replace(fact, entry=lowered.get(fact.entry, fact.entry), symbol=fact.entry) for fact in ptxas_facts(log)
+            replace(fact, entry=lowered.get(fact.entry, fact.entry), symbol=fact.entry)
+            for fact in ptxas_facts(made.log)
         )
         if not facts:
             raise BuildError(
-                f"{name} was compiled for {self.arch}, but ptxas reported no registers. Its log: {log[:500]!r}"
+                f"{name} was compiled for {self.arch}, but ptxas reported no registers. Its log: {made.log[:500]!r}"
             )
-        return log, facts
-
-    def _bytes(self, program: object, size: Getter, get: Getter) -> bytes:
-        """The bytes from `get`. NVRTC writes into the bytes object itself. Python shares objects of 0 and 1 bytes."""
-        count = _check(self.nvrtc, size(program))
-        buffer = bytes(count + 2)
-        _check(self.nvrtc, (*get(program, buffer), None))
-        return buffer[:count]
-
-    def _text(self, program: object, size: Getter, get: Getter) -> str:
-        return self._bytes(program, size, get).rstrip(b"\0").decode()
+        return made.log, facts
 
 
 def ptxas_facts(log: str) -> tuple[EntryFacts, ...]:

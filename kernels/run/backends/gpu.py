@@ -16,7 +16,7 @@ from kernels.build import Build
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
-from kernels.errors import BackendUnavailable, OutOfMemory
+from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
 from kernels.run.backends.gpu_arrays import bring_back, restore, to_gpu
@@ -279,7 +279,12 @@ def _function(path: Path, entry: str) -> "cupy.RawKernel":
 
 
 def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
-    """A step's function with the attribute for the step's shared memory."""
+    """A step's function with the attribute for the step's shared memory. A stranger's is not loaded here."""
+    if build.jailed:
+        raise ProblemError(
+            f"{build.kernel} is a user's kernel. This server runs such kernels in its jail, and the jail has no GPU "
+            "yet. Choose the CPU."
+        )
     function = _function(build.path, build.symbol_of(step.entry))
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes

@@ -54,10 +54,17 @@ def test_folders_of_users_follow_the_setting(monkeypatch, tmp_path, word, kernel
     assert bool(setting.sentence()) == (word != "local")
 
 
-def test_a_users_kernel_does_not_reach_a_gpu_compiler_outside_the_jail(monkeypatch, tmp_path):
+def test_a_users_kernel_is_not_loaded_on_a_gpu_outside_the_jail(monkeypatch, tmp_path):
     from kernels.build import Mode, build
+    from kernels.core.request import Request
+    from kernels.run.backends import gpu
 
     (tmp_path / "mine.cu").write_text((catalog.DEVICE.parent / "skeleton.cu").read_text())
     monkeypatch.setenv(setting.VARIABLE, "jail")
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    spec = catalog.load_kernel(tmp_path / "mine.cu")
+    problem = spec.problem_type(num_heads=1)
+    request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
+    made = build(spec, request.defines, Mode.TIMED, "sm_90a")
     with pytest.raises(ProblemError, match="the jail has no GPU yet"):
-        build(catalog.load_kernel(tmp_path / "mine.cu"), {}, Mode.TIMED, "sm_90a")
+        gpu._ready(made, request.plan.launches[0])

@@ -1,0 +1,110 @@
+"""NVRTC compiles a stranger's text only in the jail: no line of a file, no answer about a file, and an end."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels.build import Mode, build, nvrtc, nvrtc_program
+from kernels.build.nvrtc_program import Program
+from kernels.catalog import DEVICE, load_kernel
+from kernels.core.cases import sample
+from kernels.core.request import Request
+from kernels.errors import BuildError
+from kernels.jail import Limits, in_place, setting
+
+pytestmark = pytest.mark.skipif(bool(in_place.why_none()), reason=in_place.why_none())
+FORMS = [
+    '#include "{secret}"',
+    "#include <{secret}>",
+    '%:include "{secret}"',
+    '#inc\\\nlude "{secret}"',
+    '#define NAME "{secret}"\n#include NAME',
+    '#include "../../../../../../../../..{secret}"',
+    'asm(".incbin \\"{secret}\\"");',
+    '__global__ void f() { asm volatile(".incbin \\"{secret}\\";"); }',
+    '#embed "{secret}"',
+    '#if __has_include("{secret}")\n#error found\n#endif',
+]
+OPTIONS = ("--gpu-architecture=sm_90a", "--ptxas-options=-v", "--no-cache")
+
+
+@pytest.fixture
+def secret(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("a-secret-word is not C\n")
+    return path
+
+
+def asked(text):
+    return Program("mine.cu", text + "\n__global__ void kernel(float* o) { o[0] = 1; }\n", (), OPTIONS, ())
+
+
+def test_outside_the_jail_nvrtc_shows_a_line_of_a_file_and_answers_about_it(secret):
+    module = nvrtc.Toolchain("sm_90a").nvrtc
+    read, found = (nvrtc_program.compiled(module, asked(FORMS[n].replace("{secret}", str(secret)))) for n in (0, -1))
+    assert "a-secret-word" in read.log and "found" in found.log
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", ["/etc/passwd", ""])
+def test_in_the_jail_nvrtc_reads_no_file(secret, form, path):
+    module = nvrtc.Toolchain("sm_90a").nvrtc
+    made = nvrtc_program.compiled_in_jail(module, asked(form.replace("{secret}", path or str(secret))))
+    assert "root:" not in made.log and "a-secret-word" not in made.log and "#error" not in made.log
+    assert b"a-secret-word" not in made.cubin + made.ptx and b"root:" not in made.cubin + made.ptx
+
+
+@pytest.mark.parametrize(
+    ("name", "bomb"),
+    [
+        ("macro", "#define A0 1\n" + "".join(f"#define A{n} A{n - 1}+A{n - 1}+A{n - 1}\n" for n in range(1, 16))),
+        ("template", "template <int N> struct T { T<N + 1> a; T<N + 2> b; };"),
+    ],
+    ids=["macro", "template"],
+)
+def test_a_bomb_for_nvrtc_ends_at_a_limit(monkeypatch, name, bomb):
+    monkeypatch.setattr(nvrtc_program, "LIMITS", Limits(seconds=2, memory_bytes=2**28))
+    end = {"macro": "\nint x[] = {A15};", "template": "\nT<0> t;"}[name]
+    module = nvrtc.Toolchain("sm_90a").nvrtc
+    try:
+        assert not nvrtc_program.compiled_in_jail(module, asked(bomb + end)).cubin
+    except BuildError as error:
+        assert "in the jail" in str(error)
+    assert nvrtc_program.compiled_in_jail(module, asked("")).cubin
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    """A stranger's kernel: the skeleton."""
+    monkeypatch.setenv(setting.VARIABLE, "jail")
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine.cu").write_text((DEVICE.parent / "skeleton.cu").read_text())
+    return load_kernel(tmp_path / "mine.cu")
+
+
+def defines(spec):
+    shown = sample(spec)
+    return Request(spec, shown.problem, tuple(spec.settings(shown.settings).items())).defines
+
+
+def test_a_strangers_kernel_is_compiled_for_a_gpu_in_the_jail(spec, secret, monkeypatch):
+    made = build(spec, defines(spec), Mode.TIMED, "sm_90a")
+    assert made.jailed and made.facts[0].registers > 0 and b"ELF" in made.path.read_bytes()[:4]
+    (name, text), *rest = spec.files
+    reading = replace(spec, files=((name, f'#include "{secret}"\n{text}'), *rest))
+    with pytest.raises(BuildError) as refused:
+        build(reading, defines(spec), Mode.TIMED, "sm_90a")
+    assert "a-secret-word" not in str(refused.value)
+    monkeypatch.setenv(setting.VARIABLE, "local")
+    monkeypatch.setenv("WARPGLASS_CACHE", str(spec.path.parent / "own"))
+    own = build(spec, defines(spec), Mode.TIMED, "sm_90a")
+    texts = [one.ptx_path.read_text().replace(f"{Path.cwd()}/", "") for one in (own, made)]
+    assert not own.jailed and texts[0] == texts[1] and own.facts == made.facts  # in the jail NVRTC sees no folder
+
+
+def test_an_answer_that_is_no_answer_is_refused(monkeypatch):
+    for answer in (b"", b"\xff\xff\xff\xffx", b"\x02\0\0\0[]", b'\x0b\0\0\0["a",["b"],0]'):
+        monkeypatch.setattr(in_place, "call", lambda *of, answer=answer: answer)
+        with pytest.raises(BuildError, match="cannot be read"):
+            nvrtc_program.compiled_in_jail(nvrtc.Toolchain("sm_90a").nvrtc, asked(""))
