@@ -57,7 +57,7 @@ def tip(page):
 
 
 def hover(page, view, /, **what):
-    """What the tip says with the pointer there. A page that still takes its place moves what is drawn: it points again."""
+    """What the tip says with the pointer there. A page that still moves its drawing is pointed at again."""
     for _ in range(20):
         at = point_at(page, view, **what)
         page.mouse.move(*at)
