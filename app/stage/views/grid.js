@@ -2,7 +2,7 @@
 // multiprocessor over time. The wheel, the buttons and the keys + - 0 zoom the time, with Shift the
 // lanes; a drag moves what is shown.
 import { canvasView } from '../core/canvas.js';
-import { PALETTE, blend, button, element, number, rgb, short, way } from '../core/paint.js';
+import { PALETTE, blend, button, element, number, rgb, short, way, widest } from '../core/paint.js';
 import { drawMap, mapLayout } from './grid_map.js';
 import { cellOf as blockCell, cellSize, gridLayout } from './layouts/grid.js';
 
@@ -115,13 +115,18 @@ export default function (host, { meta, columns }, context) {
       cells.w,
     );
     g.font = `${em}px ${paint.font}`;
-    if (launch.rows > 1)
-      for (let row = 0; row < launch.rows; row++) {
-        const named = row_names[row] ?? `${launch.row_name} ${row}`,
-          label = w > 5 * em ? named : named.split(' ').at(-1);
+    if (launch.rows > 1) {
+      const names = Array.from(
+          { length: launch.rows },
+          (_, row) => row_names[row] ?? `${launch.row_name} ${row}`,
+        ),
+        whole = widest(names, g.font) + 0.7 * em < w; // with a space to the next one
+      for (const [row, named] of names.entries()) {
+        const label = whole ? named : named.split(' ').at(-1);
         if (w > 1.3 * em * String(row).length || row % Math.ceil((2 * em) / w) === 0)
           g.fillText(label, row * w + 1, cells.y + em * 0.85, Math.max(w, 2 * em));
       }
+    }
     const { under, done } = cellLayers(paint, frame.launch, step),
       high = size.height - cells.y;
     for (const layer of [under, done]) g.drawImage(layer.canvas, 0, cells.y, cells.w + 1, high);

@@ -14,7 +14,7 @@ const MEANING = [
   'K, a key: what it offers',
   'V, a value: what it carries',
   '',
-  'S = Q K\u1d40',
+  'S = scale \u00b7 Q K\u1d40',
   'How well a query fits a key',
   'P = softmax of a row of S',
   'Weights that sum to one',

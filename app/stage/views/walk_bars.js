@@ -90,14 +90,16 @@ function addTicks(now, range, y, axis) {
 }
 function addTokens(now) {
   const { marks, walk, paint } = now,
-    { em, left, box } = now.laid,
+    { em, left, width, box } = now.laid,
     { bars: top, bar, each } = box,
     skip = Math.ceil((3.2 * em) / (walk.size * each));
   for (let token = 0, n = 0; token < walk.length; token += walk.size, n++) {
     const x = left + token * each;
     marks.add(`token line ${token}`, 'line', [x, top, 0, bar + 4], { stroke: paint.border });
-    if (n % skip === 0 && token + walk.size * 0.6 < walk.length)
-      marks.text(`token ${token}`, [x, top + bar + 1.2 * em], String(token), { align: 'center' });
+    if (n % skip === 0)
+      marks.text(`token ${token}`, [x, top + bar + 1.2 * em], String(token), {
+        align: x + 1.2 * em > width ? 'right' : 'center', // the last one stays inside
+      });
   }
   marks.text('token', [left - 1.2 * em, top + bar + 1.2 * em], 'token', { align: 'right' });
 }

@@ -7,7 +7,7 @@ from kernels.trace.steps import StepRow
 
 SAID = {
     "delta": "delta = rowsum(dO * O): one number per query, made once before the loops. dS needs it.",
-    "S": "The block multiplies Q by K once more: nobody stored the scores.",
+    "S": "The block multiplies Q by K once more and scales: nobody stored the scores.",
     "P": "P = e^(S - LSE). The stored LSE replaces the max and the sum.",
     "dP": "dP = dO Vᵀ tells how each weight changes the loss.",
     "dV": "dV += Pᵀ dO. The sum stays in registers.",
@@ -50,7 +50,7 @@ def sentence(phase: str, made: list[str], touched: list[TouchedRows], adds: bool
     if "dQ" in made and adds:
         said[made.index("dQ")] = ADDED if "dQ" in _names(touched, "store") else PART
     if made[:2] == ["S", "P"]:
-        said[:2] = ["The block computes S = Q Kᵀ once more, and P = e^(S - LSE) without a max."]
+        said[:2] = ["The block computes S = scale · Q Kᵀ once more, and P = e^(S - LSE) without a max."]
     if said:
         return " ".join(said[:2])
     if phase in PHASES:

@@ -170,19 +170,19 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         flat = level != FAR[0] or part.max() / part.min() < 1 + FAR[2]
         name = FAR[1] if level == FAR[0] and flat and len(part) > 1 else PLATEAUS.get(level)
         if name:
-            near = level in ("in L1", "in L2")  # the others are short, at the right
             low, high = float(part.index.min()), float(part.index.max())
-            at = {"working_set": (low * high) ** 0.5 if near else high, "cycles": part.median()}
-            found.append({"said": name, **at, "near": near, "beyond": level != "in L1"})
+            places = {"in L1": ("left", low), "in L2": ("center", (low * high) ** 0.5)}
+            side, x_at = places.get(level, ("right", high))  # a cover of what is beyond L1 leaves its name
+            at = {"working_set": x_at, "cycles": part.median()}
+            found.append({"said": name, **at, "side": side, "beyond": level != "in L1"})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
-    sides: tuple[tuple[Literal["center", "right"], bool], ...] = (("center", True), ("right", False))
-    texts = [
-        base.mark_text(align=align, baseline="bottom", dy=-9)
+    sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
+    return [
+        base.mark_text(align=side, baseline="bottom", dy=-9)
         .encode(x=x, y=height, text="said:N")
-        .transform_filter(alt.datum.near == near)
-        for align, near in sides
+        .transform_filter(alt.datum.side == side)
+        for side in sides
     ]
-    return texts
 
 
 def _marks(

@@ -27,7 +27,9 @@ def views(stories: list[BlockStory], drawn: View) -> list[View]:
     columns = {name: values[order] for name, values in drawn.columns.items()}
     columns["row"] = (columns["row"] == leaders[1]).astype(float)
     titles = ("Before", "Now")
-    shown = [{**rows[n], "label": f"{title}: {rows[n]['kernel']}"} for title, n in zip(titles, leaders)]
+    sizes = [_tile_rows(story) for story in reversed(stories)]
+    of = [f", {size} {stories[0].words.rows} a tile" if len({*sizes}) > 1 else "" for size in sizes]
+    shown = [{**rows[n], "label": f"{title}: {rows[n]['kernel']}{tile}"} for title, n, tile in zip(titles, leaders, of)]
     meta = {**drawn.meta, "rows": shown, "row_of": {stories[0].leader: 1}}
     return [View(drawn.kind, ID, f"One {stories[0].made.noun}, before and now", meta, columns)]
 
@@ -42,14 +44,19 @@ def asked(questions: list[Question], views: list[View]) -> list[Question]:
 def sentence(stories: list[BlockStory]) -> str:
     """The time of a leader in its copies, for as many rows in both kernels."""
     now, then = stories
-    role: ConstantRole = "key_rows" if now.made.walked == "key" else "query_rows"
-    keys = now.made.request.value_of(role) or 0
-    each = [_copying(story) * keys / (story.made.request.value_of(role) or 1) for story in (then, now)]
+    keys = _tile_rows(now)
+    each = [_copying(story) * keys / (_tile_rows(story) or 1) for story in (then, now)]
     return (
         f"For {keys} {now.words.rows}, a {then.made.noun} of {then.name} spends {figure(each[0], 3)} ns on copies and "
         f"their waits. "
         f"A {now.made.noun} of {now.name} spends {figure(each[1], 3)} ns."
     )
+
+
+def _tile_rows(story: BlockStory) -> int:
+    """The rows of a tile that a writer walks over, 0 if the kernel names no constant for them."""
+    role: ConstantRole = "key_rows" if story.made.walked == "key" else "query_rows"
+    return int(story.made.request.value_of(role) or 0)
 
 
 def _copying(story: BlockStory) -> float:

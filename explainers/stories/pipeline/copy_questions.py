@@ -31,11 +31,13 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
     begun, needed = (float(at or 0) for at in found)
     start, end = float(copy.start_ns.iloc[0]), float(copy.end_ns.iloc[0])
     before = own[(own.tile == ASKED - 1) & own.event.map(overlaps.activity).ne(overlaps.OTHER)]
-    if not begun <= start < before.end_ns.max() <= needed:
+    if not begun <= start <= end < before.end_ns.max() <= needed:
         return []
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= needed < frame["span"][1])
-    ahead, left = figure(needed - start, 3), figure(float(before.end_ns.max()) - start, 3)
-    work, copied = figure(float((before.end_ns - before.start_ns).sum()), 3), figure(end - start, 3)
+    ahead, left = figure(needed - end, 3), figure(float(before.end_ns.max()) - end, 3)
+    since = before[before.end_ns > end]
+    work = figure(float((since.end_ns - since.start_ns.clip(lower=end)).sum()), 3)
+    copied = figure(end - start, 3)
     where: ask.Where = {"step": step, "view": "pipeline", "hides": [ahead], "veils": ("tabs", "headline")}
     shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who, "kernel": story.name}
     covers = [{"event": event, "kernel": story.name} for event in COPIES]
@@ -48,10 +50,10 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"After the {last} of {key_tile} {ASKED - 1}": f"They end {left} ns after the start of the copy."
             if last.endswith("s")
             else f"That {last} ends {left} ns after the start of the copy.",
-            f"With the scores of {key_tile} {ASKED}": f"The copy starts {ahead} ns before these scores.",
+            f"With the scores of {key_tile} {ASKED}": f"The copy has started {ahead} ns before these scores.",
             "At the start of the block": f"Earlier {key_tile}s fill the shared memory first.",
         },
-        f"The copy starts {ahead} ns before the scores of {key_tile} {ASKED}. Until then, the {noun} works on "
+        f"The copy has started {ahead} ns before the scores of {key_tile} {ASKED}. Until then, the {noun} works on "
         f"{key_tile} {ASKED - 1}.",
         **at_copy,
     )

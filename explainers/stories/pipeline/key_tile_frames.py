@@ -105,12 +105,13 @@ def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable
     """First bar of a tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
     The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer.
 
-    A producer's copy has begun by the end of its bar: the bar starts with a wait for free shared memory.
+    A copy has begun by the end of its bar: a producer's bar starts with a wait for free shared memory, and the
+    threads of another writer start their parts one after another.
     """
     copies, scores = bars[bars.event.isin(COPIES)], own[own.event == "scores"].start_ns
     produced = copies[copies.role == "producer"]
     who = leader if produced.empty else int(produced.writer.min())
-    began = copies[copies.writer == leader].start_ns if produced.empty else produced.end_ns
+    began = copies[copies.writer == who].end_ns
     tiles = own.index[own.event == "tile_begin"]
     return {
         tile: [float(who), float(began), float(leader), float(then)]

@@ -58,7 +58,13 @@ KINDS = {
     "load_q": "Q",
 }
 LEGEND = {
-    **{"Q": "copies of Q", "K": "copies of K and V", "S": "scores (S)", "P": "softmax (P)", "O": "output (O)"},
+    **{
+        "Q": "copies of Q",
+        "K": "copies of K and V: start and waits",
+        "S": "scores (S)",
+        "P": "softmax (P)",
+        "O": "output (O)",
+    },
     "other": "the rest",
 }
 BACKWARD_LEGEND = {

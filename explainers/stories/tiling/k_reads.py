@@ -44,7 +44,7 @@ def sentence(number: float, rows: int, written: int, size: int) -> str:
     size: the bytes of the tile's scores.
     """
     shared = number < 1.5 and rows > 1
-    reads = f"The threads ask for each byte of K {said(number)}" + (
+    reads = f"A block asks for each byte of K {said(number)}" + (
         f", and {rows} times without tiles." if shared else "."
     )
     kept = f"S and P {'still ' if shared else ''}take {written:,} bytes of global memory."

@@ -148,7 +148,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
     if not times or rows < 2:
         return []
-    text = f"Here {rows} queries meet all their keys. How often do the threads ask global memory for each byte of K?"
+    text = f"Here {rows} queries meet all their keys. How often does their block ask global memory for each byte of K?"
     read, own = tile.read("K"), round(tile.read("K") / times)
     shared = times < 1.5
 
@@ -165,7 +165,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     wrong = {option: reason for option, reason in wrong.items() if not option.startswith("1 times")}
     if shared:
         wrong = {per_query: "So it is without tiles. Here all queries use the copy on the chip.", **wrong}
-        why = f"The block reads {read:,} bytes of K, each once. It would read {rows} times as many without the copy."
+        why = f"Each block reads {read:,} bytes of K, each once. It would read {rows} times as many without the copy."
         right = once
     else:
         right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")

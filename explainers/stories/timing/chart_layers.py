@@ -3,9 +3,8 @@
 A rule follows the clock, whose steps are the sizes. The parameter `step` counts the steps from 1.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import altair as alt
 import pandas as pd
@@ -49,19 +48,6 @@ def new_sheet(rows: pd.DataFrame, field: str, part: pd.DataFrame, name: str) -> 
     data, points = Inline(), chart_points(rows, field, part)
     data.chart("points", points)
     return Sheet(data, points, part, field, name, alt.Color("label:N", legend=None, scale=scale))
-
-
-def named_below(sheet: Sheet) -> Sheet:
-    """Returns the sheet with a legend of its lines below the chart."""
-    names = dict(zip(sheet.points.label, sheet.points.line))
-    legend = alt.Legend(
-        orient="bottom",
-        title=None,
-        values=[*names],
-        labelExpr=f"({json.dumps(names)})[datum.label]",
-        symbolType="stroke",
-    )
-    return replace(sheet, colour=alt.Color("label:N", legend=legend, scale=sheet.colour["scale"]))
 
 
 def chart_points(rows: pd.DataFrame, field: str, part: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,6 @@ from explainers.stories.timing.chart_layers import (
     dash,
     dots,
     line_ends,
-    named_below,
     new_sheet,
     size_axis,
     step_rule,
@@ -80,8 +79,6 @@ def _over_sizes(
 ) -> alt.LayerChart:
     value, title, low, high = _MEASURES[kind]
     sheet = new_sheet(rows[rows[value].notna()], field, part, name)
-    if kind == "latency":  # a question covers the names at the ends
-        sheet = named_below(sheet)
     known = [v for column in (low, value, high) if column for v in sheet.points[column].dropna()] or [1.0]
     extra = sorted({r["copy_gb_per_s"] for r in roofs.values()}) if kind == "bandwidth" else []
     extra += [1.0] if kind == "speedup" else []

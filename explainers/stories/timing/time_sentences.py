@@ -24,7 +24,7 @@ SAID = 2  # kernels in the sentence
 
 
 def beside(row: TimedRow, name: str) -> str:
-    """Returns `as_fast` with its baseline: 3.1 times slower than torch efficient, as fast as itself at PAD_K 0."""
+    """Returns `as_fast` with its baseline: 3.1 times as long as torch efficient, as fast as itself at PAD_K 0."""
     return as_fast(row.speedup, row.speedup_low, row.speedup_high, name)
 
 
@@ -119,7 +119,7 @@ def _ratio_text(row: TimedRow, name: str) -> str:
     low, high = sorted((row.speedup_low, row.speedup_high))
     if row.speedup >= 1:
         return f"{row.speedup:.3g} times ({low:.3g} to {high:.3g}) as fast as {name}"
-    return f"{1 / row.speedup:.3g} times ({1 / high:.3g} to {1 / low:.3g}) slower than {name}"
+    return f"{1 / row.speedup:.3g} times ({1 / high:.3g} to {1 / low:.3g}) as long as {name}"
 
 
 def floor_sentence(rows: pd.DataFrame, field: str) -> str:

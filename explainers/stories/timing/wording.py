@@ -70,17 +70,17 @@ def doubled(field: str) -> str:
 
 
 def as_fast(ratio: float, low: float | None = None, high: float | None = None, name: str = "") -> str:
-    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or "within the spread" if it includes 1.
+    """Returns a speed-up in words: 2.0 times as fast, 3.1 times as long, or "within the spread" if it includes 1.
 
     low, high: the spread of the ratio.
-    name: the baseline, as in 3.1 times slower than NAME.
+    name: the baseline, as in 3.1 times as long as NAME.
     """
     times = max(ratio, 1 / ratio)
-    as_name, than_name = (f" as {name}", f" than {name}") if name else ("", "")
+    as_name = f" as {name}" if name else ""
     if times < 1.005:
         return f"as fast{as_name}"
     said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
-    compared = f"as fast{as_name}" if ratio > 1 else f"slower{than_name}"
+    compared = ("as fast" if ratio > 1 else "as long") + as_name
     within = ", within the spread" if low is not None and high is not None and low <= 1 <= high else ""
     return f"{said} times {compared}{within}"
 

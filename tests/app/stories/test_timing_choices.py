@@ -75,7 +75,7 @@ def test_another_sweep_keeps_what_applies_to_it(times):
 
 def test_a_baseline_is_what_the_sentence_says(times):
     page = open_page("timing?baseline=02_tiled")
-    assert "03_flash takes 30 us, 1.5 times slower" in page.stage.frames[0]["sentence"]
+    assert "03_flash takes 30 us, 1.5 times as long" in page.stage.frames[0]["sentence"]
     assert "01_naive takes 10 us, 2.0 times as fast as 02_tiled (20 us)" in page.stage.frames[0]["sentence"]
 
 

@@ -419,7 +419,10 @@ def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
     now, then = (pipeline.explain(choices.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
     made = pipeline.stage_of([now, then], stage.Provenance("recorded", ""))
     shown = next(view for view in made.views if view.id == before.ID)
-    assert [row["label"] for row in shown.meta["rows"]] == ["Before: 07_swizzle", "Now: 08_pipeline"]
+    assert [row["label"] for row in shown.meta["rows"]] == [
+        "Before: 07_swizzle, 32 keys a tile",
+        "Now: 08_pipeline, 64 keys a tile",
+    ]
     for row, story in enumerate((then, now)):
         mine = np.asarray(shown.columns["row"]) == row
         due = story.bars[story.bars.writer == story.leader]
