@@ -67,24 +67,30 @@ __device__ __forceinline__ void load_values(const float* V_gmem, float* V_smem, 
   }
 }
 
+// sum += a * b, rounded once. `lost` collects the roundings.
+__device__ __forceinline__ void add_product(float& sum, float& lost, float a, float b) {
+  const float before = sum;
+  sum = fmaf(a, b, before);
+  lost += fmaf(a, b, before - sum);
+}
+
 // P = exp(scale * Q @ K^T - lse) of a tile, 0 for hidden keys. A warp computes ROWS keys, each lane a query.
+// The error of S - lse is the relative error of P. Where P is large, S is near lse: so no rounding of a large S may stay.
 //   P_rmem  [ROWS] of this lane;  Q_smem, K_smem  [TILE, STRIDE];  LSE_gmem  of all heads
 __device__ __forceinline__ void weights(float (&P_rmem)[ROWS], const float* Q_smem, const float* K_smem,
                                         const float* LSE_gmem, const Sizes& z, const Head& head, int first_row,
                                         int first_col PROBE_REF) {
   const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS, row = first_row + lane;
-  float S_rmem[ROWS] = {}, lse = 0.f;
-  for (int part = 0; part < HEAD_DIM; part += 32) {  // 32 dims at a time, because shorter sums round less
-    float4 sum[ROWS] = {};
-    _Pragma("unroll 2") for (int d = part; d < part + 32; d += 4) {
-      PROBE_LOAD(Q_smem, lane * STRIDE + d, 16);
-      const float4 q4 = lds<float4>(&Q_smem[lane * STRIDE + d]);
-      UNROLL for (int r = 0; r < ROWS; ++r) {
-        PROBE_LOAD(K_smem, (own + r) * STRIDE + d, 16);
-        sum[r] = fma4(q4, lds<float4>(&K_smem[(own + r) * STRIDE + d]), sum[r]);
-      }
+  float S_rmem[ROWS] = {}, lost[ROWS] = {}, lse = 0.f;
+  _Pragma("unroll 2") for (int d = 0; d < HEAD_DIM; d += 4) {
+    PROBE_LOAD(Q_smem, lane * STRIDE + d, 16);
+    const float4 q4 = lds<float4>(&Q_smem[lane * STRIDE + d]);
+    UNROLL for (int r = 0; r < ROWS; ++r) {
+      PROBE_LOAD(K_smem, (own + r) * STRIDE + d, 16);
+      const float4 k4 = lds<float4>(&K_smem[(own + r) * STRIDE + d]);
+      add_product(S_rmem[r], lost[r], q4.x, k4.x), add_product(S_rmem[r], lost[r], q4.y, k4.y);
+      add_product(S_rmem[r], lost[r], q4.z, k4.z), add_product(S_rmem[r], lost[r], q4.w, k4.w);
     }
-    UNROLL for (int r = 0; r < ROWS; ++r) S_rmem[r] += add4(sum[r]);
   }
   if (row < z.seq_len) {
     PROBE_LOAD(LSE_gmem, head.row + row, 4);
@@ -93,7 +99,8 @@ __device__ __forceinline__ void weights(float (&P_rmem)[ROWS], const float* Q_sm
   UNROLL for (int r = 0; r < ROWS; ++r) {
     const int col = first_col + own + r;
     const bool seen = z.sees(row, col);
-    const float score = z.scale * S_rmem[r], p = seen ? expf(score - lse) : 0.f;
+    const float score = z.scale * S_rmem[r];
+    const float p = seen ? expf(fmaf(z.scale, S_rmem[r], -lse) + z.scale * lost[r]) : 0.f;
     if (seen) PROBE_VALUE(score, row, col, score);
     if (seen) PROBE_VALUE(p, row, col, p);
     P_rmem[r] = p;
