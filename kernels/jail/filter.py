@@ -2,13 +2,15 @@
 
 refusing()   for a command under bubblewrap. The namespaces hide files, network and processes. The filter takes the
              rest: memory outside the limits, memory of other processes, and the administration of the system
+refusing_with_gpu()   for a process with CUDA, which may start threads and call its devices
 allowing()   for a function in this process (in_place.py). It may compute, take memory, and read and write open files
 """
 
 import platform
 import struct
 
-_LOAD, _EQUAL, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF: load a word, jump if equal, jump if >=, return
+# BPF: load a word, jump if equal, jump if >=, jump if it has one of the bits, return
+_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 _X32 = 0x40000000  # x86-64's second table of calls
@@ -42,6 +44,12 @@ _COMPUTING: dict[str, tuple[int | None, int | None]] = {
     **{"futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "getrandom": (318, 278)},
     **{"exit": (60, 93), "exit_group": (231, 94)},
 }
+_OUTSIDE: dict[str, tuple[int | None, int | None]] = {
+    **{"execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "kill": (62, 129)},
+    **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "connect": (42, 203), "bind": (49, 200)},
+    **{"setsid": (112, 157), "setpgid": (109, 154), "setrlimit": (160, None)},
+}
+_THREAD = 0x00010000  # CLONE_THREAD
 _FORKS: dict[str, tuple[int | None, int | None]] = {"clone": (56, 220), "fork": (57, None), "vfork": (58, None)}
 
 
@@ -55,17 +63,30 @@ def refusing(forks: bool) -> bytes:
     code = _head()
     if not forks:
         code += [_instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
-    for number in _numbers(_CALLS if forks else {**_CALLS, **_FORKS}):
+    for number in numbers(_CALLS if forks else {**_CALLS, **_FORKS}):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*code, _instruction(_RETURN, _ALLOW)])
+
+
+def refusing_with_gpu() -> bytes:
+    """The filter for a process with CUDA: no program, no process, no signal to others, no network."""
+    code = [*_head(), _instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
+    for number in numbers({**_CALLS, **_OUTSIDE}):
+        code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+    (clone,), (limits,) = numbers({"clone": _FORKS["clone"]}), numbers({"prlimit64": (302, 261)})
+    code += [_instruction(_EQUAL, limits, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]: the process
+    code += [_instruction(_EQUAL, 0, 1, 0), _instruction(_RETURN, _REFUSE | _EPERM), _instruction(_LOAD, 0)]
+    code += [_instruction(_EQUAL, clone, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]: the flags
+    code += [_instruction(_ANY_BIT, _THREAD, 1, 0), _instruction(_RETURN, _REFUSE | _EPERM)]
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
 def allowing(pid: int) -> bytes:
     """The filter that allows few calls. pid: the process that may get its signals, itself."""
     code = _head()
-    for number in _numbers(_COMPUTING):
+    for number in numbers(_COMPUTING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]
-    (signals,) = _numbers({"tgkill": (234, 131)})
+    (signals,) = numbers({"tgkill": (234, 131)})
     code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
     code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
     return b"".join([*code, _instruction(_RETURN, _REFUSE | _EPERM)])
@@ -83,7 +104,7 @@ def _head() -> list[bytes]:
     ]
 
 
-def _numbers(calls: dict[str, tuple[int | None, int | None]]) -> list[int]:
+def numbers(calls: dict[str, tuple[int | None, int | None]]) -> list[int]:
     """The numbers of the calls on this processor."""
     column = list(_ARCHITECTURES).index(platform.machine())
     return [numbers[column] for numbers in calls.values() if numbers[column] is not None]  # type: ignore[misc]

@@ -24,6 +24,7 @@ from kernels.jail.limits import Limits
 ANSWER_BYTES = 2**22
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # Landlock's system calls, on each processor
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_USE = 1 << 1 | 1 << 15  # of a device: writes, and calls of ioctl
 _RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))  # from this version of Landlock on: rights over files
 _NETWORK, _SCOPES = (4, 0b11), (6, 0b11)  # from this version on: connections, signals and abstract sockets
 _NO_NEW_POWERS, _PARENT_DEATH, _SECCOMP, _FILTER = 38, 1, 22, 2  # of prctl
@@ -123,24 +124,42 @@ def _confine(reads: Sequence[Path], limits: Limits) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     _checked(libc.prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0))
     _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
-    _hide_files(libc, reads)
+    _hide_files(libc, reads, ())
     _checked(libc.capset(struct.pack("=Ii", _POWERS, 0), bytes(24)))
     code = ctypes.create_string_buffer(filter.allowing(os.getpid()))
     program = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))  # struct sock_fprog
     _checked(libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
-def _hide_files(libc: ctypes.CDLL, reads: Sequence[Path]) -> None:
-    """Landlock: this process reads these files and folders, and touches no others."""
+def hide_files(reads: Sequence[Path], devices: Sequence[Path]) -> None:
+    """This thread and its later ones read these files, use these devices, and touch no others. For good."""
+    if reason := why_none():
+        raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
+    libc = ctypes.CDLL(None, use_errno=True)
+    _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
+    _hide_files(libc, reads, devices)
+
+
+def filter_all_threads(code: bytes) -> None:
+    """A filter of system calls (filter.py) for each thread of this process. For good."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    held = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxP", (len(held) - 1) // 8, ctypes.addressof(held))  # struct sock_fprog
+    (call,) = filter.numbers({"seccomp": (317, 277)})
+    _checked(libc.syscall(call, 1, 1, program))  # SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC
+
+
+def _hide_files(libc: ctypes.CDLL, reads: Sequence[Path], devices: Sequence[Path]) -> None:
+    """Landlock: this process reads these files and folders, writes to these devices, and touches no others."""
     version = _landlock()
     rights = (1 << max(bits for since, bits in _RIGHTS if since <= version)) - 1
     handled = [rights, *(bits if since <= version else 0 for since, bits in (_NETWORK, _SCOPES))]
     size = 8 if version < 4 else 16 if version < 6 else 24
     rules = _checked(libc.syscall(_CREATE, struct.pack("=3Q", *handled), ctypes.c_size_t(size), 0))
-    for read in reads:
+    for read, more in (*((read, 0) for read in reads), *((device, _USE & rights) for device in devices)):
         if read.exists():
             opened = os.open(read, os.O_PATH)
-            allowed = _READ_FILE | (_READ_FOLDER if read.is_dir() else 0)
+            allowed = _READ_FILE | (_READ_FOLDER if read.is_dir() else 0) | more
             _checked(libc.syscall(_ADD, rules, 1, struct.pack("=Qi", allowed, opened), 0))
             os.close(opened)
     _checked(libc.syscall(_RESTRICT, rules, 0))

@@ -18,8 +18,9 @@ from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver
+from kernels.run.backends.alone import parent
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
-from kernels.run.backends.gpu_arrays import bring_back, restore, to_gpu
+from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -100,6 +101,8 @@ def launch(
     arrays: name -> NumPy array of the tensor's type, written in place.
     capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
     """
+    if build.jailed:
+        return parent.launch(build, plan, arrays, scope, capacities)
     import cupy
 
     with errors():
@@ -198,6 +201,8 @@ def enqueuer(
 
 def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int) -> list[float]:
     """Milliseconds of `runs` runs of a timed build, each between two events, after one warm-up. Checks no output."""
+    if build.jailed:
+        return parent.launch_repeatedly(build, plan, arrays, runs)
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         enqueue = enqueuer(build, plan, on_gpu)
@@ -251,24 +256,8 @@ def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: M
     if isinstance(arg, TensorMap):
         return driver.tensor_map(plan.tensor(arg.tensor), arg, on_gpu[arg.tensor].data.ptr)
     if isinstance(arg, Texture):
-        return _texture(on_gpu[arg.tensor])
+        return texture_of(on_gpu[arg.tensor])
     return np.array([arg]) if isinstance(arg, np.void) else arg
-
-
-def _texture(array: "cupy.ndarray") -> "cupy.cuda.texture.TextureObject":
-    """A texture object of an array of 32-bit elements. A fetch returns the element unchanged."""
-    import cupy
-    from cupy.cuda import runtime, texture
-
-    kinds = {
-        "i": runtime.cudaChannelFormatKindSigned,
-        "u": runtime.cudaChannelFormatKindUnsigned,
-        "f": runtime.cudaChannelFormatKindFloat,
-    }
-    texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[array.dtype.kind])
-    kind = runtime.cudaResourceTypeLinear
-    memory = texture.ResourceDescriptor(kind, arr=cupy.ravel(array), chDesc=texel, sizeInBytes=array.nbytes)
-    return texture.TextureObject(memory, texture.TextureDescriptor())
 
 
 @lru_cache(maxsize=64)
@@ -281,10 +270,7 @@ def _function(path: Path, entry: str) -> "cupy.RawKernel":
 def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
     """A step's function with the attribute for the step's shared memory. A stranger's is not loaded here."""
     if build.jailed:
-        raise ProblemError(
-            f"{build.kernel} is a user's kernel. This server runs such kernels in its jail, and the jail has no GPU "
-            "yet. Choose the CPU."
-        )
+        raise ProblemError(f"{build.kernel} is a user's kernel, and this server has no such run of it on a GPU.")
     function = _function(build.path, build.symbol_of(step.entry))
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes

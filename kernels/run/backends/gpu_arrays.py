@@ -47,3 +47,19 @@ def bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str
     """Copies the written tensors to the NumPy arrays."""
     for tensor in plan.written:
         arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
+
+
+def texture_of(array: "cupy.ndarray") -> "cupy.cuda.texture.TextureObject":
+    """A texture object of an array of 32-bit elements. A fetch returns the element unchanged."""
+    import cupy
+    from cupy.cuda import runtime, texture
+
+    kinds = {
+        "i": runtime.cudaChannelFormatKindSigned,
+        "u": runtime.cudaChannelFormatKindUnsigned,
+        "f": runtime.cudaChannelFormatKindFloat,
+    }
+    texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[array.dtype.kind])
+    kind = runtime.cudaResourceTypeLinear
+    memory = texture.ResourceDescriptor(kind, arr=cupy.ravel(array), chDesc=texel, sizeInBytes=array.nbytes)
+    return texture.TextureObject(memory, texture.TextureDescriptor())

@@ -82,9 +82,8 @@ def submit(
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}. Known GPUs: {known}.")
-    if backend == "gpu":
-        return _pool("gpu").submit(function, args, title, time_limit, client, gpu)
-    return _pool("cpu").submit(limited, (time_limit, function, *args), title, time_limit, client, gpu)
+    pool = _pool("gpu" if backend == "gpu" else "cpu")
+    return pool.submit(limited, (time_limit, function, *args), title, time_limit, client, gpu)
 
 
 def check_limit() -> None:

@@ -1,0 +1,139 @@
+"""The process of a stranger's launches on the GPU, with a made-up CuPy in the place of the real one."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kernels.errors import ProblemError, RunError, RunTimeout
+from kernels.jail import in_place
+from kernels.run.backends.alone import parent, walls
+
+ROOT = Path(__file__).parents[4]
+pytestmark = pytest.mark.skipif(bool(in_place.why_none()), reason=in_place.why_none())
+FAKE = """
+import os, time
+class runtime:
+    def free(pointer): {free}
+    def deviceGetAttribute(which, device): return {attribute}
+    def deviceSetLimit(which, value): pass
+class cuda: runtime = runtime
+"""
+
+
+def inside(code, tmp_path):
+    """The output of code behind the walls of a guest, which reads one folder."""
+    before = "from pathlib import Path\nimport os, socket, threading\nfrom kernels.run.backends.alone import walls\n"
+    walled = f"walls.hide_files([Path({str(tmp_path / 'shown')!r})])\nwalls.refuse_calls()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", before + walled + code], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout.split()
+
+
+THREATS = """
+def tried(what):
+    try:
+        what()
+        print('reached')
+    except OSError:
+        print('held')
+tried(lambda: open({secret!r}).read())
+tried(lambda: open('/etc/passwd').read())
+tried(lambda: os.listdir('/root'))
+tried(lambda: open({secret!r}, 'w'))
+tried(lambda: open({mine!r}, 'w'))
+tried(lambda: open('/tmp/warpglass-mine', 'w'))
+tried(lambda: open('/proc/{pid}/environ').read())
+tried(lambda: open('/proc/{pid}/mem', 'rb').read())
+tried(lambda: os.kill({pid}, 9))
+tried(lambda: os.fork() or os._exit(0))
+tried(lambda: os.execv('/bin/true', ['true']))
+tried(lambda: socket.socket())
+tried(lambda: os.setsid())
+"""
+
+
+def test_a_guest_reads_no_file_starts_nothing_and_reaches_nobody(tmp_path):
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "secret").write_text("a-secret-word")
+    neighbour = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        words = {"secret": str(tmp_path / "secret"), "mine": str(tmp_path / "shown" / "mine"), "pid": neighbour.pid}
+        assert set(inside(THREATS.format(**words), tmp_path)) == {"held"}
+        assert neighbour.poll() is None and (tmp_path / "secret").read_text() == "a-secret-word"
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+
+
+def test_a_guest_computes_reads_its_build_and_starts_threads(tmp_path):
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "shown" / "kernel.cubin").write_text("the-build")
+    code = "import numpy\nthread = threading.Thread(target=lambda: print('ran'))\nthread.start()\nthread.join()\n"
+    code += f"print(open({str(tmp_path / 'shown' / 'kernel.cubin')!r}).read())\nopen('/dev/null', 'w').write('x')"
+    assert inside(code, tmp_path) == ["ran", "the-build"]
+
+
+def test_the_preloaded_library_sets_the_flags_of_unified_memory_and_of_nothing_else():
+    code = (
+        "import ctypes, struct, os\n"
+        "libc = ctypes.CDLL(None)\n"
+        "nowhere = os.open('/dev/null', os.O_RDWR)\n"
+        "for request in (0x30000001, 0x30000002):\n"
+        "    block = ctypes.create_string_buffer(struct.pack('=QI', 2, 0), 16)\n"
+        "    libc.ioctl(nowhere, ctypes.c_ulong(request), block)\n"
+        "    print(struct.unpack_from('=Q', block)[0])\n"
+    )
+    own = {**os.environ, "LD_PRELOAD": str(walls.preloaded()), "WARPGLASS_UVM_FLAGS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=own)
+    assert done.stdout.split() == ["3", "2"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "flags"),
+    [("NVRM version: NVIDIA UNIX Open Kernel Module  580.159.04  Release", 1), ("x  610.43.02  Release", 5), ("", 1)],
+)
+def test_the_flags_follow_the_driver(monkeypatch, version, flags):
+    monkeypatch.setattr(Path, "read_text", lambda self: version)
+    assert walls.uvm_flags() == flags
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """guest(what its start of CUDA does, its answer to HMM) asks a guest with a made-up CuPy."""
+
+    def ask(free, attribute=0, seconds=20.0):
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site" / "cupy.py").write_text(FAKE.format(free=free, attribute=attribute))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+        monkeypatch.setattr(parent, "SECONDS", seconds)
+        path = tmp_path / "build"
+        path.mkdir(exist_ok=True)
+        built = SimpleNamespace(path=path / "mine.cubin", kernel="mine")
+        plan = SimpleNamespace(tensors=(), written=(), launches=())
+        return parent.launch(built, plan, {}, None)
+
+    return ask
+
+
+def test_a_gpu_that_reads_host_memory_runs_no_strangers_kernel(guest):
+    with pytest.raises(ProblemError, match="read the host's memory.*uvm_disable_hmm=1"):
+        guest("pass", attribute=1)
+
+
+def test_an_endless_guest_ends_at_its_limit_with_its_threads(guest):
+    start = time.monotonic()
+    with pytest.raises(RunTimeout, match="ran past its limit of 2 s on the GPU"):
+        guest("time.sleep(600)", seconds=2.0)
+    assert time.monotonic() - start < 12
+
+
+def test_a_guest_that_dies_is_an_error_and_no_harm(guest):
+    with pytest.raises(RunError, match="without an answer .by signal 9"):
+        guest("os.kill(os.getpid(), 9)")
