@@ -1,5 +1,5 @@
 """What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, the marks build on
-the first of these, and nothing else: no torch, whose kernels it would watch too. A plain kernel has only its timed build.
+the first of these, and nothing else: no torch, whose kernels it would watch too. Plain kernels have only a timed build.
 
     python tests/sanitize.py K [NAME ...]    names of the catalogue or paths of .cu files; all kernels if none is given
 """

@@ -42,8 +42,7 @@ def _walled(shared: int, task_fd: int, folders: list[Path]) -> bytes:
     cupy.cuda.runtime.deviceSetLimit(1, 2**20)  # cudaLimitPrintfFifoSize
     cupy.cuda.runtime.deviceSetLimit(2, 2**23)  # cudaLimitMallocHeapSize
     walls.refuse_calls()
-    with mmap.mmap(shared, task.bytes) as memory:
-        return _launched(task, memory)
+    return _launched(task, mmap.mmap(shared, task.bytes))
 
 
 def _launched(task: Task, memory: mmap.mmap) -> bytes:

@@ -1,17 +1,31 @@
 """The process of a stranger's launches on the GPU, with a made-up CuPy in the place of the real one."""
 
+import mmap
 import os
+import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from kernels import catalog
+from kernels.build import Mode
+from kernels.core.cases import sample
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError, RunError, RunTimeout
 from kernels.jail import in_place
+from kernels.run import execute
+from kernels.run.backends import gpu
+from kernels.run.backends.alone import guest as guest_process
 from kernels.run.backends.alone import parent, walls
+from kernels.trace.probes import RECORD
+from kernels.trace.trace import RawRecords
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(bool(in_place.why_none()), reason=in_place.why_none())
@@ -137,3 +151,32 @@ def test_an_endless_guest_ends_at_its_limit_with_its_threads(guest):
 def test_a_guest_that_dies_is_an_error_and_no_harm(guest):
     with pytest.raises(RunError, match="without an answer .by signal 9"):
         guest("os.kill(os.getpid(), 9)")
+
+
+def test_arrays_records_and_times_come_back_from_the_shared_memory(monkeypatch):
+    kernel = catalog.KERNELS["03_flash"]
+    shown = sample(kernel)
+    request = Request(kernel, shown.problem, tuple(kernel.settings(shown.settings).items()), Scope(), "gpu")
+    made, plan, arrays = execute.prepare(replace(request, backend="cpu"), Mode.TIMED)
+    given = {name: array.copy() for name, array in arrays.items()}
+
+    def launched(build, plan, held, scope, capacities):
+        assert not build.jailed and all(held[name].tobytes() == given[name].tobytes() for name in held)
+        for tensor in plan.written:
+            held[tensor.name][...] = 5
+        first, blocks = scope.blocks(plan.launches[0], plan)
+        count = blocks * plan.launches[0].threads
+        records = np.zeros((count, 3), RECORD)
+        records["site"] = 9
+        return [RawRecords(0, first, plan.launches[0].threads, records, np.full(count, 2, np.uint32))]
+
+    def talk(task, shared, seconds):
+        return guest_process._launched(pickle.loads(pickle.dumps(task)), mmap.mmap(shared, task.bytes)), 0, False
+
+    monkeypatch.setattr(parent, "talk", talk)
+    monkeypatch.setattr(gpu, "launch", launched)
+    monkeypatch.setattr(gpu, "launch_repeatedly", lambda *of: [1.5] * of[-1])
+    (raw,) = parent.launch(replace(made, jailed=True), plan, arrays, request.scope, [3])
+    assert all((arrays[tensor.name] == 5).all() for tensor in plan.written)
+    assert (raw.records["site"] == 9).all() and (raw.counts == 2).all() and raw.records.shape[1] == 3
+    assert parent.launch_repeatedly(replace(made, jailed=True), plan, arrays, 4) == [1.5] * 4
