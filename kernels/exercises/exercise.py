@@ -9,7 +9,7 @@ from kernels.core.fields import nearest
 from kernels.errors import ProblemError
 
 FOLDER = Path(__file__).parent
-KEYS = {"title", "idea", "number", "hints", "problems", "of", "edits"}
+KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,20 @@ class Wrong:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """The largest allowed count of a problem (costs.py).
+
+    count: sectors of global memory, or wavefronts of shared memory.
+    of: the kernel whose count is allowed, or "" for the solution.
+    times: a factor on this count.
+    """
+
+    count: str
+    of: str = ""
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
 class Exercise:
     """An exercise.
 
@@ -38,6 +52,7 @@ class Exercise:
     start, solution: the texts of a .cu. The start is the solution with edits.
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices (drawing.py).
+    limits: of the counts of a right answer.
     of: the exercise with the solution and the typical wrong answers.
     """
 
@@ -51,6 +66,7 @@ class Exercise:
     solution: str
     story: str
     problems: tuple[dict[str, object], ...]
+    limits: tuple[Limit, ...] = ()
     of: str = ""
 
     @property
@@ -64,7 +80,7 @@ class Exercise:
 
     def as_json(self) -> dict[str, object]:
         """What a page shows. The problems stay hidden."""
-        return {name: value for name, value in vars(self).items() if name not in ("problems", "of")}
+        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of")}
 
 
 def listed() -> dict[str, Exercise]:
@@ -100,6 +116,7 @@ def _read(name: str) -> Exercise:
         solution,
         (folder / "story.md").read_text().strip(),
         tuple(told["problems"]),
+        tuple(Limit(**limit) for limit in told.get("limits", ())),
         base.name,
     )
 

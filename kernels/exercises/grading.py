@@ -22,7 +22,7 @@ from kernels.core.scope import Scope
 from kernels.core.sources import MOST_BYTES, read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, FrontMatterError, ProblemError, RunError, RunTimeout
-from kernels.exercises import drawing
+from kernels.exercises import costs, drawing
 from kernels.exercises.exercise import FOLDER, Exercise, find
 from kernels.jail import setting
 from kernels.run import execute
@@ -128,12 +128,17 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
         for mode in (Mode.TIMED, Mode.PROBED):  # a compile has limits of its own
             build(kernel, Request(kernel, problem, (), Scope(), "cpu").defines, mode, cpu.device().target)
         result, found, ended = cpu.limited(SECONDS, _case, kernel, problem)
+        if exercise.limits and result.ok:
+            result, large = cpu.limited(SECONDS, _counted, exercise, kernel, problem)
+            found = [*found, *large]
         cases.append(result)
         evidence += found
         if ended:
             break
     wrong = sum(not case.ok for case in cases)
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
+    if wrong and all(one.kind in costs.KINDS for one in evidence):
+        said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
     return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), _once(evidence), jailed)
 
 
@@ -153,8 +158,17 @@ def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Eviden
     if ok and decisive is not None:
         errors = execute.judge(execute.largest_errors(problem, decisive), execute.yardstick(request), problem)
         ok = all(error.share <= SLACK for error in errors)
-    said = "It agrees with float64." if ok else _said(verdicts)
-    return CaseResult(_fields(problem), ok, said), [*_evidence(verdicts)], _endless(verdicts)
+    if not ok:
+        return CaseResult(_fields(problem), False, _said(verdicts)), [*_evidence(verdicts)], _endless(verdicts)
+    return CaseResult(_fields(problem), True, "It agrees with float64."), [*_evidence(verdicts)], False
+
+
+def _counted(exercise: Exercise, kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Evidence]]:
+    """The result of a right answer on a problem, with its counts, and the evidence of too large ones."""
+    counts = [*costs.counts(exercise, kernel, problem)]
+    said = " ".join(["It agrees with float64.", *(f"It takes {count.said}." for count in counts)])
+    large = [Evidence(count.kind, count.text, (count.line,)) for count in counts if not count.ok]
+    return CaseResult(_fields(problem), not large, said), large
 
 
 def _right(verdict: Verdict) -> bool:
@@ -200,8 +214,9 @@ def _once(evidence: list[Evidence]) -> tuple[Evidence, ...]:
     reasons = Counter(one.kind for one in evidence if one.kind in KINDS and one.kind in kept)
     for kind in [kind for kind, count in reasons.items() if count < max(reasons.values())]:
         kept.pop(kind)  # large scores may look like another mistake
-    if "race" in kept:
-        kept.pop("warp race", None)
+    for told, again in (("race", "warp race"), ("atomic", "block race")):
+        if told in kept:
+            kept.pop(again, None)
     order = {kind: number for number, kind in enumerate(TELLING)}
     return tuple(sorted(kept.values(), key=lambda one: order.get(one.kind, len(order))))
 

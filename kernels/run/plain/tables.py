@@ -88,14 +88,10 @@ def _start(probed: Probed, kernel: KernelSpec, entry: str) -> int:
 
 def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
     """The rows thread by thread, each thread with a START before its first row. Barriers are counted from 1."""
-    threads = np.unique(rows[["block", "thread"]])
+    threads = np.unique(rows["block"].astype(np.int64) << 32 | rows["thread"])
     starts = np.zeros(len(threads), LOG)
-    starts["block"], starts["thread"], starts["place"], starts["what"] = (
-        threads["block"],
-        threads["thread"],
-        place,
-        EVENTS.index(START),
-    )
+    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
+    starts["place"], starts["what"] = place, EVENTS.index(START)
     rows = np.concatenate([starts, rows])
     rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
     later = rows["what"] & 15 != EVENTS.index(START)

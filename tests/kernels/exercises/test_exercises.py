@@ -4,10 +4,10 @@ import pytest
 
 from kernels import exercises
 from kernels.__main__ import main
-from kernels.catalog import load_kernel
+from kernels.catalog import current, load_kernel
 from kernels.errors import ProblemError
-from kernels.exercises import drawing, grade, grading
-from kernels.exercises.exercise import FOLDER
+from kernels.exercises import costs, drawing, grade, grading
+from kernels.exercises.exercise import FOLDER, Limit
 
 ALL = exercises.listed()
 QUICK = list(ALL)[:2]
@@ -71,6 +71,29 @@ def _assert_evidence(name, number):
     assert not found.accepted, wrong.name
     assert _kinds(found) & set(wrong.evidence), (wrong.name, found.evidence)
     assert len(found.cases) == len(ALL[name].problems) or "endless loop" in _kinds(found)
+
+
+def _count(found, allowed, conflicts=0, **limit):
+    return costs.Count(Limit(**limit), found, allowed, 40, "k_tile", found // 2, found // 64, conflicts)
+
+
+def test_a_count_names_its_line_and_its_kind():
+    large = _count(6400, 1280, 6200, count="wavefronts")
+    assert (large.ok, large.kind) == (False, "bank conflict")
+    assert large.text == (
+        "The answer takes 6,400 wavefronts of shared memory. At most 1,280 are allowed, the count of the solution. "
+        "Line 40 takes the most, for k_tile: 3,200, or 32 for each request."
+    )
+    assert _count(6400, 1280, 0, count="wavefronts").kind == "shared memory"
+    small = _count(6400, 1280, 0, count="sectors", of="a_rung", times=0.9)
+    assert small.kind == "global memory" and "0.9 times the count of a_rung" in small.text
+    assert _count(1280, 1280, 0, count="sectors").ok
+
+
+def test_limits_name_a_kernel_of_ours():
+    for one in ALL.values():
+        assert all(not limit.of or limit.of in current().kernels for limit in one.limits)
+        assert all(limit.count in costs.SPACES for limit in one.limits)
 
 
 def test_an_answer_that_does_not_compile_has_its_line():
