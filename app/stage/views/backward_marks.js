@@ -88,7 +88,7 @@ class Chain {
       head: on ? 0.45 * laid.em : 0.32 * laid.em,
     });
   }
-  // From a box to the next column, over a corner close to where several ways part or meet.
+  // From a box to the next column, over a corner close to the next one: names stand next to the boxes.
   wayOf(from, to) {
     const { em } = this.laid,
       [x, y, w, h] = this.nodeOf(from),
@@ -100,7 +100,7 @@ class Chain {
       ];
     const end = [tx - (COLUMN_OF[to] ? 1.2 * em : 0) - 3, ty + th / 2],
       start = [x + w + 3, y + h / 2],
-      corner = GROWING.includes(to) ? end[0] - 1.1 * em : (start[0] + end[0]) / 2;
+      corner = end[0] - 1.1 * em;
     return Math.abs(start[1] - end[1]) < 1
       ? [start, end]
       : [start, [corner, start[1]], [corner, end[1]], end];

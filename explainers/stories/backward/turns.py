@@ -72,13 +72,13 @@ def _own(name: str, backward: Recorded) -> pd.DataFrame | None:
 
 def _row(shape: tuple[object, ...], part: pd.DataFrame) -> dict[str, object]:
     """A kernel and its rivals on one shape."""
-    tokens, head_dim, batch, heads, _, causal, dtype = shape
+    tokens, head_dim, batch, heads, kv_heads, causal, dtype = shape
     us = float(part.sustained_us.iloc[0])
     peers = part.set_index("peer").sustained_peer_us
     return {
         "tokens": tokens,
         "head_dim": head_dim,
-        "batch x heads": f"{batch} x {heads}",
+        "batch x heads": f"{batch} x {heads}" + ("" if kv_heads == heads else f", {kv_heads} KV heads"),
         "mask": "causal" if causal else "none",
         "type": dtype,
         "ours": ms(us),

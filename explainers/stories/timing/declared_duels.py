@@ -28,11 +28,11 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
     own = rows[duels.as_tuned(rows)]
     said = (
         f"Recorded on {where.device}, {where.date}. All take turns of 400 ms in one process, on a chip at work. "
-        "Each chart has one head_dim and one mask, in bfloat16."
+        "Each chart has one head_dim and one mask, in bfloat16. Grouped heads are in the table."
     )
     return [
         stage.heading(titles(made)),
-        *(stage.text(sentence(name, part)) for name, part in own.groupby("name", sort=False)),
+        *(stage.text(text) for name, part in own.groupby("name", sort=False) for text in said_of(name, part)),
         stage.chart(chart(lines(own)), "TFLOP/s of each kernel and peer over the tokens, for each shape", said),
         *(stage.text(text) for text in prices(rows)),
         stage.table(table(own), "Sustained TFLOP/s of every problem. A ratio is a peer's time over ours."),
@@ -46,6 +46,12 @@ def sustained(made: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(rung=rung).sort_values(["rung", *SHAPE, "peer"], kind="stable")
 
 
+def said_of(name: str, own: pd.DataFrame) -> list[str]:
+    """Returns the sentences on a kernel's times, and its costs in its own words."""
+    costs = catalog.find(name).costs
+    return [sentence(name, own), f"Its costs: {costs}"] if costs else [sentence(name, own)]
+
+
 def sentence(name: str, own: pd.DataFrame) -> str:
     """Returns a kernel's range of TFLOP/s, and its range of ratios to each peer."""
     low, high = (f"{edge:,.0f}" for edge in (own.sustained_tflops.min(), own.sustained_tflops.max()))
@@ -53,12 +59,28 @@ def sentence(name: str, own: pd.DataFrame) -> str:
     for peer in (peer for peer in PEERS if peer in set(own.peer)):
         ratio = own.sustained_ratio[own.peer == peer]
         said += f" It is {ratio.min():.2f} to {ratio.max():.2f} times as fast as {shown_name(peer)}."
+        slower = own.loc[ratio.index[ratio < 1]]
+        if len(slower) == 1 < len(ratio):
+            said += f" It is slower only with {shape_of(slower.iloc[0])}."
     return said
 
 
+def shape_of(row: pd.Series) -> str:
+    """Returns the sizes of a row's problem."""
+    mask = "causal" if row.causal else "full"
+    return f"{row.seq_len:,} tokens, {heads_of(row)}, head_dim {row.head_dim}, {mask}, {row['dtype']}"
+
+
+def heads_of(row: pd.Series) -> str:
+    """Returns the number of query heads in words, and of KV heads if they differ."""
+    grouped = row.num_kv_heads != row.num_heads
+    return f"{row.num_heads} heads" + (f" on {row.num_kv_heads} KV heads" if grouped else "")
+
+
 def lines(own: pd.DataFrame) -> pd.DataFrame:
-    """Returns a row for each kernel, peer and shape in bfloat16: line, tokens, TFLOP/s and shape."""
-    rows = own[own["dtype"] == "bfloat16"]
+    """Returns a row for each kernel, peer and shape in bfloat16: line, tokens, TFLOP/s and shape. Problems with grouped
+    heads are in the table only."""
+    rows = own[(own["dtype"] == "bfloat16") & (own.num_heads == own.num_kv_heads)]
     mask = rows.causal.map({True: ", causal", False: ", full"})
     rows = rows.assign(shape="head_dim " + rows.head_dim.astype(str) + mask)
     kernels = rows.assign(line=rows["name"], tflops=rows.sustained_tflops)
@@ -117,6 +139,7 @@ def table(own: pd.DataFrame) -> pd.DataFrame:
                 "type": first["dtype"],
                 "head_dim": first.head_dim,
                 "tokens": first.seq_len,
+                "heads": heads_of(first),
                 "mask": "causal" if first.causal else "none",
                 "TFLOP/s": f"{first.sustained_tflops:.0f}",
                 **{shown_name(peer): f"{peers.sustained_peer_tflops[peer]:.0f}" for peer in known},

@@ -4,6 +4,7 @@ import pytest
 
 from explainers.stories.timing import declared_duels as told
 from explainers.stories.timing.wording import shown_name
+from kernels import catalog
 from kernels.measure import duels, gradient_duels
 from kernels.recordings import tables
 
@@ -40,3 +41,21 @@ def test_every_problem_is_in_the_table_and_each_other_constant_has_its_price(fou
     said = told.prices(rows)
     assert len(said) == len(set(said)) and all(" % longer." in one for one in said)
     assert [block["kind"] for block in told.blocks(rows, where)].count("chart") == 1
+
+
+def test_grouped_heads_have_their_own_row_and_the_only_slower_shape_is_named(found):
+    own = found[0][duels.as_tuned(found[0])]
+    grouped = own[own.num_kv_heads != own.num_heads]
+    assert len(grouped) and told.table(own).heads.str.contains("KV heads").sum() == grouped["problem"].nunique() * len(
+        set(grouped["name"])
+    )
+    one = grouped.iloc[0]
+    two = own[(own["name"] == one["name"]) & (own.peer == one.peer)].head(2).assign(sustained_ratio=[0.8, 1.1])
+    assert f"It is slower only with {told.shape_of(two.iloc[0])}." in told.sentence(one["name"], two)
+    assert f"{one.num_heads} heads on {one.num_kv_heads} KV heads" in told.shape_of(one)
+
+
+def test_a_kernels_costs_follow_its_times(found):
+    own = found[0][duels.as_tuned(found[0])]
+    name = own["name"].iloc[0]
+    assert catalog.find(name).costs in told.said_of(name, own[own["name"] == name])[1]
