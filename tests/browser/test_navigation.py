@@ -85,7 +85,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
     ("there", "change", "after"),
     [
         ("online_softmax", ("what_if", "none"), {"what_if": "none", "at_tile": "1"}),
-        ("occupancy", ("BLOCK_Q", "16"), {"BLOCK_Q": "16", "what_if": "RESCALE", "seq_len": "50"}),
+        slow("occupancy", ("BLOCK_Q", "16"), {"BLOCK_Q": "16", "what_if": "RESCALE", "seq_len": "50"}),  # builds six
         ("compare", ("b_what_if", "SUBTRACT_MAX"), {"what_if": "RESCALE"}),
         slow("any_kernel", ("at_item", "2"), {"what_if": "RESCALE", "at_head": "1", "at_tile": "0"}),
         slow("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "08b_three_bfloat16"}),

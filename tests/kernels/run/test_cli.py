@@ -1,8 +1,10 @@
 """python -m kernels, as a script would call it."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
@@ -20,6 +22,15 @@ from kernels.trace.trace import Trace
 
 
 def kernels(*args, code=0):
+    """What `python -m kernels` prints, called here: a process of its own takes two seconds to import."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        ended = main(list(args))
+    assert ended == code, out.getvalue() + err.getvalue()
+    return (err if code else out).getvalue()
+
+
+def script(*args, code):
     done = subprocess.run([sys.executable, "-m", "kernels", *args], capture_output=True, text=True, timeout=300)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -163,7 +174,9 @@ def test_bad_usage_exits_2_with_the_value_and_the_remedy(args, message, capsys):
 
 
 def test_bad_usage_is_a_scripts_exit_code_and_no_traceback():
-    assert "seq_len is 0. It must be" in kernels("run", "03_flash", "--set", "seq_len=0", code=2)
+    assert "seq_len is 0. It must be" in script("run", "03_flash", "--set", "seq_len=0", code=2)
+    facts = script("run", "lab_fma", "--backend", "cpu", "--json", code=0)
+    assert json.loads(facts)["correct"]
 
 
 @pytest.fixture
