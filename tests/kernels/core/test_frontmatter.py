@@ -232,6 +232,21 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("[constants.WIDTH]", '[constants."X(a)=1"]'),
+        ("[constants.WIDTH]", '[constants."-include"]'),
+        ('entry = "twice"', """entry = 'f(); system("id")'"""),
+        ('entry = "twice"', 'entry = "../twice"'),
+    ],
+)
+def test_a_name_that_is_none_reaches_no_compiler(write, right, wrong):
+    assert right in GOOD
+    with pytest.raises(FrontMatterError):
+        write(GOOD.replace(right, wrong, 1))
+
+
 @pytest.mark.parametrize(("right", "wrong", "words"), MISTAKES, ids=[m[2][:48] for m in MISTAKES])
 def test_a_mistake_is_one_line_with_file_key_and_remedy(write, right, wrong, words):
     assert right in GOOD

@@ -163,6 +163,16 @@ def test_what_it_answers_itself_is_an_error_or_its_own_result(wrote):
         wrote("lies()", above=above)
 
 
+def test_a_strangers_names_and_pragmas_change_no_other_kernel(wrote):
+    ours = current().kernels["03_flash"]
+    before = execute.run(request_of(ours)).arrays["o"].tobytes()
+    above = '#pragma GCC optimize("fast-math")\n#pragma GCC poison flash\n' + SYSTEM
+    above += 'extern "C" __attribute__((visibility("default"))) float expf(float) { return 7; }\n'
+    above += 'extern "C" __attribute__((visibility("default"))) int launch_flash(void*, void*) { return 7; }\n'
+    assert wrote("launch_flash(nullptr, nullptr) == 7", above=above) == [1]
+    assert execute.run(request_of(ours)).arrays["o"].tobytes() == before
+
+
 # ---- the compiler ----
 
 
