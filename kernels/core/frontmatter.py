@@ -258,7 +258,7 @@ def _tuned(file: str, number: int, entry: Table, constants: tuple[Constant, ...]
 def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     where = f"scratch.{name}"
     _check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
-    if entry.get("dtype", "float32") not in DTYPES:
+    if entry.get("dtype", "float32") not in (*DTYPES, "dtype"):
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
     if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
         raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero or restored.")

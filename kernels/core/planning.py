@@ -36,7 +36,7 @@ def scratch_tensor(text: ScratchText, names: Mapping[str, object], place: str) -
     return Tensor(
         text.name,
         tuple(whole(s, names, where) for s in text.shape),
-        text.dtype,
+        str(names["dtype"]) if text.dtype == "dtype" else text.dtype,
         text.axes,
         Role.SCRATCH,
         Initial(text.initial),

@@ -1,0 +1,82 @@
+/*
+title = "QK-norm, rotary embedding and cache write in one kernel"
+idea = "a head of a token is small enough for a few lanes. They norm it, turn it and store it, all from registers."
+changed_from = "norm_rope_write_separate"
+changed = "one launch in place of three. The lanes of a head add up its square by shuffles."
+costs = "a few shuffles for each head."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
+source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. Su et al. 2021, "RoFormer", \
+arXiv:2104.09864."""
+family = "fusion"
+problem = "norm_rotary"
+rung = 8
+tuned = [
+  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 1},
+  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
+
+[[conditions]]
+must = "TOKENS * HEAD_DIM >= 512"
+message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
+
+[constants]  # meaning and effect: rotary.cuh
+TOKENS = {}
+HEADS = {}
+WARPS = {}
+WRONG_PAIRS = {}
+
+[[launches]]
+entry = "norm_rope_write"
+grid = ["ceil_div(tokens, TOKENS)", "ceil_div(num_heads + 2 * num_kv_heads, WARPS * HEADS)"]
+block = ["32 * WARPS"]
+args = ["qkv", "qk_weight", "cos_sin", "positions", "slots", "q_rotated", "k_cache", "v_cache",
+  "int32 tokens", "int32 num_heads", "int32 num_kv_heads", "float32 eps"]
+item = "head"
+*/
+#include "rotary.cuh"
+
+// Each head of q and k is normed and turned. q goes to q_rotated. k and v go to their slots of the cache.
+//   qkv_gmem        [tokens, num_heads + 2 num_kv_heads, HEAD_DIM]: q, k, v
+//   q_rotated_gmem  [tokens, num_heads, HEAD_DIM]
+//   K_gmem, V_gmem  the cache of kernels/kv_cache/layout.py
+// A warp has HEADS heads of TOKENS tokens.
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+norm_rope_write(const T* qkv_gmem, const T* qk_weight_gmem, const float* cos_sin_gmem, const int* positions_gmem,
+                const int* slots_gmem, T* q_rotated_gmem, C* K_gmem, C* V_gmem, int tokens, int num_heads, int
+                num_kv_heads, float eps PROBE_PARAM) {
+  PROBE_BEGIN();
+  const int all = num_heads + 2 * num_kv_heads, first = (blockIdx.y * WARPS + threadIdx.x / 32) * HEADS;
+  const Place at = place(tokens);
+  const int token = at.token;
+  Turn turn = {};
+  if (first < num_heads + num_kv_heads) load_turn(cos_sin_gmem, positions_gmem, at, turn PROBE_PASS);
+  int slot = -1;
+  if (first + HEADS > num_heads && at.live) {
+    PROBE_LOAD(slots_gmem, token, 4, token);
+    slot = ldg<int>(&slots_gmem[token]);
+  }
+  for (int number = first; number < min(first + HEADS, all); ++number) {
+    PROBE_MARK(head, number);
+    Head head = {};
+    const int part = number < num_heads ? 0 : number < num_heads + num_kv_heads ? 1 : 2;  // q, k or v
+    FOR_PIECES(s, side) {
+      const size_t index = ((size_t)token * all + number) * HEAD_DIM + dim_of(at, s, side);
+      PROBE_LOAD(qkv_gmem, index, 16, token);
+      unpack(ldg<float4>(&qkv_gmem[index]), head.v[s][side]);
+    }
+    if (part < 2) {
+      norm_head(qk_weight_gmem, part, eps, at, head PROBE_PASS);
+      rotate_head(turn, head);
+    }
+    if (part == 0) {
+      FOR_PIECES(s, side) {
+        const size_t index = ((size_t)token * num_heads + number) * HEAD_DIM + dim_of(at, s, side);
+        PROBE_STORE(q_rotated_gmem, index, 16, token);
+        stg<float4>(&q_rotated_gmem[index], pack(head.v[s][side]));
+      }
+      continue;
+    }
+    const int kv_number = number - num_heads, kv_head = kv_number % num_kv_heads;
+    if (part == 1) write_key(K_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
+    else write_value(V_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
+  }
+}

@@ -1,0 +1,334 @@
+"""The problems of rotary embedding and cache write.
+
+q and k are turned by their positions. k and v go into the pages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from kernels.core.dtypes import element_type
+from kernels.core.expressions import ceil_div
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, Problem, Sweeps, Work
+from kernels.core.reference import on_device, on_host
+from kernels.core.tensors import Initial, Role, Tensor
+from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
+
+DTYPES = ("float16", "bfloat16")
+FP8, FP8_MAX = "float8_e4m3", 448.0
+HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads
+SPARE = 4  # pages of the pool beyond those of a prompt
+PAIRS = ("halves", "neighbours")
+
+
+@dataclass(frozen=True)
+class RotaryProblem(Problem):
+    """Rotary embedding of q and k, and the write of k and v into a paged cache.
+
+    Pair i of dims turns by position * theta^(-2 i / head_dim). With `halves` (GPT-NeoX, Hugging Face), the pair is dims
+    i and i + head_dim / 2. With `neighbours` (GPT-J), it is dims 2 i and 2 i + 1.
+
+    Prompt: the tokens have positions 0, 1, ... and neighbouring slots in shuffled pages. Decode: each token is the next
+    one of another sequence, at a random position and in a random slot. The last `padding` tokens have slot -1.
+    """
+
+    tokens: int = problem_field(4, "new tokens", low=1, high=65536)
+    num_heads: int = problem_field(4, "query heads", low=1, high=256)
+    num_kv_heads: int = problem_field(2, "KV heads", low=1, high=256)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
+    block_size: int = problem_field(16, "slots per page", allowed=(16, 32, 64))
+    dtype: str = problem_field("float16", "type of q, k and v", allowed=DTYPES)
+    pairs: str = problem_field("halves", "the pairs of dims that turn together", allowed=PAIRS)
+    decode: bool = problem_field(False, "each token is of another sequence", allowed=(False, True))
+    padding: int = problem_field(0, "tokens at the end without a slot", low=0, high=65536)
+    theta: float = problem_field(
+        500000.0, "base of the angles: 500,000 in Llama 3, 1,000,000 in Qwen 3", low=1, high=1e9
+    )
+    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+
+    title: ClassVar[str] = "Rotary embedding and cache write"
+    remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
+    normed: ClassVar[bool] = False  # whether q and k have a norm first
+    cache_type: ClassVar[str] = ""  # the type of the cache, or that of q
+    eps: ClassVar[float] = 1e-6
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self._pages, self.num_kv_heads, self.head_dim, self.block_size, self.cache_type or self.dtype)
+
+    @property
+    def _pages(self) -> int:
+        """Pages of the pool. In decode, each sequence has a page of its own."""
+        return SPARE + (self.tokens if self.decode else ceil_div(self.tokens, self.block_size))
+
+    @property
+    def sizes(self) -> dict[str, object]:
+        return {"eps": self.eps}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {
+            **{"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "T_BYTES": 2},
+            **{"BF16": int(self.dtype == "bfloat16"), "NEIGHBOURS": int(self.pairs == "neighbours")},
+            "CACHE_BYTES": self.layout.itemsize,
+        }
+
+    @property
+    def size(self) -> str:
+        heads = f"{self.num_heads} query heads and {self.num_kv_heads} KV heads of {self.head_dim}"
+        return f"tokens {self.tokens}, {heads}"
+
+    @property
+    def _heads(self) -> int:
+        """Heads of q, k and v."""
+        return self.num_heads + 2 * self.num_kv_heads
+
+    @property
+    def cpu_steps(self) -> int:
+        """Each number is read, turned and written."""
+        return 6 * self.tokens * self._heads * self.head_dim
+
+    @property
+    def work(self) -> Work:
+        """q, k and v are read once. The turned q and the cache are written once."""
+        head = self.tokens * self.head_dim
+        kept = head * self.num_kv_heads * self.layout.itemsize
+        return Work(
+            0,
+            self.tokens,
+            {"qkv": 2 * head * self._heads, "q_rotated": 2 * head * self.num_heads, "k_cache": kept, "v_cache": kept},
+        )
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """qkv, the table of angles, each token's position and slot, the turned q, and the caches."""
+        row = ("token", "head", "dim")
+        last = int(self._positions().max()) + 1
+        given = [
+            Tensor("qkv", (self.tokens, self._heads, self.head_dim), self.dtype, row),
+            Tensor("cos_sin", (last, self.head_dim), "float32", ("position", "cos_sin")),
+            Tensor("positions", (self.tokens,), "int32", ("token",)),
+            Tensor("slots", (self.tokens,), "int32", ("token",)),
+        ]
+        kind, layout = self.cache_type or self.dtype, self.layout
+        return (
+            *given,
+            Tensor("q_rotated", (self.tokens, self.num_heads, self.head_dim), self.dtype, row, Role.OUTPUT),
+            Tensor("k_cache", layout.k_shape, kind, K_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("v_cache", layout.v_shape, kind, V_AXES, Role.OUTPUT, Initial.GIVEN),
+        )
+
+    def _positions(self) -> np.ndarray:
+        """[tokens] int32"""
+        if not self.decode:
+            return np.arange(self.tokens, dtype=np.int32)
+        return np.random.default_rng((self.seed, 1)).integers(0, 1024, self.tokens, np.int32)
+
+    def _slots(self) -> np.ndarray:
+        """[tokens] int32"""
+        pages = np.random.default_rng((self.seed, 2)).permutation(self._pages)
+        if self.decode:
+            slots = pages[: self.tokens] * self.block_size + self._positions() % self.block_size
+        else:
+            page, place = np.divmod(np.arange(self.tokens), self.block_size)
+            slots = pages[page] * self.block_size + place
+        slots[self.tokens - min(self.padding, self.tokens) :] = -1
+        return slots.astype(np.int32)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """qkv [tokens, num_heads + 2 num_kv_heads, head_dim], cos_sin [positions, head_dim], positions and slots
+        [tokens], and the caches as they were."""
+        rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
+        qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
+        positions = self._positions()
+        turns = self.theta ** (-np.arange(0, self.head_dim, 2) / self.head_dim)
+        angles = np.arange(int(positions.max()) + 1)[:, None] * turns
+        table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+        given = {"qkv": qkv, "cos_sin": table, "positions": positions, "slots": self._slots(), **self._more(qkv)}
+        old = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
+        cache_kind = element_type(self.cache_type or self.dtype).numpy
+        for name, shape in old.items():
+            given[name] = rng.standard_normal(shape, dtype=np.float32).astype(cache_kind)
+        return given
+
+    def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
+        """The inputs of a derived problem."""
+        return {}
+
+    def _split(self, qkv: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        q, k = self.num_heads, self.num_heads + self.num_kv_heads
+        return qkv[:, :q], qkv[:, q:k], qkv[:, k:]
+
+    def _turned(self, x: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        """x [tokens, heads, head_dim], turned in float64."""
+        half = self.head_dim // 2
+        table = given["cos_sin"].astype(np.float64)[given["positions"]][:, None]
+        cos, sin = table[..., :half], table[..., half:]
+        first, second = _sides(self.pairs, half)
+        made = np.empty_like(x)
+        made[..., first] = x[..., first] * cos - x[..., second] * sin
+        made[..., second] = x[..., second] * cos + x[..., first] * sin
+        return made
+
+    def _normed(self, x: np.ndarray, given: Mapping[str, np.ndarray], part: int) -> np.ndarray:
+        """x in float64 as it comes to the rotation."""
+        return x
+
+    def _stored(
+        self, given: Mapping[str, np.ndarray], q: np.ndarray, k: np.ndarray, v: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The outputs in float64, with k and v in their slots."""
+        caches = {name: given[name].astype(np.float64) for name in ("k_cache", "v_cache")}
+        real = given["slots"] >= 0
+        self.layout.write(caches["k_cache"], caches["v_cache"], given["slots"][real], k[real], v[real])
+        return {"q_rotated": q, **caches}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        given = self.inputs()
+        q, k, v = self._split(given["qkv"].astype(np.float64))
+        turned = [self._turned(self._normed(x, given, part), given) for part, x in enumerate((q, k))]
+        return self._stored(given, *turned, v)
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """The chain in torch, as Hugging Face's models have it: each operation is rounded to `dtype`."""
+        given = self.inputs()
+        q, k, v = (on_device(np.ascontiguousarray(x), device) for x in self._split(given["qkv"]))
+        turned = (self._torch_turned(self._torch_normed(x, given, part), given) for part, x in enumerate((q, k)))
+        return self._stored(given, *(on_host(x).astype(np.float64) for x in (*turned, v)))
+
+    def _torch_normed(self, x: "TorchTensor", given: Mapping[str, np.ndarray], part: int) -> "TorchTensor":
+        return x
+
+    def _torch_turned(self, x: "TorchTensor", given: Mapping[str, np.ndarray]) -> "TorchTensor":
+        import torch
+
+        half = self.head_dim // 2
+        table = on_device(given["cos_sin"][given["positions"]], str(x.device)).to(x.dtype)[:, None]
+        cos, sin = table[..., :half], table[..., half:]
+        first, second = _sides(self.pairs, half)
+        made = torch.empty_like(x)
+        made[..., first] = x[..., first] * cos - x[..., second] * sin
+        made[..., second] = x[..., second] * cos + x[..., first] * sin
+        return made
+
+    def largest_terms(self) -> dict[str, float]:
+        truth = self.truth()
+        return {name: float(np.abs(array).max()) for name, array in truth.items()}
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> list[Case]:
+        """One to 40 tokens, both phases and conventions, every page size and type, with and without padding, and each
+        count of tokens per warp."""
+        cases, settings = list[Case](), kernel.constants[0].values
+        for n, (tokens, pairs, decode, head_dim) in enumerate(
+            product((1, 3, 8, 17, 40), PAIRS, (False, True), (64, 128))
+        ):
+            for more in range(2):
+                number, size = 2 * n + more, (16, 32, 64)[(n + more) % 3]
+                problem = cls(
+                    *(tokens, *HEADS[number % len(HEADS)], head_dim, size, DTYPES[(n + more) % 2], pairs, decode),
+                    *(number % 3 if tokens > 2 else 0, (500000.0, 10000.0, 1e6)[number % 3], number),
+                )
+                possible = [value for value in settings if value * head_dim >= 512]
+                heads, warps = (kernel.constants[c].values[number % (5 - c)] for c in (1, 2))
+                chosen = (("TOKENS", possible[number % len(possible)]), ("HEADS", heads), ("WARPS", warps))
+                cases.append(Case(problem, chosen))
+        return cases
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "A prompt of four tokens": {},
+            "Six sequences decode": {"tokens": 6, "decode": True},
+            "Pairs of neighbours": {"pairs": "neighbours"},
+            "With padding": {"tokens": 8, "padding": 3},
+        }
+
+    @classmethod
+    def bench_default(cls) -> "RotaryProblem":
+        return cls(8192, 32, 8, 128)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        heads = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}
+        return [
+            ([("tokens", [1, 4, 16, 64])], {**heads, "decode": True}),
+            ([("tokens", [256, 1024, 4096, 8192])], heads),
+        ]
+
+
+@dataclass(frozen=True)
+class NormRotaryProblem(RotaryProblem):
+    """The same with QK-norm first: each head of q and k is divided by the root of its mean square, as in Qwen 3.
+
+    qk_weight: [2, head_dim] in `dtype`, of q and of k, from 0.5 to 1.5
+    """
+
+    title: ClassVar[str] = "QK-norm, rotary embedding and cache write"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        qkv, *others = super().tensors()
+        return (qkv, Tensor("qk_weight", (2, self.head_dim), self.dtype, ("part", "dim")), *others)
+
+    def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
+        weights = np.random.default_rng((self.seed, 3)).random((2, self.head_dim)) + 0.5
+        return {"qk_weight": weights.astype(element_type(self.dtype).numpy)}
+
+    def _normed(self, x: np.ndarray, given: Mapping[str, np.ndarray], part: int) -> np.ndarray:
+        size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.eps)
+        return x / size * given["qk_weight"][part].astype(np.float64)
+
+    def _torch_normed(self, x: "TorchTensor", given: Mapping[str, np.ndarray], part: int) -> "TorchTensor":
+        import torch
+
+        weight = on_device(given["qk_weight"][part], str(x.device))
+        return torch.nn.functional.rms_norm(x, (self.head_dim,), weight, self.eps)
+
+
+@dataclass(frozen=True)
+class Fp8RotaryProblem(RotaryProblem):
+    """Rotary embedding, and the write into a cache of fp8 (e4m3): each number over its KV head's scale.
+
+    kv_scale: [2, num_kv_heads] float32, of K and of V: about twice the largest number over 448
+    """
+
+    title: ClassVar[str] = "Rotary embedding and cache write in 8 bits"
+    cache_type: ClassVar[str] = FP8
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        *given, q_rotated, k_cache, v_cache = super().tensors()
+        scale = Tensor("kv_scale", (2, self.num_kv_heads), "float32", ("part", "kv_head"))
+        return (*given, scale, q_rotated, k_cache, v_cache)
+
+    def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
+        """A turned number is at most sqrt(2) times the largest one."""
+        _, k, v = self._split(qkv.astype(np.float32))
+        largest = np.stack([np.abs(x).max(axis=(0, 2)) for x in (k, v)])
+        factors = np.exp2(np.random.default_rng((self.seed, 3)).uniform(0.5, 1.5, largest.shape))
+        return {"kv_scale": (largest * factors / FP8_MAX).astype(np.float32)}
+
+    def _stored(
+        self, given: Mapping[str, np.ndarray], q: np.ndarray, k: np.ndarray, v: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        scales = given["kv_scale"].astype(np.float64)
+        return super()._stored(given, q, k / scales[0][:, None], v / scales[1][:, None])
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """The chain in torch, rounded to fp8 at the end."""
+        made = super().yardstick(device)
+        kind = element_type(FP8).numpy
+        rounded = {
+            n: np.clip(made[n], -FP8_MAX, FP8_MAX).astype(np.float32).astype(kind) for n in ("k_cache", "v_cache")
+        }
+        return {**made, **rounded}
+
+
+def _sides(pairs: str, half: int) -> tuple[slice, slice]:
+    """The first and the second dims of all pairs."""
+    return (slice(0, half), slice(half, None)) if pairs == "halves" else (slice(0, None, 2), slice(1, None, 2))
