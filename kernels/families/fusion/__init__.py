@@ -3,6 +3,7 @@
 from kernels.families.fusion.norm import AddLayerNormProblem, AddNormProblem
 from kernels.families.fusion.rotary import Fp8RotaryProblem, NormRotaryProblem, RotaryProblem
 
+AFTER = "paged"
 PROBLEMS = {
     "norm": AddNormProblem,
     "layer_norm": AddLayerNormProblem,

@@ -2,7 +2,7 @@
 title = "Residual, then RMSNorm"
 idea = "one kernel adds the residual and writes the sum. The next one reads the sum again and divides it by its size."
 changed = "each operation is a kernel of its own, as in a library without fusion."
-costs = "the sum makes a round trip through memory, and there are two launches."
+costs = "the sum makes a round trip through memory, and a second launch has to wait for the first."
 limits = "fp32, fp16 or bf16. HIDDEN is a multiple of 8, at most 16,384."
 source = """Zhang, Sennrich 2019, "Root Mean Square Layer Normalization", arXiv:1910.07467."""
 family = "fusion"

@@ -4,25 +4,13 @@ idea = "a head of a token is small enough for a few lanes. They norm it, turn it
 changed_from = "norm_rope_write_separate"
 changed = "one launch in place of three. The lanes of a head add up its square by shuffles."
 costs = "a few shuffles for each head."
-limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
-source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. Su et al. 2021, "RoFormer", \
-arXiv:2104.09864."""
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
+source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. RoFormer: arXiv:2104.09864."""
 family = "fusion"
 problem = "norm_rotary"
 rung = 8
-tuned = [
-  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 1},
-  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
-
-[[conditions]]
-must = "TOKENS * HEAD_DIM >= 512"
-message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
-
-[constants]  # meaning and effect: rotary.cuh
-TOKENS = {}
-HEADS = {}
-WARPS = {}
-WRONG_PAIRS = {}
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
 
 [[launches]]
 entry = "norm_rope_write"

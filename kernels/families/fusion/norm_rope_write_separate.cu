@@ -3,30 +3,18 @@ title = "QK-norm, then rotary embedding, then cache write"
 idea = "three kernels, one after another. q and k go to memory and back after each."
 changed_from = "rope_write_separate"
 changed = "each head of q and k is divided by its size first, as in Qwen 3."
-costs = "q makes one round trip through memory and k makes two. There are three launches."
-limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
-source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. Su et al. 2021, "RoFormer", \
-arXiv:2104.09864."""
+costs = "q makes one round trip through memory and k makes two, for three launches."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
+source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. RoFormer: arXiv:2104.09864."""
 family = "fusion"
 problem = "norm_rotary"
 rung = 7
-tuned = [
-  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2},
-  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
-
-[[conditions]]
-must = "TOKENS * HEAD_DIM >= 512"
-message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
-
-[constants]  # meaning and effect: rotary.cuh
-TOKENS = {}
-HEADS = {}
-WARPS = {}
-WRONG_PAIRS = {}
-
-[scratch]
-normed = {dtype = "dtype", axes = ["token", "head", "dim"], shape = ["tokens", "num_heads + num_kv_heads", "head_dim"]}
-k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = ["tokens", "num_kv_heads", "head_dim"]}
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
+scratch.normed = {dtype = "dtype", axes = ["token", "head", "dim"], shape = [
+  "tokens", "num_heads + num_kv_heads", "head_dim"]}
+scratch.k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = [
+  "tokens", "num_kv_heads", "head_dim"]}
 
 [[launches]]
 entry = "head_norm"

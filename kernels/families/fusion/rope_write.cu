@@ -4,24 +4,13 @@ idea = "k is turned in registers and goes from there straight to its slot in the
 changed_from = "rope_write_separate"
 changed = "one launch in place of two. The turned k is never stored outside the cache."
 costs = "more registers for each thread than a plain copy."
-limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
 source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
 family = "fusion"
 problem = "rotary"
 rung = 6
-tuned = [
-  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 1},
-  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
-
-[[conditions]]
-must = "TOKENS * HEAD_DIM >= 512"
-message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
-
-[constants]  # meaning and effect: rotary.cuh
-TOKENS = {}
-HEADS = {}
-WARPS = {}
-WRONG_PAIRS = {}
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
 
 [[launches]]
 entry = "rope_write"

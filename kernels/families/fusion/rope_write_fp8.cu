@@ -5,24 +5,13 @@ is half as large."""
 changed_from = "rope_write"
 changed = "k and v are rounded to 8 bits on their way to the cache."
 costs = "every number of the cache keeps 4 significant bits."
-limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
 source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
 family = "fusion"
 problem = "rotary_fp8"
 rung = 9
-tuned = [
-  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 1},
-  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
-
-[[conditions]]
-must = "TOKENS * HEAD_DIM >= 512"
-message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
-
-[constants]  # meaning and effect: rotary.cuh
-TOKENS = {}
-HEADS = {}
-WARPS = {}
-WRONG_PAIRS = {}
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
 
 [[launches]]
 entry = "rope_write_fp8"

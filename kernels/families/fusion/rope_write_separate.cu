@@ -3,28 +3,16 @@ title = "Rotary embedding, then cache write"
 idea = """one kernel turns q and k by their tokens' positions. Another one reads the turned k again and writes it \
 into the pages."""
 changed = "each operation is a kernel of its own, as in a library without fusion."
-costs = "k makes a round trip through memory, and there are two launches."
-limits = "fp16 or bf16. HEAD_DIM 64 or 128, all of it rotated. A negative slot is padding."
+costs = "k makes a round trip through memory, and a second launch has to wait for the first."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
 source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
 family = "fusion"
 problem = "rotary"
 rung = 5
-tuned = [
-  {when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2},
-  {when = "head_dim == 64 and tokens < 512", TOKENS = 8}]
-
-[[conditions]]
-must = "TOKENS * HEAD_DIM >= 512"
-message = "TOKENS={TOKENS} gives a lane less than a pair of pieces. Choose TOKENS={512 // HEAD_DIM} or more."
-
-[constants]  # meaning and effect: rotary.cuh
-TOKENS = {}
-HEADS = {}
-WARPS = {}
-WRONG_PAIRS = {}
-
-[scratch]
-k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = ["tokens", "num_kv_heads", "head_dim"]}
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
+scratch.k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = [
+  "tokens", "num_kv_heads", "head_dim"]}
 
 [[launches]]
 entry = "rope"

@@ -29,16 +29,16 @@ talks nonsense."""
 #include "rows.cuh"
 constexpr int LANES = 32 / TOKENS;
 constexpr int PAIRS = HEAD_DIM / (2 * X);
-constexpr int SHARE = PAIRS / LANES;
+constexpr int SHARE = PAIRS < LANES ? 1 : PAIRS / LANES;  // with fewer pairs than lanes, some lanes are idle
 constexpr bool NEIGHBOURING = (NEIGHBOURS != 0) != (WRONG_PAIRS != 0);
 
 struct Head { float v[SHARE][2][X]; };  // a lane's share of a head of one token
 
-// The lane's token, its place there, and whether the token exists
+// The lane's token, its first pair, and whether both exist
 struct Place { int token, pair; bool live; };
 __device__ __forceinline__ Place place(int tokens) {
   const int lane = threadIdx.x % 32, token = blockIdx.x * TOKENS + lane / LANES;
-  return {token, lane % LANES, token < tokens};
+  return {token, lane % LANES, token < tokens && lane % LANES < PAIRS};
 }
 // The first dim of a piece of the lane's s-th pair
 __device__ __forceinline__ int dim_of(const Place& at, int s, int side) {

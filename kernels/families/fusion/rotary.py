@@ -42,7 +42,7 @@ class RotaryProblem(Problem):
     tokens: int = problem_field(4, "new tokens", low=1, high=65536)
     num_heads: int = problem_field(4, "query heads", low=1, high=256)
     num_kv_heads: int = problem_field(2, "KV heads", low=1, high=256)
-    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
+    head_dim: int = problem_field(128, "numbers per query, key and value", allowed=(64, 128))
     block_size: int = problem_field(16, "slots per page", allowed=(16, 32, 64))
     dtype: str = problem_field("float16", "type of q, k and v", allowed=DTYPES)
     pairs: str = problem_field("halves", "the pairs of dims that turn together", allowed=PAIRS)
@@ -235,9 +235,8 @@ class RotaryProblem(Problem):
                     *(tokens, *HEADS[number % len(HEADS)], head_dim, size, DTYPES[(n + more) % 2], pairs, decode),
                     *(number % 3 if tokens > 2 else 0, (500000.0, 10000.0, 1e6)[number % 3], number),
                 )
-                possible = [value for value in settings if value * head_dim >= 512]
                 heads, warps = (kernel.constants[c].values[number % (5 - c)] for c in (1, 2))
-                chosen = (("TOKENS", possible[number % len(possible)]), ("HEADS", heads), ("WARPS", warps))
+                chosen = (("TOKENS", settings[number % len(settings)]), ("HEADS", heads), ("WARPS", warps))
                 cases.append(Case(problem, chosen))
         return cases
 
