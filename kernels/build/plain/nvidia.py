@@ -1,5 +1,6 @@
 """A plain kernel for NVRTC: NVIDIA's headers, texts for headers that NVRTC lacks, and instances of templates."""
 
+import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
@@ -43,14 +44,19 @@ def headers() -> tuple[tuple[str, str], ...]:
 
 @lru_cache
 def include_options() -> tuple[str, ...]:
-    """The option for NVIDIA's headers, such as cuda_fp16.h. Raises BackendUnavailable without them."""
+    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then of an installed toolkit.
+
+    Raises BackendUnavailable without them.
+    """
     found_package = find_spec("nvidia")
     folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
     for folder in folders:
         for found in (folder / "cuda_runtime" / "include", folder / "cu13" / "include"):
             if (found / "cuda_fp16.h").is_file():
                 more = [folder / "cuda_cccl" / "include", *(other / "cu13" / "include" for other in folders)]
-                paths = dict.fromkeys([found, *more])  # cuda_cccl has type traits, cu13 the folder crt of mma.h
+                toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+                # cuda_cccl and cccl have type traits, cu13 and the toolkit the folder crt of mma.h.
+                paths = [path for path in dict.fromkeys([found, *more, toolkit / "cccl", toolkit]) if path.is_dir()]
                 return (*(f"--include-path={path}" for path in paths), f"--pre-include={ALWAYS}")
     raise BackendUnavailable("CUDA's headers were not found. Install the wheel nvidia-cuda-runtime-cu12.")
 

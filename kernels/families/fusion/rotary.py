@@ -192,15 +192,15 @@ class RotaryProblem(Problem):
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         given = self.inputs()
         q, k, v = self._split(given["qkv"].astype(np.float64))
-        turned = [self._turned(self._normed(x, given, part), given) for part, x in enumerate((q, k))]
-        return self._stored(given, *turned, v)
+        q, k = (self._turned(self._normed(x, given, part), given) for part, x in enumerate((q, k)))
+        return self._stored(given, q, k, v)
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """The chain in torch, as Hugging Face's models have it: each operation is rounded to `dtype`."""
         given = self.inputs()
         q, k, v = (on_device(np.ascontiguousarray(x), device) for x in self._split(given["qkv"]))
-        turned = (self._torch_turned(self._torch_normed(x, given, part), given) for part, x in enumerate((q, k)))
-        return self._stored(given, *(on_host(x).astype(np.float64) for x in (*turned, v)))
+        q, k = (self._torch_turned(self._torch_normed(x, given, part), given) for part, x in enumerate((q, k)))
+        return self._stored(given, *(on_host(x).astype(np.float64) for x in (q, k, v)))
 
     def _torch_normed(self, x: "TorchTensor", given: Mapping[str, np.ndarray], part: int) -> "TorchTensor":
         return x

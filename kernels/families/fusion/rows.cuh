@@ -1,4 +1,4 @@
-// For the fused kernels: the storage type T, and 16 bytes of it as floats and back.
+// For the fused kernels: the storage type T, and pieces of 16 bytes as floats and back.
 #pragma once
 #include "common.cuh"
 #if T_BYTES == 4
