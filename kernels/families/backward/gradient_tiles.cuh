@@ -13,7 +13,7 @@ values = [2, 3]
 meaning = "tiles of Q, and of dO, in shared memory or on their way"
 */
 // The parts of Hopper's rungs of the backward pass. A block has BLOCK_KV keys of a KV head, and walks over the query
-// tiles that see any of them, query head by query head. All tiles of scores are transposed: a warpgroup has 64 keys as
+// tiles that see any key, query head by query head. All tiles of scores are transposed: a warpgroup has 64 keys as
 // rows, and the queries as columns. So P^T and dS^T leave the sums of one product as the operand of the next.
 #pragma once
 #include "backward.cuh"
@@ -46,7 +46,7 @@ __device__ __forceinline__ long long tile_of(int head, int tile, const SizesOrRo
 }
 __device__ __forceinline__ int key_tiles(const Sizes& z) { return (z.keys + BLOCK_KV - 1) / BLOCK_KV; }
 
-// The keys of a block, and its steps: query tiles that see any of them, of each query head of their KV head
+// The keys of a block, and its steps: query tiles that see any key, of each query head of their KV head
 struct Work {
   int first_key, first_head, first_tile, steps;  // the head is counted over all sequences
   __device__ __forceinline__ Work(int key_tile, int kv, const Sizes& z)

@@ -108,7 +108,8 @@ typedef T C;
 #endif
 constexpr int CX = 16 / CACHE_BYTES;  // elements in 16 bytes of the cache
 
-// K[page, :, :, slot, :] = head / scale: a lane's piece of X numbers fills a piece of 16 bytes of the cache, or half a piece
+// K[page, :, :, slot, :] = head / scale. A lane's piece of X numbers fills a piece of 16 bytes of the cache, or half a
+// piece.
 __device__ __forceinline__ void write_key(C* K_gmem, int slot, int kv_head, int kv_heads, float scale, const Place& at,
                                           const Head& head PROBE_REF) {
   if (slot < 0) return;
