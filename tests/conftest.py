@@ -40,13 +40,15 @@ def _no_gpu():
 
 
 # Files that take more than about 15 seconds, the longest first: xdist deals files out in this order, so that none of
-# them begins last, on one core, while the other rests. test_disassembly comes late enough to find test_builds' builds.
+# them begins last, on one core, while the other rests. Those without a browser begin, while .ci/run still looks at
+# types. test_disassembly comes late enough to find test_builds' builds.
 LONGEST = (
     "kernels/run/test_check.py",
-    "browser/test_stage.py",
-    "kernels/build/test_builds.py",
     "explainers/stories/test_questions.py",
     "app/stories/test_stories.py",
+    "browser/test_stage.py",
+    "kernels/build/test_builds.py",
+    "browser/test_controls.py",
     "browser/test_stories.py",
     "browser/test_course.py",
     "browser/test_navigation.py",
@@ -61,7 +63,6 @@ LONGEST = (
     "kernels/run/test_cluster.py",
     "kernels/run/test_cli.py",
     "app/stories/test_dropped.py",
-    "browser/test_controls.py",
     "browser/test_asking.py",
     "browser/test_guide.py",
     "browser/test_precision.py",

@@ -82,7 +82,6 @@ def mine(tmp_path_factory):
         "odd coalescing": "coalescing?kernel=odd&backend=cpu",
         "odd source": "source?kernel=odd",
         "odd occupancy": "occupancy?kernel=odd",
-        "timing": "timing",
         **{f"surprising {page}": f"{page}?kernel=surprising&backend=cpu" for page in SURPRISED},
     }
     return dict(zip(links, visit(folder, *links.values())))
@@ -144,9 +143,16 @@ def test_a_family_that_nothing_knows_opens_and_breaks_no_page(mine):
         mine[f"odd {p}"] for p in ("any_kernel", "coalescing", "source", "occupancy")
     )
     assert any_["choices"]["kernel"] == "odd" and any_["views"] == ["tensors"]
-    for shown in (any_, coalescing, source, occupancy, mine["ours"], mine["timing"]):
+    for shown in (any_, coalescing, source, occupancy, mine["ours"]):
         assert not shown["error"] and not shown["warnings"] and not shown["told"], shown["link"]
     assert "odd" in coalescing["kernels"] and "odd" in source["kernels"] and "odd" not in mine["ours"]["kernels"]
+
+
+@pytest.mark.slow  # its tabs read every table of times
+def test_a_family_that_nothing_knows_breaks_no_page_of_times(tmp_path):
+    shutil.copytree(DROPPED / "odd_family", tmp_path / "odd_family")
+    (shown,) = visit(tmp_path, "timing")
+    assert not shown["error"] and not shown["warnings"] and not shown["told"]
 
 
 @pytest.mark.parametrize("page", SURPRISED)

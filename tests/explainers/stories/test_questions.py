@@ -93,12 +93,19 @@ def builds(spec):
 
 
 STORES = ("store",)
-DENSE_RUNS = [(spec, values, build) for spec in DENSE for values in PROBLEMS for build in builds(spec)]
+DENSE_RUNS = [  # a what-if of the second problem when there is time
+    pytest.param(
+        (spec, values, build),
+        id=f"{spec.name}-{values['seq_len']}-{'+'.join(build) or 'as written'}",
+        marks=[pytest.mark.slow] if build and values is PROBLEMS[1] else [],
+    )
+    for spec in DENSE
+    for values in PROBLEMS
+    for build in builds(spec)
+]
 
 
-@pytest.fixture(
-    scope="module", params=DENSE_RUNS, ids=lambda p: f"{p[0].name}-{p[1]['seq_len']}-{'+'.join(p[2]) or 'as written'}"
-)
+@pytest.fixture(scope="module", params=DENSE_RUNS)
 def dense(request):
     spec, values, build = request.param
     problem = spec.problem_type(**values)
