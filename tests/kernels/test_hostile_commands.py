@@ -8,7 +8,7 @@ from kernels.run import options, workers
 from tests.load.commands import hostile, outcome
 
 SEED, SHARE = 3, 80
-SHORT = {"run", "bench", "record", "calibrate", "counters", "measure", "nothing", ""}  # those that compile nothing
+SHORT = {"run", "bench", "record", "calibrate", "counters", "measure", "nothing", ""}  # commands without a compile
 
 
 def test_a_hostile_command_line_ends_in_words(monkeypatch):

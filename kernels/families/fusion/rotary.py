@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DTYPES = ("float16", "bfloat16")
 FP8, FP8_MAX = "float8_e4m3", 448.0
 HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads
-SPARE = 4  # pages of the pool beyond those of a prompt
+SPARE = 4  # pages of the pool beyond a prompt
 PAIRS = ("halves", "neighbours")
 
 

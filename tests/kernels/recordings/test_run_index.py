@@ -36,7 +36,7 @@ def request_of(spec, entry):
     return Request(spec, spec.problem_type(**entry.problem), settings, entry.scope, "recorded")
 
 
-# ---- those that are committed ----
+# ---- the committed index ----
 
 
 @pytest.mark.parametrize("name", PRESENT)

@@ -58,7 +58,7 @@ def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatc
     made = every[every["name"] == "12_optimistic"]
     first = made[made.problem == made.problem[made.duplicated("problem")].iloc[0]].settings.str.split(expand=True)
     varied = [column.iloc[0].split("=")[0] for _, column in first.items() if column.nunique() > 1]
-    monkeypatch.setattr(duels, "PRICED", tuple(varied))  # those of the recorded code
+    monkeypatch.setattr(duels, "PRICED", tuple(varied))  # the hashes of the recorded code
     blocks = told.price("12_optimistic", made)
     kinds = made[made.problem.isin(made[made.duplicated("problem")].problem)]
     assert kinds.problem.nunique() >= 5 and len(blocks) % 3 == 0 and blocks
