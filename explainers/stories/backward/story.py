@@ -1,7 +1,7 @@
 """The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
 grow."""
 
-from explainers.stories.backward import errors, parts, sums, tabs, times, walk
+from explainers.stories.backward import errors, holders, parts, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -19,6 +19,7 @@ TABS = {
     "stored": "Stored and recomputed",
     "nudge": "Change one input",
     "errors": "Errors by step",
+    "holders": "Who holds what",
     "times": "Time and memory",
 }
 
@@ -47,7 +48,7 @@ class Backward(Story[Request]):
             story.frames,
             views,
             state=states(run.request, story),
-            tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
+            tabs=[*_tabs(subject), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
             summary=summary,
@@ -55,7 +56,20 @@ class Backward(Story[Request]):
         )
 
     def parts(self) -> dict[str, Part[Request]]:
-        return {"answers": _answers, "stored": _stored, "nudge": _nudge, "errors": _errors, "times": _times}
+        return {
+            "answers": _answers,
+            "stored": _stored,
+            "nudge": _nudge,
+            "errors": _errors,
+            "holders": _holders,
+            "times": _times,
+        }
+
+
+def _tabs(subject: Request) -> list[Tab]:
+    """The tabs. The holders of the operands are known with ldmatrix only."""
+    known = holders.accepts(subject)
+    return [Tab(name, title) for name, title in TABS.items() if known or name != "holders"]
 
 
 def _seen(run: Run, story: walk.Walk, runner: Runner) -> Seen:
@@ -80,6 +94,11 @@ def _nudge(subject: Request, runner: Runner) -> list[Block]:
 def _errors(subject: Request, runner: Runner) -> list[Block]:
     run = runner.run(subject)
     return errors.blocks(run, walk.walk(run).head)
+
+
+def _holders(subject: Request, runner: Runner) -> list[Block]:
+    run = runner.run(subject)
+    return holders.blocks(run, walk.walk(run).head)
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:
