@@ -9,6 +9,7 @@ import mmap
 import os
 import pickle
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def _walled(shared: int, task_fd: int, folders: list[Path]) -> bytes:
     with os.fdopen(task_fd, "rb") as file:
         task: Task = pickle.load(file)
     walls.hide_files(folders)
+    tempfile.tempdir = "/nonexistent"  # CuPy asks for a folder as it is imported, and this process can write none
     import cupy
 
     cupy.cuda.runtime.free(0)  # starts CUDA
