@@ -22,7 +22,6 @@ export default function (host, { meta, columns }, context) {
       traced,
       shown = '',
       recorded,
-      row_names = [],
     } = meta,
     timed = unit !== 'turn',
     mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
@@ -108,7 +107,7 @@ export default function (host, { meta, columns }, context) {
       many
         ? `${launch.entry} (launch ${frame.launch + 1} of ${launches.length})`
         : launch.item
-          ? 'Output, by block'
+          ? `Output, by block${launch.rows > 1 ? ` and ${launch.row_name}` : ''}`
           : 'Blocks',
       0,
       em,
@@ -116,13 +115,10 @@ export default function (host, { meta, columns }, context) {
     );
     g.font = `${em}px ${paint.font}`;
     if (launch.rows > 1) {
-      const names = Array.from(
-          { length: launch.rows },
-          (_, row) => row_names[row] ?? `${launch.row_name} ${row}`,
-        ),
+      const names = launch.row_names.map(named => `${launch.row_name} ${named}`),
         whole = widest(names, g.font) + 0.7 * em < w; // with a space to the next one
-      for (const [row, named] of names.entries()) {
-        const label = whole ? named : named.split(' ').at(-1);
+      for (const [row, named] of launch.row_names.entries()) {
+        const label = whole ? names[row] : named;
         if (w > 1.3 * em * String(row).length || row % Math.ceil((2 * em) / w) === 0)
           g.fillText(label, row * w + 1, cells.y + em * 0.85, Math.max(w, 2 * em));
       }
@@ -388,7 +384,7 @@ export default function (host, { meta, columns }, context) {
     const row = Math.floor(item / launch.cols),
       where =
         launch.rows > 1
-          ? `${launch.row_name} ${row}, ${launch.item} ${item % launch.cols}`
+          ? `${launch.row_name} ${launch.row_names[row]}, ${launch.item} ${item % launch.cols}`
           : `${launch.item} ${item % launch.cols}`;
     const entry = launches.length > 1 ? ` of ${launch.entry}` : '',
       items = launch.item ? `: ${where}` : ', which takes query tiles as they come',

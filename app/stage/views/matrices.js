@@ -14,6 +14,7 @@ const COMPUTED = [['border:3px solid currentColor', 'computed']];
 const SHARED = [
   ['border:3px solid currentColor', 'read from shared memory, or computed'],
   ['border:2px dashed currentColor', 'held in shared memory'],
+  ['border:2px solid var(--st-primary-color)', 'a key and its scores with all queries'],
 ];
 const SIGN = `linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`;
 

@@ -49,6 +49,16 @@ class MatrixMarks extends GlobalMarks {
         ease: 'line',
         out: [0.9, 1],
       });
+    if (frame.scores) {
+      const unit = laid.heldUnit,
+        [left, y, wide] = held.K,
+        x = left + unit * Math.floor(wide / unit / 2), // the key in the middle: no name is above it
+        down = held.S[1] + held.S[3] - y; // over its scores with all queries
+      marks.rect('one key', [x - 1, y - 1, unit + 2, down + 2], {
+        stroke: paint.primary,
+        width: 2,
+      });
+    }
     const names = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
     for (const place of Object.keys(held)) {
       const count = chip.tiles.filter(one => one.place === place).length,

@@ -93,6 +93,14 @@ export default function (host, { meta }, context) {
           g.fillText(String(block), bx + 0.3 * em, bar.y + bar.h / 2 + 0.35 * em);
         }
       }
+      if (!known) {
+        g.fillStyle = paint.text;
+        g.globalAlpha = 0.7;
+        g.font = `${em}px ${paint.font}`;
+        const due = step + 2 + n - frame.shown; // steps count from 1
+        g.fillText(`follows in step ${due}`, 0.6 * em, bar.y + bar.h / 2 + 0.35 * em);
+        g.globalAlpha = 1;
+      }
       if (known && !count && resource.each > resource.of) {
         g.fillStyle = PALETTE.wrong;
         g.fillRect(0, bar.y, width, bar.h);

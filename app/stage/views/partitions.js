@@ -166,13 +166,16 @@ export default function (host, { meta }, context) {
     addAxis(made, paint, y1);
     const all = `m = ${short(v1.m, 4)}, l = ${short(v1.l, 4)}`;
     addLane(made, paint, 'V1', y1, frame.v1, frame.v1.state ? [all] : ['']);
-    label('V2', y2 - 0.5 * em, `${blocks} block${blocks > 1 ? 's' : ''}, one for each partition`);
+    label(
+      'V2',
+      y2 - 0.5 * em,
+      `${blocks} block${blocks > 1 ? 's' : ''} for query head ${head} of ${name}: one for each partition`,
+    );
     addAxis(made, paint, y2);
     frame.v2.forEach((one, n) => {
       const m = `m ${short(parts[n].m, 3)}`,
         tokens = `${one.first} to ${one.end - 1}`,
-        last = one.end === length ? `to ${one.end - 1}` : String(one.first),
-        before = [`tokens ${tokens}`, tokens, last],
+        before = [`tokens ${tokens}`, tokens, String(one.first)],
         l = one.state ? `l ${short(parts[n].l, 3)}` : '';
       addLane(made, paint, `V2 ${n}`, y2, one, one.state ? [m] : before, l);
     });

@@ -24,7 +24,7 @@ const WORDS = {
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { panels, kinds, window: wide, rule, frames } = meta,
-    { panel, row, kind, tile, start, end } = columns;
+    { panel, row, kind, tile, start, end, owner } = columns;
   let em,
     small,
     box = scheduleLayout({ width: 1, height: 1, em: 13 }, []);
@@ -38,6 +38,8 @@ export default function (host, { meta, columns }, context) {
     const short = SHORT[kinds[kind[n]]];
     return short && tile[n] >= 0 ? `${short} ${tile[n]}` : short;
   };
+  const ownerOf = n =>
+    owner[n] < 0 ? '' : `${panels[panel[n]].rows[owner[n]].split(' ').at(-1)}: `;
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
@@ -109,12 +111,13 @@ export default function (host, { meta, columns }, context) {
     const unit = box.w / wide;
     g.font = `${small}px ${paint.font}`;
     for (const n of bars[p]) {
-      const said = text(n),
-        left = Math.max(box.x, box.x + (start[n] - from) * unit),
+      const left = Math.max(box.x, box.x + (start[n] - from) * unit),
         room = Math.min(box.x + (end[n] - from) * unit, box.x + box.w) - left - 5,
         middle = box.panels[p].rows[row[n]] + box.row / 2,
-        width = said ? g.measureText(said).width : Infinity;
-      if (width > room) continue;
+        widthOf = one => g.measureText(one).width,
+        said = [ownerOf(n) + text(n), text(n)].find(one => one && widthOf(one) <= room),
+        width = said ? widthOf(said) : 0;
+      if (!said) continue;
       g.fillStyle = tintOf(paint, kinds[kind[n]]);
       g.fillRect(left + 2, middle - 0.6 * small, width + 2, 1.2 * small);
       g.fillStyle = '#fff';
@@ -189,6 +192,7 @@ export default function (host, { meta, columns }, context) {
     [`background:${TINT.O}`, 'output (O)'],
     ['background:color-mix(in srgb, currentColor 25%, transparent)', 'other work and waits'],
     ['border:2px dashed currentColor', 'one softmax of the first warpgroup'],
+    ['', '1: a product of warpgroup 1'],
     ['', rule],
   ];
   return canvasView(host, context, {

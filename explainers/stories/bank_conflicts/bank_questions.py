@@ -41,7 +41,7 @@ def swizzle(padded: Run, swizzled: Run, at: Place | None, view: str = "memory") 
     return [
         idea(
             "swizzle",
-            "A swizzle adds no words: it stores column c of row r in column c XOR r. "
+            "A swizzle adds no words: it stores column c of row r in column c XOR r (column 3 of row 5 in column 6). "
             "What does it save, compared with padding?",
             "The unused words: the tile stays smaller",
             {
@@ -93,20 +93,21 @@ def _remedy(story: Story, hides: list[str]) -> Question:
     else:
         right = same if now == before["wavefronts"] else more
     reason = f"The access takes {now} in place of {count(before['wavefronts'], 'wavefront')}."
+    apart, banks = _distance(after), len({cell[1] for cell in after["cells"]})
+    one_more = apart > 1 and apart % model.BANKS == 1  # a row starts one bank after the row before
     reasons = {
         spread: f"The access still takes {count(now, 'wavefront')}, so words still wait for each other.",
-        some: f"{reason[:-1]}, so no word waits." if right == spread else reason,
-        same: f"{reason} So the words are in other banks now.",
-        more: f"{reason} So fewer words share a bank." if now < before["wavefronts"] else reason,
+        some: f"All words move: each lane has one of {banks} banks, so none waits." if right == spread else reason,
+        same: "Each row now starts one bank further on." if one_more else f"{reason} The words are in other banks now.",
+        more: f"The words were in one bank, and now they are in {banks}." if now < before["wavefronts"] else reason,
     }
     wrong = {said: why for said, why in reasons.items() if said != right}
     last = next(n for n, frame in reversed(list(enumerate(story.frames))) if frame["access"] == 0)
-    apart = _distance(after)
     now_apart = f" Its words are {apart:,} apart." if apart > 0 else ""
     free = f"leaves {count(story.unused, 'unused word')} after each row"
     has = free if story.unused else f"is {name}"
     text = f"The second build {has}.{now_apart} What does that change?"
-    rule = f" Lane i wants word {apart} i, and that is in bank i." if apart % model.BANKS == 1 and apart > 1 else ""
+    rule = f" Lane i wants word {apart} i, and that is in bank i." if one_more else ""
     why = f"{reason_said(name, after, 0)}{rule} {reason}"
     covers, veils = [{"side": 1, **BELOW}], ("tabs", "strip")
     hides = [*hides, f"{name}: done after {now}", f"done after {now}", f"done: {now}"]

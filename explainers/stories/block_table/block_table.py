@@ -1,6 +1,5 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -83,9 +82,8 @@ def stage_of(
     names: of all sequences of the run.
     """
     story = walk(run, name)
-    whole = grid.view(run.request, live)
+    whole = grid.view(run.request, live, names=names)
     whole.meta["shown"] = f"sequence {name}"
-    _name_sequences(whole, names)
     return stage.of_request(
         run.request,
         story.frames,
@@ -98,14 +96,6 @@ def stage_of(
         tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(story, run)), *tabs],
         provenance=provenance,
     )
-
-
-def _name_sequences(whole: stage.View, names: Sequence[str]) -> None:
-    """Gives the sequences of a grid their names, in the heads of its columns and in its sentences."""
-    whole.meta["row_names"] = [f"sequence {name}" for name in names]
-    numbers = {f"sequence {n}": f"sequence {name}" for n, name in enumerate(names)}
-    for frame in whole.meta["frames"] if numbers else ():
-        frame["sentence"] = re.sub(r"sequence \d+", lambda found: numbers.get(found[0], found[0]), frame["sentence"])
 
 
 def states(story: Walk) -> list[stage.State]:

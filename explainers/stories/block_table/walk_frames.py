@@ -144,6 +144,7 @@ class WalkFrames:
             step,
             part,
             f"{self._in_partition(step)}the block of query head {self.head} loads its query, {query}. "
+            f"{'Its warps read it there for each key. ' if copied else ''}"
             f"We follow sequence {self.name}: its {count(self.length, 'token')} are in {count(self.pages, 'page')}.",
         )
 

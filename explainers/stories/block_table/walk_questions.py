@@ -129,7 +129,8 @@ def _grid(run: Run, made: Stage, name: str, length: int) -> list[Question]:
                 f"for {count(sequences, 'sequence')}."
             ),
         },
-        f"The grid is {product} = {blocks} blocks. Each has its own scores and its own output, so all can run at once.",
+        f"The grid is {product} = {blocks} blocks. Each has its own scores and its own output, so all can run at once."
+        + (" V2 has a block for each partition of each query head of each sequence." if parts == 1 else ""),
         step=running.index(max(running)),
         view=view.id,
         covers=[{"part": "cell"}],

@@ -20,7 +20,8 @@ class GridLaunch(TypedDict):
     """A launch's items as cells.
 
     rows, cols: the number of rows and columns.
-    row_name: the name of a row.
+    row_name: the kind of a row, for example sequence.
+    row_names: the name of each row, its number without one.
     item: the name of a cell, empty if a cell is a block.
     per_item: blocks of a cell, side by side.
     blocks: all blocks.
@@ -33,6 +34,7 @@ class GridLaunch(TypedDict):
     rows: int
     cols: int
     row_name: str
+    row_names: list[str]
     per_item: int
     threads: int
 

@@ -6,6 +6,7 @@ The times of the blocks are measured (a Timeline of the same build on the same p
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 
@@ -39,13 +40,14 @@ class Grid:
     states: list[stage.State]
 
 
-def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
+def explain(request: Request, schedule: Schedule, traced: bool = True, names: Sequence[str] = ()) -> Grid:
     """The Grid of a request.
 
     traced: whether to mark the item of the other pictures.
+    names: of the rows.
     """
     plan = request.plan
-    launches = [_launch(launch, plan) for launch in plan.launches]
+    launches = [_launch(launch, plan, names) for launch in plan.launches]
     table = lanes(schedule.table)
     moments = _moments(table)
     first = np.searchsorted(moments, table.begins, "right") - 1  # the step of its start
@@ -69,14 +71,17 @@ def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
     return Grid(frames, meta, columns, _states(frames, table, first, last, schedule))
 
 
-def view(request: Request, live: tuple[int, str] | None = None, offers: bool = False) -> stage.View:
+def view(
+    request: Request, live: tuple[int, str] | None = None, offers: bool = False, names: Sequence[str] = ()
+) -> stage.View:
     """The whole grid as a picture with its own steps.
 
     live: see schedule_of.
     offers: whether the page can change to a problem with a recorded timeline.
+    names: of the rows, for example of the sequences.
     """
     schedule = schedule_of(request, live)
-    made = drawn(explain(request, schedule))
+    made = drawn(explain(request, schedule, names=names))
     if offers and not schedule.timed and (found := recorded_build(request.kernel)):
         made.meta["recorded"] = found
     return made
@@ -120,7 +125,7 @@ def lanes(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(low=np.array(slots) / most, high=(np.array(slots) + 1) / most)
 
 
-def _launch(launch: Launch, plan: Plan) -> GridLaunch:
+def _launch(launch: Launch, plan: Plan, names: Sequence[str] = ()) -> GridLaunch:
     """A launch's items as rows and columns.
 
     Rule: the columns are the output's first axis in the item's name (query in query tile). The rows are the axes
@@ -130,7 +135,7 @@ def _launch(launch: Launch, plan: Plan) -> GridLaunch:
     shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
     if shared & set(launch.tensors):
         bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
-        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "per_item": 1}  # type: ignore[typeddict-item]
+        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "row_names": [], "per_item": 1}  # type: ignore[typeddict-item]
     output = next((t for t in plan.tensors if t.role is Role.OUTPUT), None)
     axes = output.axes if output else ()
     before = next((n for n, axis in enumerate(axes) if axis in launch.item.split()), 0)
@@ -145,6 +150,7 @@ def _launch(launch: Launch, plan: Plan) -> GridLaunch:
         "rows": rows,
         "cols": launch.items // rows,
         "row_name": " and ".join(named),
+        "row_names": [*names] if len(names) == rows else [str(row) for row in range(rows)],
         "per_item": launch.blocks_per_item,
         "threads": launch.threads,
     }

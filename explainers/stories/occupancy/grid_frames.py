@@ -83,7 +83,7 @@ class GridFrames:
             of = f" of {listed(entries)}" if len(self.launches) > 1 else ""
             return f"{len(some):,} blocks{of}" + (f" ({numbers[0]:,} to {numbers[-1]:,})" if together else "")
         row, col = divmod(block // launch["per_item"], launch["cols"])
-        where = f"{launch['row_name']} {row}, " if launch["rows"] > 1 else ""
+        where = f"{launch['row_name']} {launch['row_names'][row]}, " if launch["rows"] > 1 else ""
         of = f" of {launch['entry']}" if len(self.launches) > 1 else ""
         if not launch["item"]:
             return f"block {block:,}{of}"

@@ -55,7 +55,8 @@ class ScheduleMeta(TypedDict):
 
     window: ns. rule: the model in sentences.
 
-    Columns, an entry for each bar: panel, row, kind (its place in kinds), tile (-1 for none), start, end (ns).
+    Columns, an entry for each bar: panel, row, kind (its place in kinds), tile (-1 for none), start, end (ns), owner
+        (the row of the warpgroup of a product of the tensor cores, -1 for none).
     """
 
     panels: list[Panel]
@@ -67,13 +68,18 @@ class ScheduleMeta(TypedDict):
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a modelled schedule. row: a warpgroup from 0, or the number of warpgroups for the tensor cores."""
+    """A bar of a modelled schedule.
+
+    row: a warpgroup from 0, or the number of warpgroups for the tensor cores.
+    owner: the warpgroup of a product of the tensor cores, -1 for a product of all.
+    """
 
     row: int
     kind: str
     tile: int
     start: float
     end: float
+    owner: int = -1
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Model:
             tile, kind = done[group] // 2, "SO"[done[group] % 2]
             start = max(free, ready[group])
             free = start + self.product
-            bars += [Bar(self.groups, kind, tile, start, free), Bar(group, kind, tile, start, free)]
+            bars += [Bar(self.groups, kind, tile, start, free, group), Bar(group, kind, tile, start, free)]
             if kind == "S":
                 bars.append(Bar(group, "softmax", tile, free, free + self.softmax))
             ready[group] = free + (self.softmax if kind == "S" else 0)
@@ -122,13 +128,13 @@ class Model:
             for group in range(self.groups):
                 start = ready[group]
                 scored = max(free, start) + self.product
-                bars += [Bar(self.groups, "S", tile, scored - self.product, scored)]
+                bars += [Bar(self.groups, "S", tile, scored - self.product, scored, group)]
                 bars += [Bar(group, "products", tile, start, scored)]
                 bars += [Bar(group, "softmax", tile, scored, scored + self.softmax)]
                 free = scored
                 if tile:
                     free += self.product
-                    bars.append(Bar(self.groups, "O", tile - 1, scored, free))
+                    bars.append(Bar(self.groups, "O", tile - 1, scored, free, group))
                 ready[group] = max(scored + self.softmax, free)
         return bars
 
@@ -184,6 +190,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
     names = [f"{story.made.noun} {n}" for n in groups]
     panels: list[Panel] = []
     bars: list[tuple[int, int, str, int, float, float]] = []
+    owners: list[int] = []
     for n, (order, (found, own)) in enumerate(orders.items()):
         begin = next(b.start for b in found if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
         said = f"{order}: {figure(period(found), 3)} ns per key tile"
@@ -193,6 +200,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
             {"title": said, "note": NOTES[order], "label": "modelled", "rows": rows, "begin": begin, "own": own}
         )
         bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
+        owners += [b.owner for b in found]
     said = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
     label = story.made.provenance
     flying = _outputs_in_flight(story, groups)
@@ -218,6 +226,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
         "tile": np.array(tile, float),
         "start": np.array(start, float),
         "end": np.array(end, float),
+        "owner": np.array(owners + [-1] * (len(bars) - len(owners)), float),
     }
     return View("schedule", id, title, meta, columns)
 
