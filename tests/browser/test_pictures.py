@@ -66,7 +66,15 @@ def test_every_picture_is_in_the_window_at_every_step(page, path):
     assert not found
 
 
-@pytest.mark.parametrize("path", ["tiling", "block_table", "bank_conflicts", "timing", "compare"])
+@pytest.mark.parametrize(
+    "path",  # a view of steps, a chart and two panes; the others look as the first
+    [
+        "tiling",
+        "timing",
+        "compare",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("block_table", "bank_conflicts")),
+    ],
+)
 def test_the_guide_and_a_tab_leave_the_stage_in_the_window(page, path):
     page.set_viewport_size(SIZE)
     page.goto(page.url_of(path), wait_until="commit")
