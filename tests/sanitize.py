@@ -10,6 +10,8 @@ from kernels import catalog
 from kernels.build import Mode, builds
 from kernels.core.request import Request
 from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
 from kernels.measure import pipelines
 from kernels.run import check, execute
 from kernels.run.backends import gpu
@@ -17,20 +19,26 @@ from kernels.run.backends import gpu
 
 def main(every: str, *names: str) -> None:
     for spec in [catalog.find(name) for name in names] or catalog.KERNELS.values():
-        cases, _ = check.cases(spec, gpu.device(), int(every))
-        for case in cases:
-            request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
-            for mode in (Mode.TIMED,) if spec.plain else (Mode.TIMED, Mode.PROBED):
-                made, plan, arrays = execute.prepare(request, mode)
-                capacities = [execute.FIRST_CAPACITY] * len(plan.launches) if mode is Mode.PROBED else None
-                gpu.launch(made, plan, arrays, request.scope, capacities)
-        for case in [] if spec.plain else cases[:1]:
-            request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
-            made, plan, arrays = execute.prepare(request, Mode.MARKS)
-            threads = builds.mark_every(spec)
-            gpu.launch_marks(made, plan, arrays, threads, pipelines.capacity(plan, threads), runs=1)
-        builds_of = "the timed build" if spec.plain else "both builds"
-        print(f"{spec.name}: {len(cases)} problems in {builds_of}", flush=True)
+        try:
+            print(f"{spec.name}: {_watched(spec, int(every))}", flush=True)
+        except BuildError as error:
+            print(f"{spec.name}: left out, as it does not build here: {error.brief}", flush=True)
+
+
+def _watched(spec: KernelSpec, every: int) -> str:
+    cases, _ = check.cases(spec, gpu.device(), every)
+    for case in cases:
+        request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
+        for mode in (Mode.TIMED,) if spec.plain else (Mode.TIMED, Mode.PROBED):
+            made, plan, arrays = execute.prepare(request, mode)
+            capacities = [execute.FIRST_CAPACITY] * len(plan.launches) if mode is Mode.PROBED else None
+            gpu.launch(made, plan, arrays, request.scope, capacities)
+    for case in [] if spec.plain else cases[:1]:
+        request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
+        made, plan, arrays = execute.prepare(request, Mode.MARKS)
+        threads = builds.mark_every(spec)
+        gpu.launch_marks(made, plan, arrays, threads, pipelines.capacity(plan, threads), runs=1)
+    return f"{len(cases)} problems in {'the timed build' if spec.plain else 'both builds'}"
 
 
 if __name__ == "__main__":

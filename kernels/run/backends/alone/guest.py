@@ -16,6 +16,8 @@ from pathlib import Path
 from kernels.run.backends.alone import walls
 from kernels.run.backends.alone.task import FINE, MEMORY, STICKY, STOPPED, WALL, Task, view
 
+NOWHERE = "/nonexistent"
+
 
 def main() -> None:
     """argv: the descriptor of the answer, of the shared memory, of the task, and the folders to read as JSON."""
@@ -31,6 +33,7 @@ def main() -> None:
 def _walled(shared: int, task_fd: int, folders: list[Path]) -> bytes:
     with os.fdopen(task_fd, "rb") as file:
         task: Task = pickle.load(file)
+    tempfile.tempdir = NOWHERE  # else CuPy's import looks for a folder that it may write to
     walls.hide_files(folders)
     tempfile.tempdir = "/nonexistent"  # CuPy asks for a folder as it is imported, and this process can write none
     import cupy

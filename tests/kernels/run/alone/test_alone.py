@@ -30,7 +30,8 @@ from kernels.trace.trace import RawRecords
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(bool(in_place.why_none()), reason=in_place.why_none())
 FAKE = """
-import os, time
+import os, tempfile, time
+tempfile.gettempdir()  # as the real one
 class runtime:
     def free(pointer): {free}
     def deviceGetAttribute(which, device): return {attribute}
