@@ -2,9 +2,11 @@
 
 import re
 
+from kernels.build.plain import ptx
+from kernels.build.plain.edits import device_text
 from kernels.build.plain.functions import functions
 from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
-from kernels.build.plain.tokens import Token, bare, closing, line_of, tokens
+from kernels.build.plain.tokens import bare, line_of, tokens
 from kernels.errors import BuildError
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", re.M)
@@ -25,23 +27,13 @@ def check(name: str, text: str) -> None:
         raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
 
 
-def check_for_cpu(name: str, device_text: str) -> None:
-    """Raises BuildError for inline PTX, which has no meaning on a CPU. device_text: without host functions."""
-    found = tokens(device_text)
-    for number, token in enumerate(found):
-        if token.text in ("asm", "__asm__"):
-            said = _instruction(device_text, found, number)
-            raise BuildError(
-                f"{name} line {line_of(device_text, token.start)}: it has inline PTX ({said}), and the CPU runs C++. "
-                "Use CUDA's own function for this instruction, or a GPU."
-            )
-
-
 def _found(text: str) -> list[tuple[int, str]]:
     found = tokens(text)
     listed = [(f.start(1), _of_header(f[1])) for f in _INCLUDE.finditer(_without_comments(text))]
     reasons = [(at, reason) for at, reason in listed if reason]
     reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
+    code = device_text(text)
+    reasons += [(s.start, _of_ptx(s.refused)) for s in ptx.statements(code, tokens(code)) if s.refused]
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]
@@ -63,9 +55,8 @@ def _without_comments(text: str) -> str:
     return bare(text)
 
 
-def _instruction(text: str, found: list[Token], number: int) -> str:
-    """The first instruction of an asm statement, such as mma.sync.aligned.m16n8k16."""
-    bracket = next((n for n in range(number, len(found)) if found[n].text == "("), number)
-    last = found[closing(found, bracket)].end
-    literal = re.search(r'"\s*\{?\s*([\w.:]+)', text[found[number].start : last])
-    return literal[1] if literal else "asm"
+def _of_ptx(instruction: str) -> str:
+    return (
+        f"its inline PTX ({instruction[:60]}) is not among the accepted instructions. Use CUDA's own function for it, "
+        "or an instruction of kernels/first-kernel.md"
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernels.build import cache, cpp
 from kernels.build.plain import lines, refusals, watching
-from kernels.build.plain.edits import cpu_text, device_text
+from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.standard import CUDA
 from kernels.build.product import EntryFacts
 from kernels.core.signatures import symbol_of
@@ -59,7 +59,6 @@ class Toolchain(cpp.Toolchain):
             (sources / "cuda" / name).write_text(text)
         for name, text in spec.files:
             refusals.check(name, text)
-            refusals.check_for_cpu(name, device_text(text))
             calls = watching.edits(spec, name) if self.instrumented else []
             (sources / name).write_text(cpu_text(text, more=calls))
         (sources / "unit.cpp").write_text(_unit(spec))
