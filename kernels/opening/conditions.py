@@ -6,6 +6,7 @@ from kernels.build.plain.tokens import bare
 from kernels.core.fields import field_values, fields_of
 from kernels.opening.host import constants_of
 from kernels.opening.matching import Fit, another, changed, plain, shaping
+from kernels.opening.multiples import multiples_of
 
 
 def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[dict[str, str]]:
@@ -23,7 +24,7 @@ def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list
     for entry in entries:
         sizes = re.findall(r"\b([a-z_]+) // (\d+)", str(entry["grid"]))
         musts += [f"{name} % {size} == 0" for name, size in sizes if int(size) > 1]
-    musts = list(dict.fromkeys(musts))
+    musts = list(dict.fromkeys([*musts, *multiples_of(fit, text)]))
     return [{"must": must, "message": f"The kernel needs {must}."} for must in musts]
 
 

@@ -14,6 +14,7 @@ from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.expressions import translated
+from kernels.opening.multiples import multiples_of
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -243,3 +244,33 @@ def test_an_output_that_no_launch_takes_is_not_judged(tmp_path, capsys):
         else:
             with pytest.raises(ProblemError, match="No launch of the kernel takes an output"):
                 execute.largest_errors(problem, arrays, plan=plan)
+
+
+WALK = """#define TILE 32
+__global__ void attention(const float* Q, const float* K, const float* V, float* O, int N, int head_dim, float scale) {
+  BODY
+  O[threadIdx.x] = Q[0] * K[0] * V[0];
+}
+void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "must"),
+    [
+        ("for (int tile = 0; tile < N / 32; ++tile) {}", ["seq_len % 32 == 0"]),
+        ("for (int tile = 0; tile < N / TILE; ++tile) {}", ["seq_len % 32 == 0"]),
+        ("for (int key = 0; key < N; key += TILE) {}", ["seq_len % 32 == 0"]),
+        ("assert(N % 16 == 0);", ["seq_len % 16 == 0"]),
+        ("if (N % TILE != 0) return;", ["seq_len % 32 == 0"]),
+        ("for (int tile = 0; tile < (N + TILE - 1) / TILE; ++tile) {}", []),
+        ("for (int tile = 0; tile < N / 32 + (N % 32 != 0); ++tile) {}", []),
+        ("for (int key = 0; key < N; key += TILE) { if (key + threadIdx.x < N) {} }", []),
+        ("for (int key = threadIdx.x; key < N; key += 32) {}", []),
+        ("// N / 32 tiles", []),
+    ],
+)
+def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
+    text = WALK.replace("BODY", body)
+    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+    assert multiples_of(fit, text) == must
