@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from browser.stepping import count, go_to, hover, press, read, sentence
 from pages import page_of
+from playwright.sync_api import expect
 
 from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import pipeline
@@ -46,8 +47,9 @@ def test_the_picture_follows_the_clock(visit, story):
     bars = np.flatnonzero(mine)
     for step in (29, 30, 31, 3, len(story.frames) - 3):
         go_to(page, step)
-        page.wait_for_timeout(60)
-        said, frame = read(page), story.frames[step]
+        frame = story.frames[step]
+        expect(page.locator(".wg .sentence").first).to_have_text(frame["sentence"])
+        said = read(page)
         assert said["step"] == step and said["title"] == frame["title"] and sentence(page) == frame["sentence"]
         assert {place for pane in said["lit"] for place in pane} <= set(frame["lines"])
         assert frame["sentence"] in said["labels"][0]
@@ -70,17 +72,14 @@ def test_zooming_shows_all_and_comes_back(visit, story):
     where = f"window.clock.where('Pipeline', {{ row: {leader}, bar: {last} }})"
     canvas = page.locator(".wg canvas").first
     canvas.focus()
-    assert page.evaluate(where) is None
+    page.wait_for_function(f"!{where}")
     press(page, "0")
-    page.wait_for_timeout(100)
-    assert page.evaluate(where) is not None
+    page.wait_for_function(where)
     for _ in range(12):
         press(page, "+")
-    page.wait_for_timeout(100)
-    assert page.evaluate(where) is None
+    page.wait_for_function(f"!{where}")
     press(page, "0")
-    page.wait_for_timeout(100)
-    assert page.evaluate(where) is not None
+    page.wait_for_function(where)
 
 
 @pytest.mark.slow
