@@ -23,8 +23,9 @@ def numbered(noun: str, shown: BankAccess | SectorRequest) -> str:
 def source_lines(run: Run, table: pd.DataFrame) -> dict[str, list[str]]:
     """Returns two columns for a table of probes: "source line" (FILE:LINE) and "access" (the text of the line).
 
-    table: with the columns file and line.
+    table: with the columns file and line. An access of a plain kernel within a library has no line of its text.
     """
     sites, texts = run.sites, {name: text.splitlines() for name, text in run.request.kernel.files}
     found = [sites.find(file, line) for file, line in zip(table.file, table.line)]
-    return {"source line": [s.place for s in found], "access": [texts[s.file][s.code_line - 1].strip() for s in found]}
+    lines = [texts[s.file][s.code_line - 1].strip() if s.file in texts else "a function of CUDA" for s in found]
+    return {"source line": [s.place for s in found], "access": lines}

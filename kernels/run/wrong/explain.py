@@ -16,6 +16,7 @@ from kernels.run.wrong import answers, firsts, patterns
 from kernels.run.wrong.found import Found, heads
 from kernels.run.wrong.reason import First, Reason
 
+ROUNDINGS, SMALL = 8.0, 1e-4  # an error of so many limits, each so small, is rounding
 MOST_STEPS = 4_000_000  # of a problem whose whole run is traced
 
 
@@ -38,7 +39,7 @@ def explain(
     wrong = [error for error in errors if not error.ok]
     if not wrong:
         return None
-    if reason := _unwritten(request, arrays):
+    if reason := _unwritten(request, arrays) or _rounding(wrong):
         return reason
     found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong})
     found = found if any(one.wrong.any() for one in found) else []
@@ -50,7 +51,12 @@ def explain(
 def _of_probes(request: Request, found: list[Found]) -> First | None:
     """The first wrong intermediate, from another run that traces all items of a small problem."""
     small = request.backend == "cpu" and request.problem.cpu_steps <= MOST_STEPS
-    if not small or request.kernel.plain or len(found) != sum(1 for _ in request.problem.heads()):
+    if (
+        not small
+        or request.kernel.plain
+        and not request.kernel.watch
+        or len(found) != sum(1 for _ in request.problem.heads())
+    ):
         return None
     run = execute.run(replace(request, scope=Scope.everything(request.plan)))
     return None if run.trace.lost else firsts.first(request, run.trace, found)
@@ -67,6 +73,15 @@ def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
     if orders:
         return Reason("barrier", "The result depends on the order of the threads. A barrier or a wait is missing.")
     return None
+
+
+def _rounding(wrong: list[OutputError]) -> Reason | None:
+    """Errors of a few roundings: a mistake gives larger ones."""
+    worst = max((error.share for error in wrong), default=0.0)
+    if not 1 < worst <= ROUNDINGS or any(error.allowed > SMALL for error in wrong):
+        return None
+    text = f"The error is only {worst:.2g} times the limit, so it is probably rounding."
+    return Reason("rounding", f"{text} Sum long rows in short parts, such as 32 terms.")
 
 
 def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | None:

@@ -52,6 +52,8 @@ def _heads(request: Request, frame: pd.DataFrame, count: int) -> np.ndarray:
 def _of_head(one: Found, name: str, rows: pd.DataFrame) -> Iterator[First]:
     """The first wrong record of a head."""
     row = _key(rows, ("row",))
+    if row is not None and len(one.truth) > 1:  # threads behind the last row may log too
+        rows, row = rows[row < len(one.truth)], row[row < len(one.truth)]
     row = np.zeros(len(rows), int) if row is None else np.clip(row, 0, len(one.truth) - 1)
     key, tile = _key(rows, _KEYS), _key(rows, _TILES)
     values = rows.value.to_numpy(float)

@@ -16,6 +16,7 @@ KINDS = {
     "atomic": "a missing atomic",
     "unwritten": "a missing write",
     "nan": "rows without numbers",
+    "rounding": "roundings",
     "unknown": "no known mistake",
 }
 """A kind of mistake -> its name in a sentence."""

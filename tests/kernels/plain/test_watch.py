@@ -12,9 +12,11 @@ from kernels.build.plain import watching
 from kernels.build.plain.edits import cpu_text
 from kernels.catalog import load_kernel
 from kernels.core.cases import sample
+from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.errors import BuildError, FrontMatterError
 from kernels.run import execute
+from kernels.run.check import check_case
 
 TESTS = Path(__file__).parents[2]
 TUTORIALS = Path(__file__).parent / "tutorials"
@@ -193,3 +195,13 @@ def test_online_softmax_shows_each_tutorial_after_marks_on_at_most_four_lines(tm
         assert MARKS[name][1].count("\n") <= 4
     for name, page in _shown(tmp_path, list(MARKS)).items():
         _works(name, page)
+
+
+def test_marks_show_the_first_wrong_value_with_its_line(tmp_path):
+    file = _marked(tmp_path, "t01_static_shared")
+    text = file.read_text().replace("l = l * alpha + p;", "l = l + p;").replace("acc[d] * alpha", "acc[d]")
+    file.write_text(text)
+    kernel = load_kernel(file)
+    reason = check_case(kernel, Case(kernel.problem_type(seq_len=20, head_dim=32, num_heads=1)), "cpu")[0].reason
+    assert reason and reason.kind == "rescale" and reason.first
+    assert reason.first.name == "l" and text.splitlines()[reason.first.line - 1].strip() == "l = l + p;"

@@ -21,6 +21,7 @@ from kernels.run.check import check_case
 from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
 from kernels.run.wrong import explain
+from kernels.run.wrong.explain import _rounding
 from kernels.run.wrong.found import softmax
 
 WRONG = Path(__file__).parents[2] / "plain" / "planted" / "wrong.cu"
@@ -161,3 +162,10 @@ def _of_numpy(request, mistake):
         arrays["o"][head.at] = mistake(head).reshape(arrays["o"][head.at].shape)
     request = replace(request, backend="recorded")  # so that no kernel runs for its probes
     return explain(request, arrays, _errors(request, arrays))
+
+
+def test_an_error_of_a_few_small_limits_is_rounding():
+    found = _rounding([OutputError("o", 2e-6, 4e-7, 1e-6)])
+    assert found.kind == "rounding" and "2 times the limit" in found.text
+    assert not _rounding([OutputError("o", 2e-5, 4e-7, 1e-6)])
+    assert not _rounding([OutputError("o", 0.2, 4e-2, 0.1)])
