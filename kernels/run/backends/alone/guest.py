@@ -4,6 +4,7 @@ It takes its powers away, starts CUDA, refuses a GPU that reads the host's memor
 memory that it shares with its parent. Its answer is one byte and a text.
 """
 
+import ctypes.util
 import json
 import mmap
 import os
@@ -33,9 +34,8 @@ def main() -> None:
 def _walled(shared: int, task_fd: int, folders: list[Path]) -> bytes:
     with os.fdopen(task_fd, "rb") as file:
         task: Task = pickle.load(file)
-    tempfile.tempdir = NOWHERE  # else CuPy's import looks for a folder that it may write to
+    find_nothing()
     walls.hide_files(folders)
-    tempfile.tempdir = "/nonexistent"  # CuPy asks for a folder as it is imported, and this process can write none
     import cupy
 
     cupy.cuda.runtime.free(0)  # starts CUDA
@@ -48,6 +48,12 @@ def _walled(shared: int, task_fd: int, folders: list[Path]) -> bytes:
     cupy.cuda.runtime.deviceSetLimit(2, 2**23)  # cudaLimitMallocHeapSize
     walls.refuse_calls()
     return _launched(task, mmap.mmap(shared, task.bytes))
+
+
+def find_nothing() -> None:
+    """Makes CuPy's import look for no temporary folder, and run neither ldconfig nor gcc: the walls hold all three."""
+    tempfile.tempdir = NOWHERE
+    ctypes.util.find_library = lambda name: None  # its callers then take the usual file name
 
 
 def _launched(task: Task, memory: mmap.mmap) -> bytes:

@@ -172,5 +172,6 @@ def _environment() -> dict[str, str]:
         "WARPGLASS_UVM_FLAGS": str(walls.uvm_flags()),
         "CUDA_CACHE_DISABLE": "1",
         "CUPY_CACHE_IN_MEMORY": "1",
+        "CUPY_CACHE_DIR": str(ROOT),  # CuPy's import makes the folder, so it has to be there
         "PYTHONDONTWRITEBYTECODE": "1",
     }

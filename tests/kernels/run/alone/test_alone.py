@@ -181,3 +181,15 @@ def test_arrays_records_and_times_come_back_from_the_shared_memory(monkeypatch):
     assert all((arrays[tensor.name] == 5).all() for tensor in plan.written)
     assert (raw.records["site"] == 9).all() and (raw.counts == 2).all() and raw.records.shape[1] == 3
     assert parent.launch_repeatedly(replace(made, jailed=True), plan, arrays, 4) == [1.5] * 4
+
+
+def test_cupy_is_imported_behind_the_walls_without_a_file_of_its_own():
+    """Its import looks for a temporary folder and a library, and makes its cache's folder."""
+    code = "import ctypes.util, tempfile\n"
+    code += "from kernels.run.backends.alone import guest, walls\n"
+    code += "guest.find_nothing()\nwalls.hide_files([])\nimport cupy\nprint('imported')"
+    environment = {**parent._environment(), "LD_PRELOAD": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, env=environment
+    )
+    assert done.stdout.split() == ["imported"], done.stderr
