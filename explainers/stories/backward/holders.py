@@ -38,6 +38,8 @@ def accepts(request: Request) -> bool:
 
 def blocks(run: Run, head: int) -> list[Block]:
     """The table of the first warp of the traced block. head: the query head, counted over the batch."""
+    if not accepts(run.request):
+        return [stage.note("This kernel has no ldmatrix, so its trace does not tell the holder of an operand.")]
     said = (
         "The first product of each kind, of the first warp, in lanes 0, 1 and 4. The operands are those of one "
         "instruction. C is logged after the whole sum. S is logged times the scale."
