@@ -48,6 +48,8 @@ def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, e
     def said(name: str, site: Site) -> str:
         where = "" if site.file == own else f"{site.file} "
         of = f"{site.tensor}, " if name_of(site.file, site.line) in several else ""
+        if site.file not in texts:
+            return f"{of}a function of CUDA"
         return f"{of}{where}line {site.code_line}: {texts[site.file][site.code_line - 1].strip()}"
 
     options = {**({"": every} if every else {}), **{name: said(name, site) for name, site in by_name.items()}}

@@ -16,7 +16,11 @@ NAMES = [
     "t03_template",
     "t04_two_launches",
     "t05_whole_program",
-]  # t06 on: not seen yet
+    "t06_half2",
+    "t10_float4_ldg",
+    "t11_split_k",
+    "t12_pipeline",
+]  # t07 needs a type in its link, t08 and t09 are not seen yet
 WITHOUT_SHARED = {name for name in NAMES if "__shared__" not in (TUTORIALS / f"{name}.cu").read_text()}
 PAGES = ("any_kernel", "coalescing", "bank_conflicts")
 
