@@ -17,10 +17,14 @@ NAMES = [
     "t04_two_launches",
     "t05_whole_program",
     "t06_half2",
+    "t07_wmma",
+    "t08_cooperative_grid",
+    "t09_paged_walk",
     "t10_float4_ldg",
     "t11_split_k",
     "t12_pipeline",
-]  # t07 needs a type in its link, t08 and t09 are not seen yet
+]
+FIELDS = {"t07_wmma": "&dtype=bfloat16"}  # in a link
 WITHOUT_SHARED = {name for name in NAMES if "__shared__" not in (TUTORIALS / f"{name}.cu").read_text()}
 PAGES = ("any_kernel", "coalescing", "bank_conflicts")
 
@@ -33,7 +37,11 @@ def shown():
 
 def _shown(pairs):
     done = subprocess.run(
-        [sys.executable, str(TESTS / "pages.py"), *(f"{page}?kernel={name}" for page, name in pairs)],
+        [
+            sys.executable,
+            str(TESTS / "pages.py"),
+            *(f"{page}?kernel={name}{FIELDS.get(name, '')}" for page, name in pairs),
+        ],
         env={**os.environ, "WARPGLASS_KERNELS": str(TUTORIALS), "PYTHONPATH": str(TESTS.parent)},
         capture_output=True,
         text=True,
