@@ -24,7 +24,7 @@ from kernels.jail.limits import Limits
 ANSWER_BYTES = 2**22
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # Landlock's system calls, on each processor
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_USE = 1 << 1 | 1 << 15  # of a device: writes, and calls of ioctl
+_USE = 1 << 1 | 1 << 14 | 1 << 15  # of a device: writes, to nothing first, and calls of ioctl
 _RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))  # from this version of Landlock on: rights over files
 _NETWORK, _SCOPES = (4, 0b11), (6, 0b11)  # from this version on: connections, signals and abstract sockets
 _NO_NEW_POWERS, _PARENT_DEATH, _SECCOMP, _FILTER = 38, 1, 22, 2  # of prctl

@@ -51,6 +51,7 @@ def hide_files(reads: list[Path]) -> None:
     """This thread and its later ones read Python, the system's libraries, these files, and use NVIDIA's devices."""
     python = [Path(path) for path in {sys.prefix, sys.base_prefix, sys.exec_prefix, *_packages()}]
     devices = [*Path("/dev").glob("nvidia*"), Path("/dev/null"), Path("/dev/zero"), Path("/dev/urandom")]
+    devices += [Path("/proc/self/task")]  # CUDA names its threads there, and does not start otherwise
     in_place.hide_files([*python, *map(Path, _SYSTEM), *map(Path, _FACTS), *reads], devices)
 
 
