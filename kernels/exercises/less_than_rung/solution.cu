@@ -4,7 +4,8 @@ idea = "64 rows share each tile, and a thread keeps its row in registers."
 changed = "nothing, this is an exercise."
 costs = "more than 128 registers for each thread at head_dim 64."
 limits = "fp32. head_dim 32 or 64."
-source = "Dao et al. 2022, \"FlashAttention\", arXiv:2205.14135. Volkov 2010, \"Better Performance at Lower Occupancy\", GTC."
+source = """Dao et al. 2022, "FlashAttention", arXiv:2205.14135. Volkov 2010, "Better Performance at Lower Occupancy", \
+GTC."""
 family = "dense"
 
 [[launches]]

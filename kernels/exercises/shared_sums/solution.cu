@@ -8,7 +8,8 @@ source = "CUDA C++ Programming Guide, section \"Atomic Functions\"."
 family = "dense"
 scratch.m = {shape = ["batch", "num_heads", "seq_len"], axes = ["batch", "head", "query"]}
 scratch.l_sum = {shape = ["batch", "num_heads", "seq_len"], axes = ["batch", "head", "query"], initial = "zero"}
-scratch.O_sum = {shape = ["batch", "num_heads", "seq_len", "head_dim"], axes = ["batch", "head", "query", "dim"], initial = "zero"}
+scratch.O_sum = {axes = ["batch", "head", "query", "dim"], initial = "zero", shape = [
+  "batch", "num_heads", "seq_len", "head_dim"]}
 
 [[launches]]
 entry = "largest"

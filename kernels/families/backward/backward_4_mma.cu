@@ -6,8 +6,7 @@ changed_from = "backward_3_one_loop"
 changed = """16 bits, and all five products are mma.sync. The next tile of Q and dO comes during the products of this \
 one (cp.async). P comes during the product for dP. Four sums of dQ are one atomic add, in the order of the lanes."""
 costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
-registers of its SM. Under a causal mask a block of early keys has the longest loop. The heads start in turn, so the \
-long blocks of the last heads start late. With few KV heads, many SMs then wait at the end."""
+registers of its SM. Under a causal mask, the long blocks of the last heads start late, and many SMs wait at the end."""
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles."""
 family = "backward"

@@ -409,7 +409,8 @@ def test_every_recorded_pipeline_has_its_steps(entry):
     assert spans[0][0] == mine.start_ns.iloc[0] and spans[-1][1] == mine.end_ns.iloc[-1]
     assert all(frame["sentence"].startswith(f"{frame['title']}: ") for frame in found.frames)
     tiles = mine.event.isin(["tile_begin", "write"]).sum() if (mine.event == "tile_begin").any() else 0
-    assert "Query tile 0" not in found.frames[1 % len(spans)]["title"]
+    loops_over_queries = entry.request.problem.gradients
+    assert loops_over_queries or "Query tile 0" not in found.frames[1 % len(spans)]["title"]
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
     made = pipeline.stage_of([found], stage.Provenance("recorded", "Made up."))
     assert encoding.encode(made) and all(right(question) for question in made.questions)
