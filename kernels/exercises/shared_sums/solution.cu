@@ -1,6 +1,6 @@
 /*
 title = "Sums of several blocks"
-idea = "blocks share a row. Each adds its part to the same sums, so each addition must be whole."
+idea = "blocks share a row. Each adds its part to the same sums, so each addition is an atomic."
 changed = "nothing, this is an exercise."
 costs = "an atomic for each column and tile of keys, and two more launches."
 limits = "fp32. head_dim is a multiple of 32. Tiles of 32 keys."

@@ -252,7 +252,7 @@ def _known(factor: float, head: Head) -> str:
 
 
 def _times(factor: float) -> str:
-    return f"{factor:.3g} times as large as they should be"
+    return f"{factor:.{6 if abs(factor - 1) < 0.01 else 3}g} times as large as they should be"
 
 
 def _keys(head: Head) -> int:

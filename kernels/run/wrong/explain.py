@@ -16,7 +16,8 @@ from kernels.run.wrong import answers, firsts, patterns
 from kernels.run.wrong.found import Found, heads
 from kernels.run.wrong.reason import First, Reason
 
-ROUNDINGS, SMALL = 8.0, 1e-4  # an error of so many limits, each so small, is rounding
+ROUNDINGS, SMALL = 8.0, 1e-4  # an error of at most so many limits, each so small, may be rounding
+FEW = 8  # so few small errors fit a pattern by chance
 MOST_STEPS = 4_000_000  # of a problem whose whole run is traced
 
 
@@ -39,11 +40,14 @@ def explain(
     wrong = [error for error in errors if not error.ok]
     if not wrong:
         return None
-    if reason := _unwritten(request, arrays) or _rounding(wrong):
+    if reason := _unwritten(request, arrays):
         return reason
-    found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong})
-    found = found if any(one.wrong.any() for one in found) else []
+    rounding = _rounding(wrong)
+    found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong}, tight=bool(rounding))
+    found = found if sum(one.wrong.sum() for one in found) > (FEW if rounding else 0) else []
     reason = (patterns.overflow(found) or answers.reason(found) or patterns.reason(found)) if found else None
+    if rounding and not reason:
+        return rounding
     reason = reason or _unknown(found)
     return replace(reason, index=_first(found), first=_of_probes(request, found))
 
@@ -76,11 +80,11 @@ def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
 
 
 def _rounding(wrong: list[OutputError]) -> Reason | None:
-    """Errors of a few roundings: a mistake gives larger ones."""
+    """The reason of small errors that fit no pattern."""
     worst = max((error.share for error in wrong), default=0.0)
     if not 1 < worst <= ROUNDINGS or any(error.allowed > SMALL for error in wrong):
         return None
-    text = f"The error is only {worst:.2g} times the limit, so it is probably rounding."
+    text = f"The error is only {worst:.2g} times the limit and fits no known mistake. It may be rounding."
     return Reason("rounding", f"{text} Sum long rows in short parts, such as 32 terms.")
 
 

@@ -20,12 +20,14 @@ class Found:
     values: [queries, dim] of the kernel, float64.
     truth: [queries, dim] in float64.
     wrong: [queries, dim], whether a value is beyond its limit.
+    loose: how near an explained value is, of the largest truth.
     """
 
     head: Head
     values: np.ndarray
     truth: np.ndarray
     wrong: np.ndarray
+    loose: float = LOOSE
 
     @property
     def finite(self) -> np.ndarray:
@@ -36,22 +38,28 @@ class Found:
         """Whether another computation gives the kernel's values. A row without a visible key may be 0 or no number."""
         empty = ~np.isfinite(other).all(axis=1)
         with np.errstate(invalid="ignore", over="ignore"):
-            limit = LOOSE * np.maximum(np.abs(self.truth).max(), np.abs(other).max(axis=1, keepdims=True))
+            limit = self.loose * np.maximum(np.abs(self.truth).max(), np.abs(other).max(axis=1, keepdims=True))
             near = (np.abs(self.values - other) <= limit).all(axis=1)
         wrong = self.wrong.any(axis=1)
         fits = near | empty & (~self.finite | ~self.values.any(axis=1))
         return bool(fits.all()) and bool(near[wrong].any() or not wrong.any())
 
 
-def heads(problem: Problem, arrays: Mapping[str, np.ndarray], allowed: Mapping[str, float]) -> list[Found]:
-    """The heads of a run, as many as MOST_SCORES allows. Empty if the problem lists none."""
+def heads(
+    problem: Problem, arrays: Mapping[str, np.ndarray], allowed: Mapping[str, float], tight: bool = False
+) -> list[Found]:
+    """The heads of a run, as many as MOST_SCORES allows. Empty if the problem lists none.
+
+    tight: whether a mistake explains only values within the limit, as the truth of small errors is near too.
+    """
     found, scores = [], 0
     for head in problem.heads():
         values = problem.logical(arrays[head.output])[head.at].astype(np.float64)
         values = values.reshape(len(head.scores), -1)
         truth = softmax(head.scores, head.seen) @ head.values
-        gap = np.abs(values - truth)
-        found.append(Found(head, values, truth, ~(gap <= 2 * allowed[head.output])))
+        limit = 2 * allowed[head.output]
+        loose = min(LOOSE, limit / max(float(np.abs(truth).max()), 1e-30)) if tight else LOOSE
+        found.append(Found(head, values, truth, ~(np.abs(values - truth) <= limit), loose))
         scores += head.scores.size
         if scores > MOST_SCORES:
             break

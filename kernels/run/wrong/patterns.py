@@ -97,7 +97,7 @@ def _shows_columns(one: Found, by: int) -> bool:
 
 def _near(values: np.ndarray, other: np.ndarray, one: Found) -> bool:
     with np.errstate(invalid="ignore"):
-        return bool((np.abs(values - other) <= 1e-3 * np.abs(one.truth).max()).all())
+        return bool((np.abs(values - other) <= one.loose * np.abs(one.truth).max()).all())
 
 
 def _row_factors(found: list[Found]) -> Reason | None:

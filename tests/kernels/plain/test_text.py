@@ -39,6 +39,13 @@ def test_a_construct_that_no_build_knows_is_refused_with_its_line(text, said):
         ('asm(".incbin \\"/etc/passwd\\"");', ".incbin"),
         ('asm("mov.u32 %0, %%smid;" : "=r"(n));', "mov.u32"),
         ('asm("");', "asm"),
+        ('asm("mov.b32 %0, %1;" : "=r"(n) : "l"(p));', "mov.b32"),
+        ('asm("add.f32 %0, %0, %1;" : "+f"(y) : "r"(n));', "add.f32"),
+        ('asm("bar.sync 0;" A);', "a macro in asm"),
+        ('asm(A "bar.sync 0;" : : : "memory");', "a macro in asm"),
+        ('asm A("bar.sync 0;");', "a macro in asm"),
+        ('asm("neg.f32 %0, %0;" : "+f"(y) A);', "a macro in asm"),
+        ('asm("bar.sync 0;" ::: A);', "a macro in asm"),
     ],
 )
 def test_inline_ptx_outside_the_list_is_refused_with_its_line(code, said):
@@ -49,13 +56,17 @@ def test_inline_ptx_outside_the_list_is_refused_with_its_line(code, said):
 @pytest.mark.parametrize(
     ("code", "became"),
     [
-        ('asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * (2)));', "do { (y) = exp2f((x * (2))); } while (0);"),
-        ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(n));', "do { (n) = (simt_rank() & 31); } while (0);"),
-        ('asm volatile("bar.sync 0;" ::: "memory");', "do { __syncthreads(); } while (0);"),
-        ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p + 1));', "(y) = *(const float*)((p + 1));"),
         (
-            'asm("add.f32 %0, %1, %2;\\n\\t" "neg.f32 %0, %0;" : "=f"(y) : "f"(a), "f"(b));',
-            "(y) = (a) + (b); (y) = -(y);",
+            'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * (2)));',
+            "do { auto& simt_to_0 = (y); float simt_0{}; float simt_1 = (float)(x * (2)); simt_0 = exp2f(simt_1); "
+            "simt_to_0 = simt_0; } while (0);",
+        ),
+        ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(n));', "simt_0 = (simt_rank() & 31);"),
+        ('asm volatile("bar.sync 0;" ::: "memory");', "do { __syncthreads(); } while (0);"),
+        ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p + 1));', "simt_0 = *(const float*)(simt_1);"),
+        (
+            'asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));',
+            "float simt_0 = simt_to_0; simt_0 = -simt_0;",
         ),
     ],
 )

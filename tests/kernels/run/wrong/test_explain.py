@@ -123,6 +123,25 @@ def test_a_mistake_in_numpy_is_named(mistake, kind):
     assert _of_numpy(_request(find("03_flash")), mistake).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("places", "kind"),
+    [
+        ({"columns": slice(7, None, 8)}, "lanes"),
+        ({"rows": slice(1, None, 4)}, "lanes"),
+        ({"rows": [3], "columns": [5]}, "rounding"),
+        ({}, "rounding"),
+    ],
+)
+def test_small_errors_are_rounding_only_without_a_pattern(places, kind):
+    request = _request(find("03_flash"))
+    assert _of_numpy(request, lambda h: _after(h, **places, size=6 * ALLOWED)).kind == kind
+
+
+def test_small_errors_of_one_factor_are_no_rounding():
+    reason = _of_numpy(_request(find("03_flash")), lambda h: (1 + 4e-5) * softmax(h.scores, h.seen) @ h.values)
+    assert reason.kind == "scale" and "1.00004 times" in reason.text
+
+
 def test_a_page_that_is_left_out_is_a_bound():
     request = Request(find("paged_v1"), find("paged_v1").problem_type(context_lens=(40, 19, 70)), (), Scope(), "cpu")
     reason = _of_numpy(request, lambda h: _of_pages(h))
@@ -147,9 +166,11 @@ def _of_pages(head):
     return softmax(head.scores, seen) @ head.values
 
 
-def _after(head, rows=slice(None), columns=slice(None)):
+def _after(head, rows=slice(None), columns=slice(None), size=None):
+    """Attention with noise at some places. size: of all noise, else it is normal."""
     o = softmax(head.scores, head.seen) @ head.values
     noise = np.random.default_rng(1).standard_normal(o.shape)
+    noise = size * np.sign(noise) if size else noise
     grid = np.zeros(o.shape, bool)
     grid[np.ix_(np.arange(len(o))[rows], np.arange(o.shape[1])[columns])] = True
     return np.where(grid, o + noise, o)
