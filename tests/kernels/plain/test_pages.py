@@ -1,41 +1,47 @@
-"""Each page shows each tutorial, without a written probe: Any kernel, Source, Threads, Bytes, Coalescing and Banks."""
+"""Any kernel, Source, Threads, Bytes, Coalescing and Banks show tutorials without a written probe.
+
+By default each page is asked for one tutorial, with a path of its own (QUICK). Left out, as `slow`: all other pairs,
+and Source.
+"""
 
 import json
 import os
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parents[2]
 TUTORIALS = Path(__file__).parent / "tutorials"
-NAMES = [
-    "t01_static_shared",
-    "t02_dynamic_shared",
-    "t03_template",
-    "t04_two_launches",
-    "t05_whole_program",
-    "t06_half2",
-    "t07_wmma",
-    "t08_cooperative_grid",
-    "t09_paged_walk",
-    "t10_float4_ldg",
-    "t11_split_k",
-    "t12_pipeline",
-]
+NAMES = tuple(sorted(path.stem for path in TUTORIALS.glob("*.cu")))
+WITH_SHARED = tuple(name for name in NAMES if "__shared__" in (TUTORIALS / f"{name}.cu").read_text())
+QUICK = (
+    ("any_kernel", "t05_whole_program"),  # with host code, and a pointer to dynamic memory
+    ("coalescing", "t10_float4_ldg"),  # an instance of a template, without a shared array
+    ("bank_conflicts", "t04_two_launches"),  # with a static array
+)
 FIELDS = {"t07_wmma": "&dtype=bfloat16"}  # in a link
-WITHOUT_SHARED = {name for name in NAMES if "__shared__" not in (TUTORIALS / f"{name}.cu").read_text()}
-PAGES = ("any_kernel", "coalescing", "bank_conflicts")
 
 
-@pytest.fixture(scope="module")
-def shown():
-    """(page, kernel) -> what the page shows (tests/pages.py)."""
-    return _shown([(page, name) for page in PAGES for name in NAMES])
+def _each(page, names):
+    """A test for each name, `slow` outside QUICK."""
+    slow = (pytest.mark.slow,)
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=() if (page, name) in QUICK else slow) for name in names]
+    )
 
 
+def _page(page, name):
+    """What a page shows of a kernel (tests/pages.py), asked with the others of its group."""
+    group = QUICK if (page, name) in QUICK else tuple((page, name) for name in NAMES)
+    return _shown(group)[page, name]
+
+
+@lru_cache
 def _shown(pairs):
+    """(page, kernel) -> what the page shows."""
     done = subprocess.run(
         [
             sys.executable,
@@ -51,9 +57,9 @@ def _shown(pairs):
     return dict(zip(pairs, json.loads(done.stdout.splitlines()[-1])))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_any_kernel_has_steps_from_barrier_to_barrier_and_bytes(shown, name):
-    page = shown["any_kernel", name]
+@_each("any_kernel", NAMES)
+def test_any_kernel_has_steps_from_barrier_to_barrier_and_bytes(name):
+    page = _page("any_kernel", name)
     assert not page["error"] and not page["told"] and page["choices"]["kernel"] == name
     barriers = (TUTORIALS / f"{name}.cu").read_text().count("__syncthreads")
     assert page["steps"] > 1 if barriers else page["steps"] >= 1
@@ -62,21 +68,21 @@ def test_any_kernel_has_steps_from_barrier_to_barrier_and_bytes(shown, name):
 
 @pytest.mark.slow
 def test_source_shows_the_machine_code():
-    for page in _shown([("source", name) for name in NAMES]).values():
+    for page in _shown(tuple(("source", name) for name in NAMES)).values():
         assert not page["error"] and "instructions of SASS" in page["summary"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_coalescing_shows_each_line_and_the_threads(shown, name):
-    page = shown["coalescing", name]
+@_each("coalescing", NAMES)
+def test_coalescing_shows_each_line_and_the_threads(name):
+    page = _page("coalescing", name)
     assert not page["error"] and not page["told"] and page["choices"]["kernel"] == name
     assert page["steps"] and page["views"] == ["sectors", "threads"]
     assert f"{name}.cu:" in page["tabs"]["lines"]
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - WITHOUT_SHARED))
-def test_banks_shows_the_shared_arrays(shown, name):
-    page = shown["bank_conflicts", name]
+@_each("bank_conflicts", WITH_SHARED)
+def test_banks_shows_the_shared_arrays(name):
+    page = _page("bank_conflicts", name)
     assert not page["error"] and not page["told"] and page["choices"]["kernel"] == name
     assert page["steps"] and "banks" in page["views"]
     assert f"{name}.cu:" in page["tabs"]["lines"]
