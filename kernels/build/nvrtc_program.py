@@ -100,7 +100,7 @@ def compiled_in_jail(nvrtc: ModuleType, asked: Program) -> Compiled:
         ) from None
     try:
         return _unpacked(answer, len(asked.instances))
-    except (ValueError, struct.error, KeyError, TypeError):
+    except (ValueError, struct.error, KeyError, TypeError, RecursionError):
         raise BuildError(f"{asked.name} does not compile: its answer from the jail cannot be read.") from None
 
 
@@ -129,9 +129,10 @@ def _unpacked(answer: bytes, instances: int) -> Compiled:
     """The answer of the jail, of which no byte is trusted."""
     (count,) = struct.unpack_from("<I", answer)
     log, lowered, size = json.loads(answer[4 : 4 + count])
-    if not isinstance(log, str) or not isinstance(size, int) or not all(isinstance(name, str) for name in lowered):
-        raise ValueError(log)
     rest = answer[4 + count :]
-    if len(lowered) != (instances if size else 0):
+    if not isinstance(size, int) or not 0 <= size <= len(rest):
+        raise ValueError(size)
+    if not isinstance(lowered, list) or len(lowered) != (instances if size else 0):
         raise ValueError(lowered)
+    "".join([log, *lowered]).encode()  # raises one of these errors unless each is a text
     return Compiled(log, tuple(lowered), rest[:size], rest[size:])

@@ -46,10 +46,19 @@ _COMPUTING: dict[str, tuple[int | None, int | None]] = {
 }
 _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
     **{"execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "kill": (62, 129)},
-    **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "connect": (42, 203), "bind": (49, 200)},
+    **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)},
+    **{"pidfd_send_signal": (424, 424), "connect": (42, 203), "bind": (49, 200)},
     **{"setsid": (112, 157), "setpgid": (109, 154), "setrlimit": (160, None)},
+    # Landlock does not hold what a file system keeps about a file:
+    **{"chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452)},
+    **{"chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54)},
+    **{"utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88)},
+    **{"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)},
+    **{"removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16)},
+    **{"removexattrat": (466, 466), "file_setattr": (469, 469)},
 }
 _THREAD = 0x00010000  # CLONE_THREAD
+_TGKILL: tuple[int | None, int | None] = (234, 131)
 _FORKS: dict[str, tuple[int | None, int | None]] = {"clone": (56, 220), "fork": (57, None), "vfork": (58, None)}
 
 
@@ -68,16 +77,18 @@ def refusing(forks: bool) -> bytes:
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
-def refusing_with_gpu() -> bytes:
-    """The filter for a process with CUDA: no program, no process, no signal to others, no network."""
+def refusing_with_gpu(pid: int) -> bytes:
+    """The filter for a process with CUDA: no program, no process, no signal to others, no network, no change of files.
+
+    pid: the process that may get its signals, itself.
+    """
     code = [*_head(), _instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
     for number in numbers({**_CALLS, **_OUTSIDE}):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
-    (clone,), (limits,) = numbers({"clone": _FORKS["clone"]}), numbers({"prlimit64": (302, 261)})
-    code += [_instruction(_EQUAL, limits, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]: the process
-    code += [_instruction(_EQUAL, 0, 1, 0), _instruction(_RETURN, _REFUSE | _EPERM), _instruction(_LOAD, 0)]
-    code += [_instruction(_EQUAL, clone, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]: the flags
-    code += [_instruction(_ANY_BIT, _THREAD, 1, 0), _instruction(_RETURN, _REFUSE | _EPERM)]
+    firsts = (((302, 261), _EQUAL, 0), (_TGKILL, _EQUAL, pid), (_FORKS["clone"], _ANY_BIT, _THREAD))  # prlimit64 first
+    for call, test, value in firsts:  # each call with only this first argument: a process, or flags
+        code += [_instruction(_EQUAL, numbers({"": call})[0], 0, 4), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
+        code += [_instruction(test, value, 1, 0), _instruction(_RETURN, _REFUSE | _EPERM), _instruction(_LOAD, 0)]
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
@@ -86,7 +97,7 @@ def allowing(pid: int) -> bytes:
     code = _head()
     for number in numbers(_COMPUTING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]
-    (signals,) = numbers({"tgkill": (234, 131)})
+    (signals,) = numbers({"tgkill": _TGKILL})
     code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
     code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
     return b"".join([*code, _instruction(_RETURN, _REFUSE | _EPERM)])

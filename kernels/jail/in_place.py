@@ -125,7 +125,7 @@ def _confine(reads: Sequence[Path], limits: Limits) -> None:
     _checked(libc.prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0))
     _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
     _hide_files(libc, reads, ())
-    _checked(libc.capset(struct.pack("=Ii", _POWERS, 0), bytes(24)))
+    drop_powers()
     code = ctypes.create_string_buffer(filter.allowing(os.getpid()))
     program = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))  # struct sock_fprog
     _checked(libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
@@ -138,6 +138,11 @@ def hide_files(reads: Sequence[Path], devices: Sequence[Path]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
     _hide_files(libc, reads, devices)
+
+
+def drop_powers() -> None:
+    """Takes root's capabilities from this thread and its later ones. For good."""
+    _checked(ctypes.CDLL(None, use_errno=True).capset(struct.pack("=Ii", _POWERS, 0), bytes(24)))
 
 
 def filter_all_threads(code: bytes) -> None:

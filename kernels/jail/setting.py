@@ -44,7 +44,7 @@ def sentence() -> str:
     """The setting in force, for the reader of a page. "" if the server is only for its own user."""
     return {
         Setting.LOCAL: "",
-        Setting.JAIL: "compiled and run in the jail, without files, network or environment",
+        Setting.JAIL: "compiled and run in the jail, without network and without files of a user",
         Setting.OFF: "off, as others can reach this server. Start it with --strangers to run them in the jail",
     }[in_force()]
 

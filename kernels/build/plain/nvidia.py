@@ -44,9 +44,9 @@ def headers() -> tuple[tuple[str, str], ...]:
 
 @lru_cache
 def include_options() -> tuple[str, ...]:
-    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then of an installed toolkit.
+    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit.
 
-    Raises BackendUnavailable without them.
+    Raises BackendUnavailable without the wheels.
     """
     found_package = find_spec("nvidia")
     folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
@@ -54,7 +54,7 @@ def include_options() -> tuple[str, ...]:
         for found in (folder / "cuda_runtime" / "include", folder / "cu13" / "include"):
             if (found / "cuda_fp16.h").is_file():
                 more = [folder / "cuda_cccl" / "include", *(other / "cu13" / "include" for other in folders)]
-                toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+                toolkit = Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include"
                 # cuda_cccl and cccl have type traits, cu13 and the toolkit the folder crt of mma.h.
                 paths = [path for path in dict.fromkeys([found, *more, toolkit / "cccl", toolkit]) if path.is_dir()]
                 return (*(f"--include-path={path}" for path in paths), f"--pre-include={ALWAYS}")

@@ -270,7 +270,10 @@ def _function(path: Path, entry: str) -> "cupy.RawKernel":
 def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
     """A step's function with the attribute for the step's shared memory. A stranger's is not loaded here."""
     if build.jailed:
-        raise ProblemError(f"{build.kernel} is a user's kernel, and this server has no such run of it on a GPU.")
+        raise ProblemError(
+            f"{build.kernel} is a user's kernel. Marks, timelines and occupancy do not load it on a GPU. "
+            "Choose the CPU, or run and bench."
+        )
     function = _function(build.path, build.symbol_of(step.entry))
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes

@@ -66,5 +66,5 @@ def test_a_users_kernel_is_not_loaded_on_a_gpu_outside_the_jail(monkeypatch, tmp
     problem = spec.problem_type(num_heads=1)
     request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
     made = build(spec, request.defines, Mode.TIMED, "sm_90a")
-    with pytest.raises(ProblemError, match="no such run of it on a GPU"):
+    with pytest.raises(ProblemError, match="do not load it on a GPU"):
         gpu._ready(made, request.plan.launches[0])

@@ -1,6 +1,7 @@
 """Starts a stranger's launches on the GPU in a process of their own (guest.py), and ends it at its limit."""
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -32,6 +34,11 @@ GRACE = 1.0
 GUEST = "kernels.run.backends.alone.guest"
 ROOT = Path(__file__).parents[4]
 _ALIGNED = 256
+# The starts of the variables that Python and CUDA need.
+_NEEDED = (
+    *("PATH", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
+    *("PYTHON", "CUDA_", "CUPY_", "NVIDIA_"),
+)
 _ERRORS = {tasks.STOPPED: RunError, tasks.STICKY: RunError, tasks.MEMORY: OutOfMemory}
 
 
@@ -82,8 +89,7 @@ def _run(
     times = place("float64", 8, (runs,)) if runs else None
     task = Task(build, plan, scope, capacities, runs, places, records, counts, times, max(end, 1))
     kinds = {tensor.name: element_type(tensor.dtype).numpy for tensor in plan.tensors}
-    with tempfile.TemporaryFile() as shared:
-        shared.truncate(task.bytes)
+    with _shared(task.bytes) as shared:
         memory = mmap.mmap(shared.fileno(), task.bytes)
         for name, array in arrays.items():
             tasks.view(memory, places[name], kinds.get(name, array.dtype))[...] = array
@@ -96,6 +102,14 @@ def _run(
             [np.array(tasks.view(memory, at, RECORD)) for at in records],
             [np.array(tasks.view(memory, at)) for at in counts],
         )
+
+
+def _shared(size: int) -> IO[bytes]:
+    """Memory to share with a guest, who cannot change its size."""
+    shared = os.fdopen(os.memfd_create("arrays", os.MFD_ALLOW_SEALING), "r+b")
+    shared.truncate(size)
+    fcntl.fcntl(shared, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return shared
 
 
 def _seconds() -> float:
@@ -126,27 +140,35 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
         pickle.dump(task, told)
         told.seek(0)
         ours, theirs = os.pipe()
-        folders = json.dumps([str(Path(task.build.path).parent)])
-        fds = [theirs, shared, told.fileno()]
-        process = subprocess.Popen(
-            [sys.executable, "-m", GUEST, *map(str, fds), folders],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=_environment(),
-            cwd=ROOT,
-            pass_fds=fds,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        try:
-            answer, late = _answer(ours, time.monotonic() + seconds)
-        finally:
-            os.close(ours)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with os.fdopen(ours, "rb") as pipe:
+            with os.fdopen(theirs, "wb"):
+                process = _started(task, [theirs, shared, told.fileno()])
+            try:
+                answer, late = _answer(pipe.fileno(), time.monotonic() + seconds)
+            finally:
+                _end(process)
     return answer, process.returncode, late
+
+
+def _started(task: Task, fds: list[int]) -> subprocess.Popen[bytes]:
+    """A guest with these descriptors: of its answer, of the shared memory, of the task."""
+    folders = json.dumps([str(Path(task.build.path).parent)])
+    return subprocess.Popen(
+        [sys.executable, "-m", GUEST, *map(str, fds), folders],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
+        cwd=ROOT,
+        pass_fds=fds,
+        start_new_session=True,
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
@@ -162,8 +184,8 @@ def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
 
 
 def _environment() -> dict[str, str]:
-    """The guest's variables: without a home, without caches, with the library against HMM."""
-    kept = {name: text for name, text in child.environment().items() if not name.startswith(("WARPGLASS_", "XDG_"))}
+    """The guest's variables: those of Python and CUDA, without a home, without caches, with the library against HMM."""
+    kept = {name: text for name, text in child.environment().items() if name.startswith(_NEEDED)}
     return {
         **kept,
         "HOME": "/nonexistent",

@@ -6,6 +6,7 @@ later, so the filter comes after CUDA's start, for all threads at once.
 
 import os
 import re
+import resource
 import sys
 from pathlib import Path
 
@@ -56,8 +57,14 @@ def hide_files(reads: list[Path]) -> None:
 
 
 def refuse_calls() -> None:
-    """No thread of this process starts a program or a process, signals another one, or talks to a network."""
-    in_place.filter_all_threads(filter.refusing_with_gpu())
+    """No thread of this process starts a program or a process, signals another one, or talks to a network.
+
+    None changes a file or its mode. This thread has no capabilities. CUDA's threads keep theirs, under the same filter.
+    """
+    for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(limit, (0, 0))
+    in_place.drop_powers()
+    in_place.filter_all_threads(filter.refusing_with_gpu(os.getpid()))
 
 
 def _packages() -> list[str]:
