@@ -93,3 +93,10 @@ def test_a_changed_text_for_nvrtc_is_a_new_build(monkeypatch):
     assert {name for name, _ in texts} == {"always.h", "whole.h"}
     monkeypatch.setattr(nvidia, "headers", lambda: tuple((name, f"{text}// changed\n") for name, text in texts))
     assert build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path != one
+
+
+def test_an_empty_cuda_home_names_no_folder_of_ours(tmp_path, monkeypatch):
+    (tmp_path / "include").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_HOME", "")
+    assert "--include-path=include" not in nvidia.include_options.__wrapped__()
