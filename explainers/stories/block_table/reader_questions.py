@@ -16,11 +16,21 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
     panels: ratios of heads, each with the bytes of its own run.
     by_head: requested bytes of each query head.
     """
-    full, least = (max(panels, key=lambda p: p["held"]), min(panels, key=lambda p: p["held"]))
-    if full["held"] == least["held"]:
+    if len({panel["held"] for panel in panels}) < 2:
         return []
-    times, kv_heads = round(full["held"] / least["held"]), count(least["kv_heads"], "KV head")
-    saved = idea(
+    return [_saved(panels, num_heads, view), _traffic(panels, num_heads, by_head, view)]
+
+
+def _ends(panels: Sequence[HeadsPanel]) -> tuple[HeadsPanel, HeadsPanel, int]:
+    """The panels with the most and the least bytes, and how many times more the first one has."""
+    full, least = (max(panels, key=lambda p: p["held"]), min(panels, key=lambda p: p["held"]))
+    return full, least, round(full["held"] / least["held"])
+
+
+def _saved(panels: Sequence[HeadsPanel], num_heads: int, view: str) -> Question:
+    full, least, times = _ends(panels)
+    kv_heads = count(least["kv_heads"], "KV head")
+    return idea(
         "check_grouped",
         f"{num_heads} query heads share {kv_heads}. How much does that save?",
         f"The cache needs {times} times fewer bytes",
@@ -41,7 +51,11 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
         hides=[f"{panel['held']:,}" for panel in panels],
         covers=[{"part": "size"}],
     )
-    traffic = idea(
+
+
+def _traffic(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], view: str) -> Question:
+    *_, times = _ends(panels)
+    return idea(
         "same_reads",
         "How does sharing change the bytes of K and V that the query heads ask for?",
         "As many as before, as each query head has its own block",
@@ -60,7 +74,6 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
         hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
         veils=("sentence", "strip"),
     )
-    return [saved, traffic]
 
 
 def page_reads(found: Sequence[Reads], view: str) -> list[Question]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case, Problem, Sweeps, Work
 from kernels.core.reference import on_device, on_host
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
 
@@ -129,7 +130,7 @@ class AddNormProblem(Problem):
         return {"sum": max(given["x"], given["residual"]), "y": float(np.abs(self.truth()["y"]).max())}
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> list[Case]:
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """One to 33 tokens, rows that do and do not fill a block, all types, small and large spreads and means, and
         each value of each constant."""
         cases = []

@@ -5,31 +5,30 @@ q and k are turned by their positions. k and v go into the pages.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import ceil_div
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Problem, Sweeps, Work
+from kernels.core.problem import Work
 from kernels.core.reference import on_device, on_host
 from kernels.core.tensors import Initial, Role, Tensor
+from kernels.families.fusion import rotation
+from kernels.families.fusion.cases import DTYPES, RotaryCases
+from kernels.families.fusion.rotation import PAIRS
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
 
-DTYPES = ("float16", "bfloat16")
 FP8, FP8_MAX = "float8_e4m3", 448.0
-HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads
 SPARE = 4  # pages of the pool beyond a prompt
-PAIRS = ("halves", "neighbours")
 
 
 @dataclass(frozen=True)
-class RotaryProblem(Problem):
+class RotaryProblem(RotaryCases):
     """Rotary embedding of q and k, and the write of k and v into a paged cache.
 
     Pair i of dims turns by position * theta^(-2 i / head_dim). With `halves` (GPT-NeoX, Hugging Face), the pair is dims
@@ -147,9 +146,7 @@ class RotaryProblem(Problem):
         rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
         qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
         positions = self._positions()
-        turns = self.theta ** (-np.arange(0, self.head_dim, 2) / self.head_dim)
-        angles = np.arange(int(positions.max()) + 1)[:, None] * turns
-        table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+        table = rotation.table(int(positions.max()) + 1, self.head_dim, self.theta)
         given = {"qkv": qkv, "cos_sin": table, "positions": positions, "slots": self._slots(), **self._more(qkv)}
         old = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
         cache_kind = element_type(self.cache_type or self.dtype).numpy
@@ -166,15 +163,7 @@ class RotaryProblem(Problem):
         return qkv[:, :q], qkv[:, q:k], qkv[:, k:]
 
     def _turned(self, x: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
-        """x [tokens, heads, head_dim], turned in float64."""
-        half = self.head_dim // 2
-        table = given["cos_sin"].astype(np.float64)[given["positions"]][:, None]
-        cos, sin = table[..., :half], table[..., half:]
-        first, second = _sides(self.pairs, half)
-        made = np.empty_like(x)
-        made[..., first] = x[..., first] * cos - x[..., second] * sin
-        made[..., second] = x[..., second] * cos + x[..., first] * sin
-        return made
+        return rotation.turned(x, given["cos_sin"][given["positions"]], self.pairs)
 
     def _normed(self, x: np.ndarray, given: Mapping[str, np.ndarray], part: int) -> np.ndarray:
         """x in float64 as it comes to the rotation."""
@@ -206,60 +195,12 @@ class RotaryProblem(Problem):
         return x
 
     def _torch_turned(self, x: "TorchTensor", given: Mapping[str, np.ndarray]) -> "TorchTensor":
-        import torch
-
-        half = self.head_dim // 2
-        table = on_device(given["cos_sin"][given["positions"]], str(x.device)).to(x.dtype)[:, None]
-        cos, sin = table[..., :half], table[..., half:]
-        first, second = _sides(self.pairs, half)
-        made = torch.empty_like(x)
-        made[..., first] = x[..., first] * cos - x[..., second] * sin
-        made[..., second] = x[..., second] * cos + x[..., first] * sin
-        return made
+        rows = on_device(given["cos_sin"][given["positions"]], str(x.device))
+        return rotation.torch_turned(x, rows, self.pairs)
 
     def largest_terms(self) -> dict[str, float]:
         truth = self.truth()
         return {name: float(np.abs(array).max()) for name, array in truth.items()}
-
-    @classmethod
-    def check_cases(cls, kernel: Any) -> list[Case]:
-        """One to 40 tokens, both phases and conventions, every page size and type, with and without padding, and each
-        count of tokens per warp."""
-        cases, settings = list[Case](), kernel.constants[0].values
-        for n, (tokens, pairs, decode, head_dim) in enumerate(
-            product((1, 3, 8, 17, 40), PAIRS, (False, True), (64, 128))
-        ):
-            for more in range(2):
-                number, size = 2 * n + more, (16, 32, 64)[(n + more) % 3]
-                problem = cls(
-                    *(tokens, *HEADS[number % len(HEADS)], head_dim, size, DTYPES[(n + more) % 2], pairs, decode),
-                    *(number % 3 if tokens > 2 else 0, (500000.0, 10000.0, 1e6)[number % 3], number),
-                )
-                heads, warps = (kernel.constants[c].values[number % (5 - c)] for c in (1, 2))
-                chosen = (("TOKENS", settings[number % len(settings)]), ("HEADS", heads), ("WARPS", warps))
-                cases.append(Case(problem, chosen))
-        return cases
-
-    @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, object]]:
-        return {
-            "A prompt of four tokens": {},
-            "Six sequences decode": {"tokens": 6, "decode": True},
-            "Pairs of neighbours": {"pairs": "neighbours"},
-            "With padding": {"tokens": 8, "padding": 3},
-        }
-
-    @classmethod
-    def bench_default(cls) -> "RotaryProblem":
-        return cls(8192, 32, 8, 128)
-
-    @classmethod
-    def bench_sweeps(cls) -> Sweeps:
-        heads = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}
-        return [
-            ([("tokens", [1, 4, 16, 64])], {**heads, "decode": True}),
-            ([("tokens", [256, 1024, 4096, 8192])], heads),
-        ]
 
 
 @dataclass(frozen=True)
@@ -326,8 +267,3 @@ class Fp8RotaryProblem(RotaryProblem):
             n: np.clip(made[n], -FP8_MAX, FP8_MAX).astype(np.float32).astype(kind) for n in ("k_cache", "v_cache")
         }
         return {**made, **rounded}
-
-
-def _sides(pairs: str, half: int) -> tuple[slice, slice]:
-    """The first and the second dims of all pairs."""
-    return (slice(0, half), slice(half, None)) if pairs == "halves" else (slice(0, None, 2), slice(1, None, 2))

@@ -1,7 +1,5 @@
 """The kernels round attention: their truths by another way, their cases, and the tensors that fusion leaves out."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ from kernels.families.fusion import (
     RotaryProblem,
 )
 from kernels.families.fusion.norm import DTYPES
-from kernels.families.fusion.rotary import PAIRS
+from kernels.families.fusion.rotation import PAIRS, table, turned
 from kernels.run import check, execute
 
 OURS = current().of_family("fusion")
@@ -67,22 +65,17 @@ def test_the_truth_of_a_norm_is_torch_s_in_float64(kind):
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_a_score_of_turned_q_and_k_depends_only_on_their_distance(pairs):
     """The property that the rotation is for: q at position a times k at position b is a function of a - b."""
-    problem = RotaryProblem(tokens=9, num_heads=1, num_kv_heads=1, head_dim=64, pairs=pairs)
-    given = problem.inputs()
-    rng = np.random.default_rng(0)
-    q, k = (np.tile(rng.standard_normal(64), (9, 1, 1)) for _ in range(2))
-    scores = problem._turned(q, given)[:, 0] @ problem._turned(k, given)[:, 0].T
-    for distance in range(-4, 5):
-        assert np.ptp(np.diagonal(scores, distance)) < 1e-5
+    rng, angles = np.random.default_rng(0), table(9, 64, 500000.0)
+    q, k = (turned(np.tile(rng.standard_normal(64), (9, 1, 1)), angles, pairs)[:, 0] for _ in range(2))
+    scores = q @ k.T
+    assert all(np.ptp(np.diagonal(scores, distance)) < 1e-5 for distance in range(-4, 5))
     assert np.ptp(scores[0]) > 0.1
 
 
 def test_the_two_conventions_are_one_another_with_the_dims_in_another_order():
-    half = RotaryProblem(pairs="halves", head_dim=64)
-    given, x = half.inputs(), np.random.default_rng(1).standard_normal((4, 3, 64))
+    x, angles = np.random.default_rng(1).standard_normal((4, 3, 64)), table(4, 64, 10000.0)
     order = np.arange(64).reshape(2, 32).T.ravel()  # the dims of each pair as neighbours
-    turned = replace(half, pairs="neighbours")._turned(x[..., order], given)
-    assert np.allclose(turned, half._turned(x, given)[..., order])
+    assert np.allclose(turned(x[..., order], angles, "neighbours"), turned(x, angles, "halves")[..., order])
 
 
 @pytest.mark.parametrize("decode", [False, True])

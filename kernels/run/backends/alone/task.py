@@ -2,9 +2,12 @@
 
 import mmap
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from kernels.build import Build
+from kernels.core.launch import Plan
+from kernels.core.scope import Scope
 
 FINE, STOPPED, STICKY, MEMORY, WALL = b"+", b"-", b"s", b"m", b"w"  # the first byte of an answer
 COUNT_BYTES = 8  # of a number in the shared memory
@@ -21,9 +24,9 @@ class Task:
     bytes: of the shared memory.
     """
 
-    build: Any
-    plan: Any
-    scope: Any
+    build: Build
+    plan: Plan
+    scope: Scope | None
     capacities: list[int] | None
     runs: int
     places: dict[str, Place]
@@ -33,7 +36,7 @@ class Task:
     bytes: int
 
 
-def view(memory: mmap.mmap, place: Place, kind: np.dtype[Any] | None = None) -> np.ndarray:
+def view(memory: mmap.mmap, place: Place, kind: np.dtype[np.generic] | None = None) -> np.ndarray:
     """An array in the shared memory. kind: its type, else the one of the place."""
     offset, name, shape = place
     own = kind or np.dtype(name)
