@@ -1,6 +1,7 @@
 /*
 title = "Residual, then LayerNorm"
-idea = "one kernel adds the residual and writes the sum. The next one reads the sum again and divides it by its size."
+idea = """one kernel adds the residual and writes the sum. The next one reads the sum again, takes its mean away and \
+divides by its standard deviation."""
 changed_from = "add_rms_norm_separate"
 changed = "LayerNorm takes the mean away before it divides, and adds a bias."
 costs = "the sum makes a round trip through memory, and a second launch has to wait for the first."

@@ -5,8 +5,8 @@ changed_from = "add_rms_norm_separate"
 changed = "one launch in place of two. The sum is written as before, and the norm takes it from registers."
 costs = "a row has to fit into the registers of one block."
 limits = "fp32, fp16 or bf16. HIDDEN is a multiple of 8, at most 16,384."
-source = """vLLM's fused_add_rms_norm. Zhang, Sennrich 2019, "Root Mean Square Layer Normalization", \
-arXiv:1910.07467."""
+source = """vLLM's fused_add_rms_norm, which rounds the sum and reads it back. Zhang, Sennrich 2019, "Root Mean Square \
+Layer Normalization", arXiv:1910.07467."""
 family = "fusion"
 problem = "norm"
 rung = 2

@@ -1,6 +1,7 @@
 /*
 title = "Residual, then RMSNorm"
-idea = "one kernel adds the residual and writes the sum. The next one reads the sum again and divides it by its size."
+idea = """one kernel adds the residual and writes the sum. The next one reads the sum again and divides it by its root \
+mean square."""
 changed = "each operation is a kernel of its own, as in a library without fusion."
 costs = "the sum makes a round trip through memory, and a second launch has to wait for the first."
 limits = "fp32, fp16 or bf16. HIDDEN is a multiple of 8, at most 16,384."

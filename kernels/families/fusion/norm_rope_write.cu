@@ -2,10 +2,11 @@
 title = "QK-norm, rotary embedding and cache write in one kernel"
 idea = "a head of a token is small enough for a few lanes. They norm it, turn it and store it, all from registers."
 changed_from = "norm_rope_write_separate"
-changed = "one launch in place of three. The lanes of a head add up its square by shuffles."
-costs = "a few shuffles for each head."
+changed = "one launch in place of three. q and k stay in registers from their load to their store."
+costs = "more registers for each thread than each of the three kernels."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
-source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. RoFormer: arXiv:2104.09864."""
+source = """Qwen3 Technical Report 2025, arXiv:2505.09388. RMSNorm: arXiv:1910.07467. RoFormer: arXiv:2104.09864. The \
+cache is vLLM's."""
 family = "fusion"
 problem = "norm_rotary"
 rung = 8
@@ -24,6 +25,9 @@ item = "head"
 
 // Each head of q and k is normed and turned. q goes to q_rotated. k and v go to their slots of the cache.
 //   qkv_gmem        [tokens, num_heads + 2 num_kv_heads, HEAD_DIM]: q, k, v
+//   qk_weight_gmem  [2, HEAD_DIM]: of q, of k
+//   cos_sin_gmem    [positions, HEAD_DIM]
+//   positions_gmem, slots_gmem  [tokens]. A slot is page * BLOCK_SIZE + slot in the page, or negative for padding
 //   q_rotated_gmem  [tokens, num_heads, HEAD_DIM]
 //   K_gmem, V_gmem  the cache of kernels/kv_cache/layout.py
 // A warp has HEADS heads of TOKENS tokens.

@@ -1,11 +1,11 @@
 /*
 title = "QK-norm, then rotary embedding, then cache write"
-idea = "three kernels, one after another. q and k go to memory and back after each."
+idea = "three kernels, one after another. q goes to memory and back once, k twice."
 changed_from = "rope_write_separate"
-changed = "each head of q and k is divided by its size first, as in Qwen 3."
-costs = "q makes one round trip through memory and k makes two, for three launches."
+changed = "each head of q and k is divided by its root mean square first, as in Qwen 3."
+costs = "these round trips, and three launches, each of which waits for the one before."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
-source = """Henry et al. 2020, "Query-Key Normalization", arXiv:2010.04245. RoFormer: arXiv:2104.09864."""
+source = "Qwen3 Technical Report 2025, arXiv:2505.09388. RMSNorm: arXiv:1910.07467. The cache is vLLM's."
 family = "fusion"
 problem = "norm_rotary"
 rung = 7
@@ -109,32 +109,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 cache_write(const T* qkv_gmem, const T* k_rotated_gmem, const int* slots_gmem, C* K_gmem, C* V_gmem, int tokens,
             int num_heads, int num_kv_heads PROBE_PARAM) {
   PROBE_BEGIN();
-  const int number = blockIdx.y * WARPS + threadIdx.x / 32;
-  if (number >= 2 * num_kv_heads) return;
-  PROBE_MARK(head, number);
-  const Place at = place(tokens);
-  const int token = at.token;
-  Head head = {};
-  const int kv_head = number % num_kv_heads;
-  int slot = -1;
-  if (at.live) {
-    PROBE_LOAD(slots_gmem, token, 4, token);
-    slot = ldg<int>(&slots_gmem[token]);
-  }
-  if (number < num_kv_heads) {
-    FOR_PIECES(s, side) {
-      const size_t index = ((size_t)token * num_kv_heads + kv_head) * HEAD_DIM + dim_of(at, s, side);
-      PROBE_LOAD(k_rotated_gmem, index, 16, token);
-      unpack(ldg<float4>(&k_rotated_gmem[index]), head.v[s][side]);
-    }
-    write_key(K_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
-  } else {
-    const size_t row = ((size_t)token * (num_heads + 2 * num_kv_heads) + num_heads + number) * HEAD_DIM;
-    FOR_PIECES(s, side) {
-      const size_t index = row + dim_of(at, s, side);
-      PROBE_LOAD(qkv_gmem, index, 16, token);
-      unpack(ldg<float4>(&qkv_gmem[index]), head.v[s][side]);
-    }
-    write_value(V_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
-  }
+  write_cache(qkv_gmem, k_rotated_gmem, slots_gmem, K_gmem, V_gmem, tokens, num_heads, num_kv_heads PROBE_PASS);
 }

@@ -5,7 +5,7 @@ changed_from = "rope_write_separate"
 changed = "one launch in place of two. The turned k is never stored outside the cache."
 costs = "more registers for each thread than a plain copy."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
-source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
+source = """Su et al. 2021, "RoFormer", arXiv:2104.09864. The cache is vLLM's: Kwon et al. 2023, arXiv:2309.06180."""
 family = "fusion"
 problem = "rotary"
 rung = 6
@@ -24,6 +24,8 @@ item = "head"
 
 // Each head of q and k is turned. q goes to q_rotated. k and v go to their slots of the cache.
 //   qkv_gmem        [tokens, num_heads + 2 num_kv_heads, HEAD_DIM]: q, k, v
+//   cos_sin_gmem    [positions, HEAD_DIM]
+//   positions_gmem, slots_gmem  [tokens]. A slot is page * BLOCK_SIZE + slot in the page, or negative for padding
 //   q_rotated_gmem  [tokens, num_heads, HEAD_DIM]
 //   K_gmem, V_gmem  the cache of kernels/kv_cache/layout.py
 // A warp has HEADS heads of TOKENS tokens.

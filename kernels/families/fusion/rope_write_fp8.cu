@@ -6,7 +6,8 @@ changed_from = "rope_write"
 changed = "k and v are rounded to 8 bits on their way to the cache."
 costs = "every number of the cache keeps 4 significant bits."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
-source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
+source = """RoFormer, arXiv:2104.09864. Micikevicius et al. 2022, "FP8 Formats for Deep Learning", \
+arXiv:2209.05433. The cache is vLLM's."""
 family = "fusion"
 problem = "rotary_fp8"
 rung = 9
@@ -25,13 +26,16 @@ item = "head"
 
 // Each head of q and k is turned. q goes to q_rotated. k and v go to their slots of the cache, in 8 bits.
 //   qkv_gmem        [tokens, num_heads + 2 num_kv_heads, HEAD_DIM]: q, k, v
+//   cos_sin_gmem    [positions, HEAD_DIM]
+//   positions_gmem, slots_gmem  [tokens]. A slot is page * BLOCK_SIZE + slot in the page, or negative for padding
 //   q_rotated_gmem  [tokens, num_heads, HEAD_DIM]
+//   kv_scale_gmem   [2, num_kv_heads]: of K, of V
 //   K_gmem, V_gmem  the cache of kernels/kv_cache/layout.py
 // A warp has HEADS heads of TOKENS tokens.
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-rope_write_fp8(const T* qkv_gmem, const float* cos_sin_gmem, const int* positions_gmem, const int* slots_gmem, const
-               float* kv_scale_gmem, T* q_rotated_gmem, C* K_gmem, C* V_gmem, int tokens, int num_heads, int
-               num_kv_heads PROBE_PARAM) {
+rope_write_fp8(const T* qkv_gmem, const float* cos_sin_gmem, const int* positions_gmem, const int* slots_gmem,
+               const float* kv_scale_gmem, T* q_rotated_gmem, C* K_gmem, C* V_gmem, int tokens, int num_heads,
+               int num_kv_heads PROBE_PARAM) {
   PROBE_BEGIN();
   const int all = num_heads + 2 * num_kv_heads, first = (blockIdx.y * WARPS + threadIdx.x / 32) * HEADS;
   const Place at = place(tokens);

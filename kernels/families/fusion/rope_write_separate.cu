@@ -5,7 +5,7 @@ into the pages."""
 changed = "each operation is a kernel of its own, as in a library without fusion."
 costs = "k makes a round trip through memory, and a second launch has to wait for the first."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."
-source = """Su et al. 2021, "RoFormer", arXiv:2104.09864."""
+source = """Su et al. 2021, "RoFormer", arXiv:2104.09864. The cache is vLLM's: Kwon et al. 2023, arXiv:2309.06180."""
 family = "fusion"
 problem = "rotary"
 rung = 5
@@ -74,32 +74,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 cache_write(const T* qkv_gmem, const T* k_rotated_gmem, const int* slots_gmem, C* K_gmem, C* V_gmem, int tokens,
             int num_heads, int num_kv_heads PROBE_PARAM) {
   PROBE_BEGIN();
-  const int number = blockIdx.y * WARPS + threadIdx.x / 32;
-  if (number >= 2 * num_kv_heads) return;
-  PROBE_MARK(head, number);
-  const Place at = place(tokens);
-  const int token = at.token;
-  Head head = {};
-  const int kv_head = number % num_kv_heads;
-  int slot = -1;
-  if (at.live) {
-    PROBE_LOAD(slots_gmem, token, 4, token);
-    slot = ldg<int>(&slots_gmem[token]);
-  }
-  if (number < num_kv_heads) {
-    FOR_PIECES(s, side) {
-      const size_t index = ((size_t)token * num_kv_heads + kv_head) * HEAD_DIM + dim_of(at, s, side);
-      PROBE_LOAD(k_rotated_gmem, index, 16, token);
-      unpack(ldg<float4>(&k_rotated_gmem[index]), head.v[s][side]);
-    }
-    write_key(K_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
-  } else {
-    const size_t row = ((size_t)token * (num_heads + 2 * num_kv_heads) + num_heads + number) * HEAD_DIM;
-    FOR_PIECES(s, side) {
-      const size_t index = row + dim_of(at, s, side);
-      PROBE_LOAD(qkv_gmem, index, 16, token);
-      unpack(ldg<float4>(&qkv_gmem[index]), head.v[s][side]);
-    }
-    write_value(V_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
-  }
+  write_cache(qkv_gmem, k_rotated_gmem, slots_gmem, K_gmem, V_gmem, tokens, num_heads, num_kv_heads PROBE_PASS);
 }

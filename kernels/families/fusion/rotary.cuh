@@ -108,8 +108,8 @@ typedef T C;
 #endif
 constexpr int CX = 16 / CACHE_BYTES;  // elements in 16 bytes of the cache
 
-// K[page, :, :, slot, :] = head / scale. A lane's piece of X numbers fills a piece of 16 bytes of the cache, or half a
-// piece.
+// K[page, kv_head, :, slot, :] = head / scale. A lane's piece of X numbers fills a piece of 16 bytes of the cache, or
+// half a piece.
 __device__ __forceinline__ void write_key(C* K_gmem, int slot, int kv_head, int kv_heads, float scale, const Place& at,
                                           const Head& head PROBE_REF) {
   if (slot < 0) return;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void write_key(C* K_gmem, int slot, int kv_head, int 
   }
 }
 
-// V[page, :, :, slot] = head / scale, one number at a time: neighbouring slots are neighbours in memory
+// V[page, kv_head, :, slot] = head / scale, one number at a time: neighbouring slots are neighbours in memory
 __device__ __forceinline__ void write_value(C* V_gmem, int slot, int kv_head, int kv_heads, float scale,
                                             const Place& at, const Head& head PROBE_REF) {
   if (slot < 0) return;
@@ -142,5 +142,42 @@ __device__ __forceinline__ void write_value(C* V_gmem, int slot, int kv_head, in
     const C value = from_float<C>(CACHE_BYTES == 1 ? head.v[s][side][e] / scale : head.v[s][side][e]);
     PROBE_STORE(V_gmem, index, CACHE_BYTES, token);
     stg<C>(&V_gmem[index], value);
+  }
+}
+
+// A warp's head of k_rotated or of v, to the slots of its tokens
+//   qkv_gmem        [tokens, num_heads + 2 num_kv_heads, HEAD_DIM]
+//   k_rotated_gmem  [tokens, num_kv_heads, HEAD_DIM]
+//   slots_gmem      [tokens]
+__device__ __forceinline__ void write_cache(const T* qkv_gmem, const T* k_rotated_gmem, const int* slots_gmem,
+                                            C* K_gmem, C* V_gmem, int tokens, int num_heads,
+                                            int num_kv_heads PROBE_REF) {
+  const int number = blockIdx.y * WARPS + threadIdx.x / 32;
+  if (number >= 2 * num_kv_heads) return;
+  PROBE_MARK(head, number);
+  const Place at = place(tokens);
+  const int token = at.token;
+  Head head = {};
+  const int kv_head = number % num_kv_heads;
+  int slot = -1;
+  if (at.live) {
+    PROBE_LOAD(slots_gmem, token, 4, token);
+    slot = ldg<int>(&slots_gmem[token]);
+  }
+  if (number < num_kv_heads) {
+    FOR_PIECES(s, side) {
+      const size_t index = ((size_t)token * num_kv_heads + kv_head) * HEAD_DIM + dim_of(at, s, side);
+      PROBE_LOAD(k_rotated_gmem, index, 16, token);
+      unpack(ldg<float4>(&k_rotated_gmem[index]), head.v[s][side]);
+    }
+    write_key(K_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
+  } else {
+    const size_t row = ((size_t)token * (num_heads + 2 * num_kv_heads) + num_heads + number) * HEAD_DIM;
+    FOR_PIECES(s, side) {
+      const size_t index = row + dim_of(at, s, side);
+      PROBE_LOAD(qkv_gmem, index, 16, token);
+      unpack(ldg<float4>(&qkv_gmem[index]), head.v[s][side]);
+    }
+    write_value(V_gmem, slot, kv_head, num_kv_heads, 1.f, at, head PROBE_PASS);
   }
 }

@@ -112,7 +112,17 @@ def test_fused_kernels_are_right_and_never_touch_the_tensors_between(fused, apar
         assert moved(many, "normed") == (3 * head, 3 * head)
 
 
-@pytest.mark.parametrize("name", ["rope_write", "norm_rope_write"])
+@pytest.mark.parametrize("name", ["rope_write", "norm_rope_write", "rope_write_fp8"])
 def test_pairs_of_the_other_convention_are_missed(name):
     case = Case(OURS[name].problem_type(), (("TOKENS", 8), ("WRONG_PAIRS", 1)))
     assert [verdict.ok for verdict in check.check_case(OURS[name], case, "cpu")] == [False, False]
+
+
+def test_each_number_in_8_bits_is_a_neighbour_of_the_exact_one(cpu_run):
+    """The check has one limit for a whole cache, which small numbers would keep by any value."""
+    problem = Fp8RotaryProblem(tokens=8, num_heads=1, num_kv_heads=2)
+    arrays, truth = cpu_run("rope_write_fp8", problem).arrays, problem.truth()
+    for name in ("k_cache", "v_cache"):
+        exact = truth[name]
+        step = np.exp2(np.maximum(np.floor(np.log2(np.maximum(np.abs(exact), 1e-9))), -6) - 3)
+        assert (np.abs(arrays[name].astype(np.float64) - exact) <= 0.51 * step).all()

@@ -55,7 +55,7 @@ def test_both_builds_agree_with_float64(kernel):
             assert verdict.ok, verdict
 
 
-@pytest.mark.parametrize("name", current().of_family("dense"))
+@pytest.mark.parametrize("name", current().of_problem(DenseProblem))
 @pytest.mark.parametrize(
     "problem",
     [
@@ -67,6 +67,11 @@ def test_both_builds_agree_with_float64(kernel):
 )
 def test_gpu_and_cpu_traces_are_the_same(name, problem):
     same_trace(Request(KERNELS[name], problem))
+
+
+def test_gpu_and_cpu_traces_of_the_kernel_for_any_call_are_the_same():
+    spec = KERNELS["05b_any_shape"]
+    same_trace(Request(spec, spec.problem_type()))
 
 
 PAGED = (
