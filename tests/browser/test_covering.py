@@ -65,6 +65,14 @@ def test_the_words_of_an_answer_are_covered_until_it_is_given(visit):
     assert not page.evaluate("document.querySelector('.wg').classList.contains('covered')")
 
 
+def test_a_small_picture_has_no_letter_for_a_covered_formula(visit):
+    page, _ = opened(visit, "backward")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function(f"({SAID})().includes('dP')")  # boxes have letters now
+    said = page.evaluate(SAID)
+    assert "?" in said and not {"S", "P"} & set(said)
+
+
 def test_a_sentence_with_the_answer_is_hidden_whole(visit):
     page, questions = opened(visit, "one_pass")
     turn_to(page, questions, "rescale")

@@ -37,11 +37,12 @@ export function backwardMarks(model, laid, now) {
 }
 
 class Chain {
-  constructor(marks, model, laid, { step, paint }) {
+  constructor(marks, model, laid, { step, paint, hide }) {
     this.marks = marks;
     this.model = model;
     this.laid = laid;
     this.paint = paint;
+    this.hide = hide;
     this.frame = model.frameAt(step);
     this.now = PRODUCTS.filter(({ made }) => this.frame.made.includes(made));
     const reads = this.now.flatMap(product => product.reads);
@@ -128,7 +129,8 @@ class Chain {
       box = this.nodeOf(part),
       bold = this.lit.has(part),
       logs = model.logs(part),
-      text = laid.small ? part : formulaOf(part);
+      formula = formulaOf(part),
+      text = laid.small && this.hide(formula) === formula ? part : formula; // its letter could answer
     marks.rect(`slot ${part}`, box, { stroke: paint.border, dash: logs ? [2, 4] : [] });
     const where = logs
       ? [box[0], box[1] - 0.35 * em, this.roomOf(part)]

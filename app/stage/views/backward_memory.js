@@ -35,7 +35,7 @@ export function addMemory(marks, model, laid, { step, paint }) {
   marks.text('memory', laid.title, 'Global memory', { bold: true });
   addScores(marks, model, laid, { step, paint });
   for (const [part, box] of Object.entries(laid.strips))
-    if (model.parts.includes(part)) addStrip(marks, laid, part, box);
+    if (model.parts.includes(part)) addStrip(marks, laid, part, box, paint);
   for (const [key, part, rows] of written(model, step))
     marks.rect(key, inStrip(laid, part, rows), { fill: colourOf(part), alpha: WRITTEN });
   addNext(marks, model, laid, { step, paint });
@@ -124,11 +124,12 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
   if (w > 9 * em) marks.text('no P', [x + w / 2, caption, w - 4], COMPUTED, { align: 'center' });
 }
 
-/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box */
-function addStrip(marks, { em }, part, box) {
+/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint */
+function addStrip(marks, { em }, part, box, paint) {
   const [x, y, w, h] = box,
     lying = alongKeys(part);
   marks.rect(`strip ${part}`, box, { fill: colourOf(part), alpha: DIM });
+  marks.rect(`strip edge ${part}`, box, { stroke: paint.border }); // seen in dark, too
   const where = lying ? [x - 0.4 * em, y + h - 0.05 * em] : [x + w / 2, y - 0.55 * em];
   marks.text(`strip name ${part}`, /** @type {any} */ (where), part, {
     align: lying ? 'right' : 'center',

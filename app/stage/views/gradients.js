@@ -30,7 +30,7 @@ export default function (host, { meta, columns }, context) {
   };
   const marks = now => {
     step = now.step;
-    return backwardMarks(model, laid, now);
+    return backwardMarks(model, laid, { ...now, hide: context.clock.hide });
   };
   const over = (g, { at, paint }) => {
     const box = at && boxOfThing(at);

@@ -69,9 +69,8 @@ export default function (host, { meta }, context) {
         small = 0.45 * box.r,
         dot = (cx, cy) => [cx - small, cy - small, 2 * small, 2 * small];
       marks.add(`link ${n} ${head}`, 'line', [x, y, kx - x, ky - y], {
-        stroke: lit ? paint.text : COLOURS.K,
+        stroke: lit ? paint.text : head < now ? COLOURS.K : paint.border,
         width: lit ? 3 : 2,
-        alpha: lit ? 1 : head < now ? 0.6 : 0.2,
       });
       if (lit)
         marks.add(`read ${n} ${head}`, 'node', dot(x, y), {
@@ -100,7 +99,7 @@ export default function (host, { meta }, context) {
       marks.text(
         `times ${n} ${k}`,
         [point[0], point[1] + box.r + 1.4 * em, box.part],
-        `read ${times}\u00d7`,
+        `${box.part < 3.6 * em ? '' : 'read '}${times}\u00d7`,
         { align: 'center', bold: reading },
       );
     });

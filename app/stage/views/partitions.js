@@ -93,7 +93,7 @@ export default function (host, { meta }, context) {
       for (let sm = 0; sm < multiprocessors; sm++)
         marks.rect(`sm ${name} ${sm}`, [said + sm * each, y, Math.max(1, each - 1.5), em], {
           fill: sm < busy ? paint.text : paint.panel,
-          stroke: paint.border,
+          stroke: sm < busy ? paint.text : paint.border, // narrow cells are all edge
         });
     }
   };

@@ -228,7 +228,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       g.moveTo(x + (lane + 0.5) * wide, lanes.y + lanes.h);
       g.lineTo(to, y - 1.6 * em);
       g.lineTo(to, y + place * row);
-      [g.strokeStyle, g.lineWidth] = [paint.border, 2.4]; // dark lanes on a dark page
+      [g.strokeStyle, g.lineWidth] = [paint.border, 3.6]; // dark lanes on a dark page
       g.stroke();
       g.strokeStyle = lit.includes(lane) ? paint.primary : laneColours[lane];
       g.lineWidth = lit.includes(lane) ? 2.5 : 1.2;
