@@ -459,9 +459,9 @@ export default function (host, { meta, columns }, context) {
     const size = numberSize({ w: wide, h: high }, em);
     if (!size) return; // no room for sixteen lines: only their sum
     g.font = `${size}px ${paint.font}`;
-    const ends = [0.3, 0.5, 0.72].map(share => x + share * wide),
-      zero = x + 0.87 * wide,
-      reach = 0.12 * wide,
+    const ends = [0.34, 0.54, 0.75].map(share => x + share * wide),
+      zero = x + 0.88 * wide,
+      reach = 0.11 * wide,
       most = Math.max(...lines.map(({ product }) => Math.abs(product)), 1e-30);
     const pairs = lines.filter(one => one.pair.length).length;
     [a, b, f.c].forEach((name, n) => {
