@@ -207,14 +207,14 @@ def limits_chart(o: Occupancy, before: int = 0, then: Occupancy | None = None) -
     scale = alt.Scale(domain=["the limit", "would allow"], range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]])
     y = alt.Y("resource:N", title=None, scale=alt.Scale(domain=names))
     across = alt.Scale(domain=[0, 1.1 * max(1, *o.limits.values())])  # room for the number at its end
-    x = alt.X("blocks:Q", title="blocks per SM", axis=alt.Axis(tickMinStep=1), scale=across)
+    x = alt.X("blocks:Q", axis=None, scale=across)  # each bar has its number
     bars = alt.Chart(rows).mark_bar()
     colour = alt.Color("what:N", title=None, legend=alt.Legend(orient="top"), scale=scale)
     drawn = bars.encode(x=x, y=y, color=colour, tooltip=["resource:N", "blocks:Q"])
     numbers = alt.Chart(rows).mark_text(align="left", dx=4).encode(x=x, y=y, text="blocks:Q")
     now = "datum.from <= step && step < datum.to"
     shown = alt.layer(drawn.transform_filter(now), numbers.transform_filter(now))
-    return shown.add_params(alt.param(name="step", value=1)).properties(height=130)
+    return shown.add_params(alt.param(name="step", value=1)).properties(height=100)
 
 
 def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], now: dict[str, int]) -> pd.DataFrame:
