@@ -123,7 +123,7 @@ def test_the_card_says_where_the_idea_leads_at_its_end(visit):
     expect(guide.locator(".end")).to_be_visible()
     assert guide.locator(".further a").all_inner_texts() == [
         f"Go deeper: {stop.deeper.label}",
-        f"Paper: {stop.paper.label}",
+        f"Source: {stop.paper.label}",
     ]
     axe(page)
     guide.locator(".further a").first.click()

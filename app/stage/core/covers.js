@@ -12,6 +12,8 @@ export function matches(thing, wanted) {
   );
 }
 
+const MORE = 4; // pixels on each side of a thing: its frame and its shadow give it away, too
+
 const LETTER = /[\p{L}\p{N}_]/u;
 const START = '(?<![\\p{L}\\p{N}_]|\\d[.,])', // a number is whole: 13 is no part of 1.13 and 13,000
   END = '(?![\\p{L}\\p{N}_]|[.,]\\d)';
@@ -132,9 +134,13 @@ export function canvasCovers(clock, locate) {
     draw(g, size) {
       const { panel, text, primary, border, font } = size.paint;
       g.save();
-      for (const { x, y, w, h } of placed('covers', clock.covers, size)) {
-        g.fillStyle = panel;
-        g.fillRect(x, y, w, h);
+      const covers = placed('covers', clock.covers, size);
+      g.fillStyle = panel;
+      for (const { x, y, w, h } of covers) {
+        const more = Math.min(MORE, w / 4, h / 4);
+        g.fillRect(x - more, y - more, w + 2 * more, h + 2 * more);
+      }
+      for (const { x, y, w, h } of covers) {
         g.strokeStyle = border;
         g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
         const letter = Math.min(size.em * 1.3, h, 1.6 * w);

@@ -15,7 +15,7 @@ export function endOf({ wins, small, source, deeper, paper }, follow) {
   ];
   const links = [
     deeper && way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`),
-    paper && outside(paper.link, `Paper: ${paper.label}`),
+    paper && outside(paper.link, `Source: ${paper.label}`),
   ];
   return [...(wins ? gain : []), element('p', { class: 'further' }, ...links.filter(Boolean))];
 }

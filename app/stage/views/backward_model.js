@@ -6,7 +6,7 @@ import { matrixImage, rgb, signed, spanOf, theme, PALETTE } from '../core/paint.
  * @type {{made: string, reads: [string, string], text: string, over: 'dim' | 'query' | 'key'}[]}
  */
 export const PRODUCTS = [
-  { made: 'S', reads: ['Q', 'K'], text: 'S = Q K\u1d40', over: 'dim' },
+  { made: 'S', reads: ['Q', 'K'], text: 'S = scale \u00b7 Q K\u1d40', over: 'dim' },
   { made: 'dP', reads: ['dO', 'V'], text: 'dP = dO V\u1d40', over: 'dim' },
   { made: 'dV', reads: ['P', 'dO'], text: 'dV += P\u1d40 dO', over: 'query' },
   { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },

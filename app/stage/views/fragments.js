@@ -535,11 +535,8 @@ export default function (host, { meta, columns }, context) {
       ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`
       : 'No product.';
   const legend = [
-    [
-      '',
-      group ? 'colour: the lane that holds a number' : 'colour: the lane that holds two neighbours',
-    ],
-    ['border:1px solid currentColor', 'numbers of the lane of the chosen one'],
+    ['', `number and colour: the lane${group ? '' : '. A cell is two neighbouring numbers'}`],
+    ['border:1px solid currentColor', 'all numbers of this lane'],
     ['border:2px solid currentColor', 'chosen, its row of A, its column of B'],
   ];
   return canvasView(host, context, {

@@ -65,7 +65,9 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     const said =
-      turns > 1 ? `${turns} rows in one bank: ${turns} turns` : 'each row in other banks: 1 turn';
+      turns > 1
+        ? `${turns} rows in one bank: ${turns} turns`
+        : 'each row in different banks: 1 turn';
     g.fillText(said, left + INSET, y + N * unit + 1.7 * em, w);
   };
   const drawPiece = (g, paint, { x, y, wide, unit }, r, place, p) => {

@@ -38,7 +38,7 @@ class Product(NamedTuple):
 
 
 PRODUCTS = (
-    Product("S", ("Q", "K"), "S = Q Kᵀ"),
+    Product("S", ("Q", "K"), "S = scale · Q Kᵀ"),
     Product("dP", ("dO", "V"), "dP = dO Vᵀ"),
     Product("dV", ("P", "dO"), "dV += Pᵀ dO"),
     Product("dK", ("dS", "Q"), "dK += dSᵀ Q"),

@@ -62,7 +62,8 @@ def _recomputed(seen: Seen) -> list[Question]:
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = (
-        "The gradients need the weights P. The forward stored only LSE = m + ln l, one number per query. "
+        "The gradients need the weights P (dX: how the loss changes with X). "
+        "Apart from O, the forward pass stored only LSE = m + ln l, one number per query. "
         "How does the block get its tile of P?"
     )
     return [idea("recomputed", text, "It computes S again, and P = e^(S - LSE)", wrong, why, **where)]
@@ -80,7 +81,7 @@ def _in_registers(seen: Seen) -> list[Question]:
         return []
     n, _, d = parts.sizes(seen.run.request)
     right = "Those of its keys: dK and dV"
-    visits = f"The block visits {tiles} query tiles, and each has other rows of dQ."
+    visits = f"The block visits {tiles} query tiles, and each has different rows of dQ."
     wrong = {
         "That of its queries: dQ": f"{visits} The old rows would have to leave the registers.",
         "All three": f"dQ of all queries takes {4 * n * d:,} bytes, and longer texts take more.",

@@ -135,7 +135,8 @@ def stored(request: Request) -> list[Block]:
         stage.heading("Stored between forward and backward"),
         stage.table(pd.DataFrame(rows), said),
         stage.text(
-            "Q, K, V and O are stored in both cases. The backward trades P for one more product in each tile, S = Q Kᵀ."
+            "Q, K, V and O are stored in both cases. The backward trades P for one more product in each tile, "
+            "S = scale · Q Kᵀ."
         ),
     ]
 

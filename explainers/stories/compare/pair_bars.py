@@ -45,7 +45,7 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
     found: list[Bars] = []
     if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
         here = f"for each {per}, in this run" + _size_of(runs[0].request)
-        found.append(_bars("bytes", f"Bytes of global memory {here}", [moved(run) for run in runs], (a, b)))
+        found.append(_bars("bytes", f"Bytes to and from global memory {here}", [moved(run) for run in runs], (a, b)))
         turns = [wavefronts(run) for run in runs]
         if all(turns):
             found.append(_bars("wavefronts", f"Turns of shared memory (wavefronts) {here}", turns, (a, b)))
@@ -63,8 +63,9 @@ def _bars(id: str, title: str, amounts: Sequence[float], by: tuple[int, int]) ->
 
 def _size_of(request: Request) -> str:
     """The size of a traced problem, for a title. Empty for a problem without tokens."""
-    size = request.problem.bench_columns.get("seq_len")
-    return f" of {size:,} tokens" if isinstance(size, int) else ""
+    size, head = (request.problem.bench_columns.get(name) for name in ("seq_len", "head_dim"))
+    heads = f", heads of {head}" if head else ""
+    return f" of {size:,} tokens{heads}" if isinstance(size, int) else ""
 
 
 def tokens(row: PairRow) -> str:

@@ -51,7 +51,7 @@ def _more_wavefronts(each: Sequence[float], per: str, sides: dict[str, str], whe
     figures = f"A needs {figure(each[0])} wavefronts for each {per}, B {figure(each[1])}"
     why = f"{figures}. Each wavefront is one turn of the shared memory."
     wrong = {said: f"{figures}." for key, said in sides.items() if key != side}
-    text = "Which side keeps the shared memory busy for longer?"
+    text = f"Which side needs more turns of the shared memory for each {per}?"
     return idea("wavefronts", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 
@@ -72,15 +72,16 @@ def _faster(row: PairRow, each: Sequence[float], per: str, sides: dict[str, str]
 def _more_bytes(
     moved: Sequence[int], traced: tuple[int, int], per: str, sides: dict[str, str], where: Where
 ) -> Question:
-    """Which side moves more bytes for as much work. moved, traced: of both."""
+    """Which side moves more bytes, read and written, for as much work. moved, traced: of both."""
     a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other
     right = "even" if a == b else "AB"[b > a]
     each = [n / by for n, by in zip(moved, traced)]
-    text = f"Which side asks for more bytes of global memory for each {per}?"
-    moves = f"A asks for {figure(each[0])} bytes for each {per}, and B {figure(each[1])}."
-    why = moves
+    text = f"Which side moves more bytes from and to global memory for each {per}?"
+    moves = f"A reads and writes {figure(each[0])} bytes for each {per}, and B {figure(each[1])}."
+    why = against = moves
     if per == "query" and a != b and traced[0] != traced[1]:
-        why += f" A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."
-    wrong = dict.fromkeys(sides.values(), moves)
+        against = f"A loads each tile of K and V for {traced[0]} queries, and B for {traced[1]}."
+        why = f"{moves} {against}"
+    wrong = dict.fromkeys(sides.values(), against)
     del wrong[sides[right]]
     return idea("bytes", text, sides[right], wrong, why, list(sides.values()), **where)

@@ -31,10 +31,10 @@ def multiprocessors(view: View) -> list[Question]:
 def block_limits(found: Sequence[Occupancy], on: Machine, gpu: str, view: str = "multiprocessor") -> list[Question]:
     """Questions about the first launch: the use of many warps, and the effect of more registers."""
     o = found[0]
-    return [_waiting(o, view), *_more_registers(o, on, gpu, view, len(found) == 1)] if o.blocks else []
+    return [_waiting(o, on, view), *_more_registers(o, on, gpu, view, len(found) == 1)] if o.blocks else []
 
 
-def _waiting(o: Occupancy, view: str) -> Question:
+def _waiting(o: Occupancy, on: Machine, view: str) -> Question:
     wrong = {
         "It waits with it": f"An SM holds {o.warps} warps of this kernel, so another warp is often ready.",
         "It moves the warp to another SM": "A block stays on its SM until it ends.",
@@ -48,7 +48,7 @@ def _waiting(o: Occupancy, view: str) -> Question:
         "It runs another warp",
         wrong,
         f"The SM holds {o.warps} warps and switches at no cost, so more warps hide more waiting. "
-        "Occupancy is the share of its places for warps that hold one.",
+        f"Occupancy is the share of its {on.warps} places that hold a warp: here {100 * o.warps / on.warps:.0f}%.",
         view=view,
         step=len(o.limits),
         hides=[f"While one warp waits for memory, another of the {o.warps} warps runs."],

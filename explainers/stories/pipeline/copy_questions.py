@@ -53,8 +53,8 @@ def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
             f"With the scores of {key_tile} {ASKED}": f"The copy has started {ahead} ns before these scores.",
             "At the start of the block": f"Earlier {key_tile}s fill the shared memory first.",
         },
-        f"The copy has started {ahead} ns before the scores of {key_tile} {ASKED}. Until then, the {noun} works on "
-        f"{key_tile} {ASKED - 1}.",
+        f"The copy has started {ahead} ns before the scores of {key_tile} {ASKED}. Shared memory has room for "
+        f"more than one {key_tile}. Until then, the {noun} works on {key_tile} {ASKED - 1}.",
         **at_copy,
     )
     # its products and softmax (kinds O to S), and not the start of a copy

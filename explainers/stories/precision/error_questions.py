@@ -13,6 +13,12 @@ from explainers.story.stage import Question
 from kernels.core.dtypes import DTYPES
 
 OPTIONS = 4  # options of a question
+AGAINST = {
+    "scores": "The scores are computed in 32 bits. They move O by only {}.",
+    "weights": "Weights lose digits too, but the errors of many keys partly cancel: {}.",
+    "write": "O is rounded once, at the end. This moves it by only {}.",
+}
+"""Step -> the reason against it, with the change of O."""
 WHERE: Where = {"view": "rounding", "step": len(STAGES) - 1, "veils": ("sentence", "strip", "headline", "tabs")}
 GROWTHS: Mapping[float, str] = {
     1: "It stays about the same",
@@ -57,7 +63,7 @@ def _most(made: Replay, where: Where) -> Question | None:
     most = int(np.argmax(sizes))
     titles = {n: ASKED[STAGES[n]] for n in largest}
     wrong = {
-        title: f"\u201c{title}\u201d moves O by only {short(sizes[n])}, and another step by {short(sizes[most])}."
+        title: AGAINST.get(STAGES[n], "This step moves O by only {}.").format(short(sizes[n]))
         for n, title in titles.items()
         if n != most
     }
@@ -67,7 +73,8 @@ def _most(made: Replay, where: Where) -> Question | None:
         f"This kernel multiplies {made.label} numbers. Which step costs the most accuracy?",
         titles[most],
         wrong,
-        f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, {figure(second, 2)} times as much as the next."
+        f"\u201c{titles[most]}\u201d moves O by {short(sizes[most])}, "
+        f"{figure(second, 2)} times as much as any other step."
         + (
             f" Every kernel in {made.label} rounds its inputs. Scores and sums have 32 bits."
             if STAGES[most] == "inputs"

@@ -64,7 +64,7 @@ def _spread(story: ProductStory) -> list[Question]:
             covers=[{"part": "C"}],
             shows={"part": "C", "i": int(full[0]), "j": 0},
             hides=[f"lane {mine[0]}"],
-            veils=("tabs",),
+            veils=("strip", "tabs"),  # the strip has the turns of the next question
         )
     ]
 
@@ -166,8 +166,8 @@ def _swizzle(story: ProductStory) -> list[Question]:
                 "A pause of each lane before its read": f"The lanes wait already: each matrix takes {turns} turns.",
                 "Rows of twice as many bytes": "All rows would still start in one bank.",
             },
-            "Cut each row into pieces of 16 bytes, and store each row in another order. The eight lit pieces then fill "
-            "all banks: a swizzle.",
+            "Cut each row into pieces of 16 bytes, and store each row in another order. The eight brown pieces then "
+            "fill all banks: a swizzle.",
             **_where(story, 1, [{"side": 1}]),
         )
     ]

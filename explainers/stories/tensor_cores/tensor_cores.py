@@ -136,10 +136,10 @@ def states(story: ProductStory) -> list[stage.State]:
     sums = np.cumsum([f.wavefronts for f in story.fetches])
     before = int(sums[first - 1]) if first else 0
     found.append(stage.State("wavefronts of ldmatrix so far", [int(sums[n]) - before for n in done], colour="load"))
-    for title, name in (("A came in", "a"), ("B came in", "b")):
+    for title, name in (("reading A took", "a"), ("reading B took", "b")):
         at = [getattr(p, name) for p in story.products]
         found.append(
-            stage.State(title, [fetch_cost(story.fetches[n]) if n >= 0 else "no fetch: in registers" for n in at])
+            stage.State(title, [fetch_cost(story.fetches[n]) if n >= 0 else "nothing: in registers" for n in at])
         )
     return found
 

@@ -17,7 +17,7 @@ from kernels.core.launch import Launch
 from kernels.run.results import Run
 
 LONG = 65_536  # tokens of a long context
-SHARED_KB = MACHINES["sm_90"].shared_bytes // 1024  # of an SM of an H200
+SHARED_KB = MACHINES["sm_90"].shared_bytes // 1000  # of an SM of an H200
 
 
 class Tile(NamedTuple):
@@ -83,7 +83,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     long = size / tile.meta["keys"] * LONG / 1e6
     too_many = (
         f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {long:.3g} MB, and an SM of an "
-        f"H200 has {SHARED_KB} KB."
+        f"H200 has {SHARED_KB} kB of shared memory."
     )
     text = "The block has computed scores. How does the kernel keep them?"
     step = tile.first("S", "store") if written else tile.scores_step
@@ -148,7 +148,10 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
     if not times or rows < 2:
         return []
-    text = f"Here {rows} queries meet all their keys. How often does their block ask global memory for each byte of K?"
+    text = (
+        f"A block of {threads:,} threads works together on {rows} queries. "
+        "How often does it ask global memory for each byte of K?"
+    )
     read, own = tile.read("K"), round(tile.read("K") / times)
     shared = times < 1.5
 

@@ -83,7 +83,7 @@ def _line_text(row: TimedRow, base: pd.DataFrame, name: str, first: bool) -> str
     if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
         return said
     if not first:
-        return f"{said}, {as_fast(row.speedup, row.speedup_low, row.speedup_high)}"
+        return f"{said}, {beside(row, name)}"
     time = f" ({microseconds(base.iloc[0].median_us)})" if len(base) else ""
     return f"{said}, {beside(row, f'{name}{time}')}"
 

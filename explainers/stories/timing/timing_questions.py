@@ -43,8 +43,8 @@ class Growth:
 
 
 GROWTHS = (
-    Growth("growth", "median_us", "How much time does {} take then?", "latency"),
-    Growth("memory", "peak_bytes", "How much memory does {} need then?", "memory"),
+    Growth("growth", "median_us", "How much time does our kernel {} take then?", "latency"),
+    Growth("memory", "peak_bytes", "How much memory does our kernel {} need then?", "memory"),
 )
 
 

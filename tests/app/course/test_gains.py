@@ -16,7 +16,8 @@ from kernels.recordings import tables
 
 STOPS = {stop.name: stop for stop in stops()}
 FEW_DIGITS = re.compile(r"\d[\d,.]*")
-NAMES = ("16-bit", "FlashAttention-4", "FlashAttention-3", "V1", "V2", "L1", "L2", "fp32")  # digits of a name
+# names with digits
+NAMES = ("16-bit", "FlashAttention-4", "FlashAttention-3", "V1", "V2", "L1", "L2", "fp32", "float32")
 
 
 def rows(of, /, **wanted):
@@ -103,7 +104,7 @@ def test_the_way_of_the_course_has_padding_as_a_step_of_its_own():
 
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
-    assert f"take {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
+    assert f"takes {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
     (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
     assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")

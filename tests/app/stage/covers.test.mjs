@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { around, hiding, matches, patches } from '../../../app/stage/core/covers.js';
+import { around, canvasCovers, hiding, matches, patches } from '../../../app/stage/core/covers.js';
 
 test('a word is hidden as a whole word', () => {
   const hide = hiding(['13', '4,096 bytes', 'page 7', 'E']);
@@ -38,4 +38,21 @@ test('a box is around all patches', () => {
   ];
   assert.deepEqual(around(rects), { x: 1, y: 0, w: 5, h: 6 });
   assert.equal(around([]), null);
+});
+
+test('a cover is larger than its thing, so that no frame around the thing is seen', () => {
+  const filled = [],
+    g = new Proxy(
+      {},
+      {
+        get:
+          (_, name) =>
+          (...at) =>
+            name === 'fillRect' && filled.push(at),
+      },
+    ),
+    clock = { covers: [{ cell: 0 }], point: null },
+    locate = (x, y) => (x > 10 && x < 30 && y > 20 && y < 40 ? { cell: 0 } : null);
+  canvasCovers(clock, locate).draw(g, { width: 50, height: 50, step: 0, em: 10, paint: {} });
+  assert.deepEqual(filled, [[6, 16, 28, 28]]);
 });

@@ -511,7 +511,7 @@ SIDES = [
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("a", "build_a", "b", "build_b"), SIDES)
 def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_b, causal):
-    """A side that traces 64 queries asks for more bytes than one that traces 16: that is no fault of its kernel."""
+    """A side that traces 64 queries moves more bytes than one that traces 16: that is no fault of its kernel."""
     problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
     pairs = ((a, build_a), (b, build_b))
     runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
@@ -526,7 +526,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     unit = "pair of query and key" if causal else "query"
     assert right(found["bytes"]).startswith(says) and f"for each {unit}?" in found["bytes"].text
     a_moved, b_moved = map(glossary.figure, moved)
-    assert f"A asks for {a_moved} bytes for each {unit}, and B {b_moved}." in found["bytes"].why
+    assert f"A reads and writes {a_moved} bytes for each {unit}, and B {b_moved}." in found["bytes"].why
     assert "faster" not in found
     if not causal and moved[0] != moved[1] and work[0] != work[1]:
         assert f"K and V for {work[0]} queries, and B for {work[1]}." in found["bytes"].why

@@ -292,7 +292,7 @@ def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(const
     assert made["frames"][0]["sentence"] == "PAD_K 0: 03_flash takes 300 us. 02_tiled takes 600 us."
     assert made["frames"][1]["sentence"] == (
         "PAD_K 4: 03_flash takes 100 us, 3.0 times as fast as itself at PAD_K 0. "
-        "02_tiled takes 200 us, 3.0 times as fast."
+        "02_tiled takes 200 us, 3.0 times as fast as itself at PAD_K 0."
     )
     beside = sweep_rows.compared(part, field, "02_tiled")
     assert beside[beside["name"] == "03_flash"].speedup.tolist() == [2, 2]
