@@ -33,19 +33,22 @@ def crossings(rows: pd.DataFrame, field: str) -> pd.DataFrame:
             for a, b in combinations(us.columns, 2):
                 if not {a, b} <= peers:
                     apart = (low[a] > high[b]) | (low[b] > high[a])
-                    found += _crossings(us.loc[apart, [a, b]].dropna(), field)
+                    found += _crossings(us[[a, b]].dropna(), apart, field)
     return pd.DataFrame(found, columns=[field, "median_us", "faster", "slower"]).sort_values(field)
 
 
-def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, float | str]]:
+def _crossings(us: pd.DataFrame, apart: pd.Series, field: str) -> list[dict[str, float | str]]:
     logs, found = np.log(us), []
     a, b = us.columns
-    for (x0, before), (x1, after) in pairwise(logs.iterrows()):
-        d0, d1 = before[a] - before[b], after[a] - after[b]
-        if d0 * d1 >= 0:
+    gaps = logs[a] - logs[b]
+    for start, end in pairwise(us.index[apart[us.index]]):
+        if gaps[start] * gaps[end] >= 0:
             continue
-        share = d0 / (d0 - d1)
-        x, y = np.log(x0) + share * np.log(x1 / x0), before[a] + share * (after[a] - before[a])
-        fast, slow = (a, b) if d1 < 0 else (b, a)
+        sizes = pairwise(us.loc[start:end].index)  # with those between whose spreads overlap
+        x0, x1 = next(pair for pair in sizes if gaps[pair[0]] * gaps[pair[1]] <= 0)
+        share = gaps[x0] / (gaps[x0] - gaps[x1])
+        x = np.log(x0) + share * np.log(x1 / x0)
+        y = logs[a][x0] + share * (logs[a][x1] - logs[a][x0])
+        fast, slow = (a, b) if gaps[end] < 0 else (b, a)
         found.append({field: float(np.exp(x)), "median_us": float(np.exp(y)), "faster": fast, "slower": slow})
     return found

@@ -171,6 +171,8 @@ def test_crossings_lie_where_the_lines_meet():
     (found,) = trends.crossings(rows, "seq_len").to_dict("records")
     overlapping = rows.assign(p10_us=rows.p10_us.where(rows.seq_len < 512, 1.0))  # at 512 they are not told apart
     assert trends.crossings(overlapping, "seq_len").empty
+    unclear = rows.assign(p10_us=rows.p10_us.where(rows.seq_len != 256, 1.0))  # the lines go through 256 all the same
+    assert trends.crossings(unclear, "seq_len").to_dict("records") == [found]
     assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
     share = np.log2(found["seq_len"] / 256)
     assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
