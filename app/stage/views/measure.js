@@ -1,4 +1,4 @@
-// Measuring on this machine's GPU: what is asked for, how far it is, and a button that ends it.
+// Measuring on this machine's GPU: the request, its progress, and a button to end it.
 // What is measured is shown by the stage, which is asked for anew while points come in. meta:
 // {what, gpu, about, measured, kernels: [{name, title, fields, on}], gpus: [id, name] of each where
 // there are several}.
@@ -8,7 +8,7 @@ const PAUSE = 700,
   ANEW = 2500,
   // ms between two questions; at least between two stages for who began it, and for others
   SELDOM = 15000;
-const begun = new Set(); // what this page asked for
+const begun = new Set(); // the requests of this page
 const kept = {}; // what -> the form as it was left: the stage is made anew while it stands there
 
 export default function (host, { meta }, context) {
