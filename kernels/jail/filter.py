@@ -16,7 +16,7 @@ _EPERM, _ENOSYS = 1, 38
 _X32 = 0x40000000  # x86-64's second table of calls
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE3 = 435  # glibc tries clone after ENOSYS
-# name -> its numbers on x86-64 and 64-bit Arm, None where the call is missing
+# name -> its numbers on x86-64 and 64-bit Arm, or None without the call
 _CALLS: dict[str, tuple[int | None, int | None]] = {
     **{"ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272)},
     **{"mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51)},
@@ -49,7 +49,7 @@ _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
     **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)},
     **{"pidfd_send_signal": (424, 424), "connect": (42, 203), "bind": (49, 200)},
     **{"setsid": (112, 157), "setpgid": (109, 154), "setrlimit": (160, None)},
-    # Landlock does not hold what a file system keeps about a file:
+    # Landlock does not guard the metadata of a file:
     **{"chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452)},
     **{"chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54)},
     **{"utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88)},

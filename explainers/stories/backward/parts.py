@@ -11,7 +11,7 @@ from kernels.core.tensors import Initial, Role, Tensor
 from kernels.run import races
 from kernels.run.results import Run
 
-# event -> part, in the order of the formula. dq_part is what a block adds to dQ.
+# event -> part, in the order of the formula. dq_part: the addend of a block to dQ.
 EVENTS = {"delta": "delta", "score": "S", "p": "P", "dp": "dP", "dv": "dV", "ds": "dS", "dk": "dK"}
 EVENTS |= {"dq": "dQ", "dq_part": "dQ"}
 # mark -> part, for a part that a kernel makes and does not log

@@ -172,7 +172,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         if name:
             low, high = float(part.index.min()), float(part.index.max())
             places = {"in L1": ("left", low), "in L2": ("center", (low * high) ** 0.5)}
-            side, x_at = places.get(level, ("right", high))  # a cover of what is beyond L1 leaves its name
+            side, x_at = places.get(level, ("right", high))  # a cover beyond L1 leaves its name
             at = {"working_set": x_at, "cycles": part.median()}
             found.append({"said": name, **at, "side": side, "beyond": level != "in L1"})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
