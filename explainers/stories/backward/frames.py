@@ -19,6 +19,20 @@ class TouchedRows(TypedDict):
     rows: Span
 
 
+class DrawnFrame(TypedDict):
+    """The fields of a BackwardFrame that its picture reads."""
+
+    block: int
+    head: int
+    made: list[str]
+    done: list[str]
+    holds: list[str]
+    queries: Span | None
+    keys: Span | None
+    touched: list[TouchedRows]
+    state: dict[str, int]
+
+
 class BackwardFrame(Frame):
     """One step.
 
@@ -68,7 +82,7 @@ class BackwardMeta(TypedDict):
     adds: bool
     parts: list[str]
     states: dict[str, list[list[int]]]
-    frames: list[BackwardFrame]
+    frames: list[DrawnFrame]
 
 
 class SumsMeta(TypedDict):
@@ -92,3 +106,18 @@ class SumsMeta(TypedDict):
     tiles: list[int]
     second: str
     first: list[int]
+
+
+def drawn(frame: BackwardFrame) -> DrawnFrame:
+    """The part of a frame for its picture. The sentences of a stage come once."""
+    return {
+        "block": frame["block"],
+        "head": frame["head"],
+        "made": frame["made"],
+        "done": frame["done"],
+        "holds": frame["holds"],
+        "queries": frame["queries"],
+        "keys": frame["keys"],
+        "touched": frame["touched"],
+        "state": frame["state"],
+    }

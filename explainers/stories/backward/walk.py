@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.backward import parts, records, walk_words
-from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span, TouchedRows
+from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span, TouchedRows, drawn
 from explainers.stories.backward.records import Logged, Moved, Touch
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
@@ -227,7 +227,7 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "adds": parts.adds(request),
         "parts": [part for part in known if part in traced],
         "states": story.states,
-        "frames": story.frames,
+        "frames": [drawn(frame) for frame in story.frames],
     }
     heads = range(story.head, story.head + group)
     columns = {part: np.concatenate([parts.values(run, part, head) for head in heads]) for part in ("Q", "dO")}
