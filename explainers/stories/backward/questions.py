@@ -62,7 +62,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = (
-        "The gradients need the weights P (dX: how the loss changes with X). "
+        "dX says how the loss changes with X. The gradients need the weights P. "
         "Apart from O, the forward pass stored only LSE = m + ln l, one number per query. "
         "How does the block get its tile of P?"
     )
