@@ -19,10 +19,7 @@ class TouchedRows(TypedDict):
     rows: Span
 
 
-class DrawnFrame(TypedDict):
-    """The fields of a BackwardFrame that its picture reads."""
-
-    block: int
+class _Drawn(TypedDict):
     head: int
     made: list[str]
     done: list[str]
@@ -33,7 +30,13 @@ class DrawnFrame(TypedDict):
     state: dict[str, int]
 
 
-class BackwardFrame(Frame):
+class DrawnFrame(_Drawn):
+    """The fields of a BackwardFrame that its picture reads."""
+
+    block: int
+
+
+class BackwardFrame(Frame, _Drawn):
     """One step.
 
     launch: 0 for the first.
@@ -48,14 +51,6 @@ class BackwardFrame(Frame):
     """
 
     launch: int
-    head: int
-    made: list[str]
-    done: list[str]
-    holds: list[str]
-    queries: Span | None
-    keys: Span | None
-    touched: list[TouchedRows]
-    state: dict[str, int]
     bytes: dict[str, int]
 
 

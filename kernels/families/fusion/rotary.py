@@ -23,7 +23,8 @@ from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
 
-FP8, FP8_MAX = "float8_e4m3", 448.0
+FP8 = "float8_e4m3"
+FP8_MAX = element_type(FP8).largest
 SPARE = 4  # pages of the pool beyond a prompt
 
 
@@ -115,7 +116,8 @@ class RotaryProblem(RotaryCases):
             Tensor("positions", (self.tokens,), "int32", ("token",)),
             Tensor("slots", (self.tokens,), "int32", ("token",)),
         ]
-        kind, layout = self.cache_type or self.dtype, self.layout
+        layout = self.layout
+        kind = layout.dtype
         return (
             *given,
             Tensor("q_rotated", (self.tokens, self.num_heads, self.head_dim), self.dtype, row, Role.OUTPUT),
@@ -149,7 +151,7 @@ class RotaryProblem(RotaryCases):
         table = rotation.table(int(positions.max()) + 1, self.head_dim, self.theta)
         given = {"qkv": qkv, "cos_sin": table, "positions": positions, "slots": self._slots(), **self._more(qkv)}
         old = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
-        cache_kind = element_type(self.cache_type or self.dtype).numpy
+        cache_kind = element_type(self.layout.dtype).numpy
         for name, shape in old.items():
             given[name] = rng.standard_normal(shape, dtype=np.float32).astype(cache_kind)
         return given

@@ -10,7 +10,6 @@ from kernels.core.launch import Plan
 from kernels.core.scope import Scope
 
 FINE, STOPPED, STICKY, MEMORY, WALL = b"+", b"-", b"s", b"m", b"w"  # the first byte of an answer
-COUNT_BYTES = 8  # of a number in the shared memory
 Place = tuple[int, str, tuple[int, ...]]  # offset, NumPy's type, shape
 
 
