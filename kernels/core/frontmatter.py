@@ -7,6 +7,7 @@ compares them.
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kernels.core.problem import Problem
 from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
 from kernels.core.sources import includes, is_plain
 from kernels.core.spec import KernelSpec
+from kernels.core.streams import ORDER_KEYS, check_order, order_of
 from kernels.core.watch import WatchText, watch_text
 from kernels.errors import FrontMatterError
 
@@ -39,10 +41,14 @@ KEYS = (
     "tuned",
     "scratch",
     "watch",
+    "graph",
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at")
-LAUNCH_KEYS = ("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative")
+LAUNCH_KEYS = (
+    *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
+    *ORDER_KEYS,
+)
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
@@ -123,6 +129,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
+        graph=_typed(name, "graph", table.get("graph", False), bool, "true or false"),
         watch=_watch(name, is_plain(files), table),
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
@@ -279,7 +286,9 @@ def _launches(file: str, source: str, plain: bool, entries: Any) -> tuple[Launch
     _typed(file, "launches", entries, list, "tables [[launches]]")
     if not entries:
         raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
-    return tuple(_launch(file, source, plain, number, entry) for number, entry in enumerate(entries))
+    made = [_launch(file, source, plain, number, entry) for number, entry in enumerate(entries)]
+    check_order(file, entries)
+    return tuple(replace(text, **order_of(entry)) for text, entry in zip(made, entries))
 
 
 def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> LaunchText:

@@ -131,6 +131,23 @@ class Texture:
 
 
 @dataclass(frozen=True)
+class Fetch:
+    """A copy of inputs from host memory to the GPU, before a launch. The launch waits for it.
+
+    tensors: their names.
+    part, parts: the copied part of `parts` equal parts along the first axis.
+    stream: of the copy.
+    memory: pinned, or pageable, which the driver first copies to a pinned buffer.
+    """
+
+    tensors: tuple[str, ...]
+    part: int = 0
+    parts: int = 1
+    stream: int = 0
+    memory: Literal["pinned", "pageable"] = "pinned"
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel launch.
 
@@ -139,6 +156,10 @@ class Launch:
     item: the name of its items, such as query tile: BLOCK_Q rows of one head's output. Launches of a plan may differ.
     blocks_per_item: the number of neighbouring blocks of each item. A range of items is a range of blocks.
     cooperative: whether all blocks are on the GPU at one time, for a barrier of the grid.
+    stream: its queue. Launches of one stream run in order.
+    after: the entries of earlier launches, on any stream, that it waits for.
+    dependent: whether it may start before the end of the launch before it (programmatic dependent launch).
+    fetch: its copy from host memory.
 
     Block numbers count x fastest, then y, z.
     """
@@ -152,6 +173,15 @@ class Launch:
     blocks_per_item: int = 1
     cluster: tuple[int, int, int] | None = None
     cooperative: bool = False
+    stream: int = 0
+    after: tuple[str, ...] = ()
+    dependent: bool = False
+    fetch: Fetch | None = None
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether its launch needs attributes: a cluster, a barrier of the grid, or an early start."""
+        return bool(self.cluster or self.cooperative or self.dependent)
 
     @property
     def threads(self) -> int:
@@ -182,10 +212,12 @@ class Plan:
     """The launches of one run in order, and all tensors: the problem's and the kernel's scratch.
 
     item, items: the kind and number of the first launch's items, for a scope.
+    graph: whether the GPU runs all launches as one CUDA graph.
     """
 
     launches: tuple[Launch, ...]
     tensors: tuple[Tensor, ...]
+    graph: bool = False
 
     @property
     def item(self) -> str:
@@ -239,6 +271,10 @@ class LaunchText:
     blocks_per_item: str | int = 1
     cluster: tuple[str | int, ...] | None = None
     cooperative: bool = False
+    stream: int = 0
+    after: tuple[str, ...] = ()
+    dependent: bool = False
+    fetch: Fetch | None = None
 
 
 @dataclass(frozen=True)

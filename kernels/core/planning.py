@@ -9,7 +9,7 @@ import numpy as np
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Launch, LaunchText, ScratchText, TensorMap, Texture
+from kernels.core.launch import Condition, Fetch, Launch, LaunchText, ScratchText, TensorMap, Texture
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -60,6 +60,10 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         whole(text.blocks_per_item, names, f"{where}.blocks_per_item", least=1),
         three(text.cluster, "cluster") if text.cluster else None,
         text.cooperative,
+        text.stream,
+        text.after,
+        text.dependent,
+        _fetch(text, tensors, where),
     )
     if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
         raise FrontMatterError(
@@ -88,6 +92,12 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
     if not expression:
         return _known(arg, tensors, where)
     return SCALARS[kind](evaluate(expression, names, where))
+
+
+def _fetch(text: LaunchText, tensors: set[str], where: str) -> Fetch | None:
+    for name in text.fetch.tensors if text.fetch else ():
+        _known(name, tensors, f"{where}.fetch")
+    return text.fetch
 
 
 def _known(name: str, tensors: set[str], where: str) -> str:

@@ -44,6 +44,7 @@ class KernelSpec:
     formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
+    graph: whether a GPU runs its launches as one CUDA graph.
     """
 
     name: str
@@ -69,6 +70,7 @@ class KernelSpec:
     formerly: str = ""
     in_order: str = ""
     watch: tuple[WatchText, ...] = ()
+    graph: bool = False
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):
@@ -237,13 +239,17 @@ def _code_hash(spec: KernelSpec) -> str:
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
     launches = [asdict(text) for text in spec.launch_texts]
     for launch in launches:
-        if not launch["cooperative"]:  # younger than the first recordings
-            del launch["cooperative"]
+        for name in YOUNGER:
+            if not launch[name]:
+                del launch[name]
+    digest.update(b"graph" if spec.graph else b"")
     digest.update(json.dumps([launches, [asdict(text) for text in spec.scratch]], sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
 
 
+YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch")
+"""Fields of a launch that are younger than the first recordings. A hash leaves out their defaults, which are false."""
 GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 """Options of every build for a GPU. fmad=false: only fmaf in the source is fused, so the GPU rounds as the CPU."""
 
@@ -259,4 +265,4 @@ def _plan(
     tensors = (*problem.tensors(), *scratch)
     known = {t.name for t in tensors}
     launches = tuple(launch_of(text, names, known, f"{place}: launches.{text.entry}") for text in spec.launch_texts)
-    return Plan(launches, tensors)
+    return Plan(launches, tensors, spec.graph)

@@ -106,14 +106,14 @@ class _Launcher:
         pointers = (ctypes.c_void_p * len(held))(*[address for address, _ in held])
         place, shared = ctypes.addressof(pointers), launch.shared_bytes
         keep = (held, pointers)
-        if launch.cluster:
-            config = driver.cluster_config(function, launch)
+        if launch.has_attributes:
+            config = driver.launch_config(function, launch)
 
-            def start_clusters(stream: int, keep: object = keep) -> None:
+            def start_with_attributes(stream: int, keep: object = keep) -> None:
                 config.hStream = stream
                 driver.checked(cuda.cuLaunchKernelEx(config, function, place, 0))
 
-            return start_clusters
+            return start_with_attributes
         sizes = (*launch.grid, *launch.block)
 
         def start(stream: int, keep: object = keep) -> None:

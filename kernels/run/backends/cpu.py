@@ -21,6 +21,7 @@ from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
+from kernels.core.streams import last_order
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
@@ -154,8 +155,9 @@ def launch(
 
     arrays: name -> NumPy array of the tensor's type, written in place.
     capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
-    reversed_order: blocks and threads run last to first, and asynchronous copies land at their wait. If an output
-        changes, the kernel has a race, lacks a wait, or adds in any order.
+    reversed_order: blocks and threads run last to first, asynchronous copies land at their wait, and launches of
+        other streams run in their last valid order. If an output changes, the kernel has a race, lacks a wait, or adds
+        in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
     calls, found = list[_Call](), []
@@ -169,7 +171,7 @@ def launch(
                 found.append(RawRecords(number, first, step.threads, records, counts))
                 values += [_pointer(records), _pointer(counts), *map(np.uint32, (capacities[number], first, blocks))]
             calls.append(_call(step, values, held, reversed_order))
-        _run_all(build, calls)
+        _run_all(build, [calls[n] for n in last_order(plan.launches)] if reversed_order else calls)
     return found
 
 

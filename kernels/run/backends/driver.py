@@ -1,4 +1,4 @@
-"""Launches of clusters, and tensor maps for the bulk copy engine, through cuda.bindings.driver. CuPy lacks them."""
+"""Launches with attributes, and tensor maps for the bulk copy engine, through cuda.bindings.driver. CuPy lacks them."""
 
 import ctypes
 from collections.abc import Callable
@@ -69,8 +69,8 @@ def failure(status: int, said: str) -> RunError:
     return RunError(f"The kernel failed on the GPU: {said}")
 
 
-def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...]) -> Callable[[], None]:
-    """A function that enqueues the step in clusters on CuPy's current stream. function: the kernel's CUfunction."""
+def launcher(function: int, step: Launch, arguments: tuple[object, ...]) -> Callable[[], None]:
+    """A function that enqueues a step with attributes on CuPy's current stream. function: the kernel's CUfunction."""
     import cupy
     from cuda.bindings import driver as cuda
 
@@ -80,7 +80,7 @@ def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...])
         for a in arguments
     ]
     pointers = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
-    config = cluster_config(handle, step)
+    config = launch_config(handle, step)
 
     def launch(keep: tuple[object, ...] = (held, arguments)) -> None:
         config.hStream = cupy.cuda.get_current_stream().ptr
@@ -89,26 +89,43 @@ def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...])
     return launch
 
 
-def cluster_config(handle: Any, step: Launch) -> Any:
-    """The CUlaunchConfig of a step in clusters, without a stream. handle: the kernel's CUfunction."""
+def launch_config(handle: Any, step: Launch) -> Any:
+    """The CUlaunchConfig of a step with its attributes, without a stream. handle: the kernel's CUfunction."""
     from cuda.bindings import driver as cuda
 
-    assert step.cluster
-    if np.prod(step.cluster) > PORTABLE_CLUSTER:
+    if step.cluster and np.prod(step.cluster) > PORTABLE_CLUSTER:
         checked(
             cuda.cuFuncSetAttribute(
                 handle, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1
             )
         )
-    attribute = cuda.CUlaunchAttribute()
-    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    size = attribute.value.clusterDim
-    size.x, size.y, size.z = step.cluster
+    attributes = _attributes(step)
     config = cuda.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = step.grid
     config.blockDimX, config.blockDimY, config.blockDimZ = step.block
-    config.sharedMemBytes, config.attrs, config.numAttrs = step.shared_bytes, [attribute], 1
+    config.sharedMemBytes, config.attrs, config.numAttrs = step.shared_bytes, attributes, len(attributes)
     return config
+
+
+def _attributes(step: Launch) -> list[Any]:
+    """The CUlaunchAttributes of a step: cluster, grid barrier, dependent launch."""
+    from cuda.bindings import driver as cuda
+
+    ids = cuda.CUlaunchAttributeID
+    found = []
+    if step.cluster:
+        found.append(cuda.CUlaunchAttribute())
+        found[-1].id = ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = found[-1].value.clusterDim
+        size.x, size.y, size.z = step.cluster
+    if step.cooperative:
+        found.append(cuda.CUlaunchAttribute())
+        found[-1].id, found[-1].value.cooperative = ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1
+    if step.dependent:
+        found.append(cuda.CUlaunchAttribute())
+        found[-1].id = ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        found[-1].value.programmaticStreamSerializationAllowed = 1
+    return found
 
 
 def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""Launches a cubin on a GPU through CuPy. Only for worker processes: a sticky CUDA error ends CUDA in the process.
-
-Kernels get pointers to flat arrays of bytes (gpu_arrays.py).
-"""
+"""Launches a cubin on a GPU through CuPy. Only for worker processes: a sticky CUDA error ends CUDA in the process."""
 
 import contextlib
 import ctypes
@@ -17,7 +14,7 @@ from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
-from kernels.run.backends import Device, driver
+from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
 from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu
@@ -96,7 +93,7 @@ def free_bytes() -> int:
 def launch(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope | None, capacities: list[int] | None = None
 ) -> list[RawRecords]:
-    """Runs the plan's launches in order.
+    """Runs the plan's launches: a probed build one after another, another build on the plan's streams.
 
     arrays: name -> NumPy array of the tensor's type, written in place.
     capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
@@ -107,23 +104,35 @@ def launch(
 
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
-        found = []
-        for number, step in enumerate(plan.launches):
-            extra: tuple[object, ...] = ()
-            if capacities is not None:
-                assert scope is not None
-                first, blocks = scope.blocks(step, plan)
-                records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
-                counts = cupy.zeros(blocks * step.threads, cupy.uint32)
-                extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
-            start = _launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
-            start()
+        found = list[RawRecords]()
+        if capacities is None:
+            enqueue = enqueuer(build, plan, on_gpu)
+            enqueue()
             cupy.cuda.runtime.deviceSynchronize()
-            if capacities is not None:
-                kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
-                found.append(RawRecords(number, first, step.threads, kept, counts.get()))
+        else:
+            assert scope is not None
+            found = _probed(build, plan, on_gpu, scope, capacities)
         bring_back(plan, arrays, on_gpu)
         return found
+
+
+def _probed(
+    build: Build, plan: Plan, on_gpu: Mapping[str, "cupy.ndarray"], scope: Scope, capacities: list[int]
+) -> list[RawRecords]:
+    import cupy
+
+    found = []
+    for number, step in enumerate(plan.launches):
+        first, blocks = scope.blocks(step, plan)
+        records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
+        counts = cupy.zeros(blocks * step.threads, cupy.uint32)
+        extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
+        start = _launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
+        start()
+        cupy.cuda.runtime.deviceSynchronize()
+        kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
+        found.append(RawRecords(number, first, step.threads, kept, counts.get()))
+    return found
 
 
 def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -138,10 +147,9 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
         for _ in range(2):
             restore(plan, arrays, on_gpu)
             times = [cupy.zeros(step.blocks * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
-            starts = [_launcher(build, plan, step, on_gpu, (time,)) for step, time in zip(plan.launches, times)]
+            enqueue = enqueuer(build, plan, on_gpu, [(time,) for time in times])
             cupy.cuda.runtime.deviceSynchronize()
-            for start in starts:
-                start()
+            enqueue()
             cupy.cuda.runtime.deviceSynchronize()
         bring_back(plan, arrays, on_gpu)
         return [time.get().view(BLOCK_TIME) for time in times]
@@ -178,7 +186,7 @@ def launch_marks(
 def enqueuer(
     build: Build, plan: Plan, on_gpu: Mapping[str, "cupy.ndarray"], extras: Sequence[tuple[object, ...]] | None = None
 ) -> Callable[[], None]:
-    """A function that enqueues one run of the plan, with little work of its own.
+    """A function that enqueues one run of the plan on its streams or as its graph, with little work of its own.
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
@@ -188,13 +196,13 @@ def enqueuer(
 
     added = extras or [()] * len(plan.launches)
     starts = [_launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
+    run = streams.enqueuer(plan, starts, on_gpu)
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
 
     def enqueue() -> None:
         for array in zeroed:
             array.data.memset_async(0, array.nbytes, cupy.cuda.get_current_stream())
-        for start in starts:
-            start()
+        run()
 
     return enqueue
 
@@ -240,11 +248,8 @@ def _launcher(
 ) -> Callable[[], None]:
     """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline."""
     function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
-    if step.cluster:
-        return driver.cluster_launcher(function.kernel.ptr, step, arguments)
-    if step.cooperative:
-        keywords = {"shared_mem": step.shared_bytes, "enable_cooperative_groups": True}
-        return lambda: function.kernel(step.grid, step.block, arguments, **keywords)
+    if step.has_attributes:
+        return driver.launcher(function.kernel.ptr, step, arguments)
     return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
 
 
