@@ -79,7 +79,12 @@ def _traffic(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int
 def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     """Questions about the reads of a page by several kernels: one read for all query heads, or one for each head."""
     shared = max(range(len(found)), key=lambda n: float(found[n].times.max()))
-    one = found[shared]
+    last = _times_of_busiest_page(found[shared], shared, view)
+    return [*_fewest_bytes(found, shared, view), *_busiest_page(found[shared], shared, view), *last]
+
+
+def _times_of_busiest_page(one: Reads, row: int, view: str) -> list[Question]:
+    """How many times the kernel asks for each byte of its busiest page."""
     page = int(one.times.argmax())
     who = sum(1 for bytes_ in one.asked[:, page] if bytes_)
     asked_for, distinct = int(one.page_asked[page]), int(one.page_distinct[page])
@@ -90,45 +95,49 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     each = often(asked_for / distinct)
     why = f"The kernel asks for {asked_for:,} bytes of the page. The page has {distinct:,}, so {each} each."
     wrong = [1, who // 2, 2 * who, who + 1]
-    times = asked_for // distinct
+    all_pages = figure(int(one.page_asked.sum()) / int(one.page_distinct.sum()))
     answers: Where = {
-        "step": shared,
+        "step": row,
         "view": view,
-        "hides": [
-            each,
-            figure(float(one.times.max())),
-            figure(int(one.page_asked.sum()) / int(one.page_distinct.sum())),
-        ],
-        "covers": [{"row": shared, "page": page}, *({"reader": n, "page": page} for n in range(len(one.asked)))],
-        "shows": {"row": shared, "page": page},
+        "hides": [each, figure(float(one.times.max())), all_pages],
+        "covers": [{"row": row, "page": page}, *({"reader": n, "page": page} for n in range(len(one.asked)))],
+        "shows": {"row": row, "page": page},
         "veils": ("tabs",),
     }
-    last = amounts("page_times", text, times, wrong, why, "times", **answers)
-    made: list[Question] = []
+    return amounts("page_times", text, asked_for // distinct, wrong, why, "times", **answers)
+
+
+def _fewest_bytes(found: Sequence[Reads], row: int, view: str) -> list[Question]:
+    """Which kernel with the same heads asks for the fewest bytes, if one asks for fewer than that of the row."""
+    one = found[row]
     others = [n for n, other in enumerate(found) if other.heads == one.heads]
     totals = {n: int(found[n].page_asked.sum()) for n in others}
     least = min(others, key=lambda n: totals[n])
-    if totals[least] < totals[shared]:
-        low = found[least]
-        text = (
-            f"With {one.heads}, {one.kernel} asks for {totals[shared]:,} bytes of K and V. Which kernel asks for the "
-            "fewest of the same cache?"
-        )
-        why = (
-            f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[shared] / totals[least])} times fewer. "
-            f"It reads its busiest page {often(low.times.max())}, and {one.kernel} reads one {often(one.times.max())}."
-        )
-        same = [found[n].kernel for n in others if totals[n] == totals[least]]
-        wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
-        hides = [f"{total:,}" for total in totals.values()]  # the picture shows how often, not how much
-        where: Where = {"step": least, "view": view, "hides": hides, "veils": ("tabs",)}
-        made += options("fewest", text, low.kernel, wrong_kernels, why, **where)
+    if totals[least] >= totals[row]:
+        return []
+    low = found[least]
+    text = (
+        f"With {one.heads}, {one.kernel} asks for {totals[row]:,} bytes of K and V. Which kernel asks for the "
+        "fewest of the same cache?"
+    )
+    why = (
+        f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[row] / totals[least])} times fewer. "
+        f"It reads its busiest page {often(low.times.max())}, and {one.kernel} reads one {often(one.times.max())}."
+    )
+    same = [found[n].kernel for n in others if totals[n] == totals[least]]
+    wrong = [found[n].kernel for n in others if found[n].kernel not in same]
+    hides = [f"{total:,}" for total in totals.values()]  # the picture shows how often, not how much
+    where: Where = {"step": least, "view": view, "hides": hides, "veils": ("tabs",)}
+    return options("fewest", text, low.kernel, wrong, why, **where)
+
+
+def _busiest_page(one: Reads, row: int, view: str) -> list[Question]:
+    """A click on the busiest page, if these pages are neighbours."""
     busiest = [n for n, mean in enumerate(one.times) if mean == one.times.max()]
-    if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
-        text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
-        why = f"Page {page}: each byte {often(one.times.max())}."
-        key = {"row": shared, "page": [busiest[0], busiest[-1]]}
-        if len(busiest) < int((one.most > 0).sum()):
-            hides = [f"page {page}"]
-            made.append(Question("busiest", text, "click", key, why, step=shared, view=view, hides=hides))
-    return [*made, *last]
+    if busiest != list(range(busiest[0], busiest[-1] + 1)) or len(busiest) >= int((one.most > 0).sum()):
+        return []
+    text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
+    why = f"Page {busiest[0]}: each byte {often(one.times.max())}."
+    key = {"row": row, "page": [busiest[0], busiest[-1]]}
+    hides = [f"page {busiest[0]}"]
+    return [Question("busiest", text, "click", key, why, step=row, view=view, hides=hides)]
