@@ -4,9 +4,10 @@ idea = """a warp has 32 keys of a transposed tile of scores and half of its quer
 products in the registers where the products for dV and dK want them. The other half comes from shared memory."""
 changed_from = "backward_3_one_loop"
 changed = """16 bits, and all five products are mma.sync. The next tile of Q and dO comes during the products of this \
-one (cp.async). P comes during the product for dP. Four sums of dQ are one atomic add, in the order of the lanes."""
+one (cp.async). P comes during the product for dP. Four sums of dQ are one atomic add, in the order of the lanes. \
+Causal: the longest blocks first, so no long block starts late."""
 costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
-registers of its SM. Under a causal mask, the long blocks of the last heads start late, and many SMs wait at the end."""
+registers of its SM. Under a causal mask and with heads of 128, 8 bytes of a thread's registers go to memory."""
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles."""
 family = "backward"
@@ -30,7 +31,8 @@ launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"]
   "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV"], shared_bytes = """\
   4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
-  "ceil_div(keys, BLOCK_KV)", "batch * kv_heads"], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums", {struct = [
+  "ceil_div(keys, BLOCK_KV)", "batch * kv_heads"], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums",
+  "int32 min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV)))", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
   "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "query_gradients", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
@@ -49,28 +51,28 @@ statistics(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* STAT
   write_statistics(O_gmem, dO_gmem, LSE_gmem, STATS_gmem, z, blockIdx.x, gridDim.x, blockIdx.y PROBE_PASS);
 }
 
-// dV = P^T @ dO and dK = scale * dS^T @ Q   [keys, HEAD_DIM] of each KV head. A block computes a tile of keys in a loop
-// over the tiles of queries of all query heads of its KV head. A warp adds up 32 keys and half of the dims.
+// dV = P^T @ dO, dK = scale * dS^T @ Q   [keys, HEAD_DIM] of a KV head. A warp adds up 32 keys and half of the dims.
 //   Q_gmem, dO_gmem  [batch, num_heads, seq_len, HEAD_DIM];  STATS_gmem  [batch, num_heads, query tiles, 2, BLOCK_Q]
 //   K_gmem, V_gmem, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
 //   SUMS_gmem  [batch, num_heads, query tiles, WARPS, 2, DIMS / 8, 32 lanes, 4]: dS @ K, to which all blocks add
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, const float* STATS_gmem, T* dK_gmem,
-          T* dV_gmem, float* SUMS_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
+          T* dV_gmem, float* SUMS_gmem, int near, const __grid_constant__ Sizes z PROBE_PARAM) {
   DYNAMIC_SMEM(T, smem);
   T *K_smem = smem, *V_smem = K_smem + KV_TILE;                      // [BLOCK_KV, HEAD_DIM]
   T *Q_smem = V_smem + KV_TILE, *dO_smem = Q_smem + STAGES * Q_TILE;  // [STAGES, BLOCK_Q, HEAD_DIM]
   T *P_smem = dO_smem + STAGES * Q_TILE, *dS_smem = P_smem + DS_TILE;  // [BLOCK_KV, BLOCK_Q]
   float* STATS_smem = reinterpret_cast<float*>(dS_smem + DS_TILE);   // [STAGES, 2, BLOCK_Q]
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_col = blockIdx.x * BLOCK_KV;
+  const Place place(near);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_col = place.first_col;
   const int warp_key = warp % KEY_WARPS * 32, half = warp / KEY_WARPS;
   const int own_query = half * HALF_Q, other_query = HALF_Q - own_query, warp_col = first_col + warp_key;
-  const int end_head = (blockIdx.y + 1) * z.group(), end_tile = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
+  const int end_head = (place.kv + 1) * z.group(), end_tile = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
   const int first_tile = z.first_row(first_col) / BLOCK_Q;
-  const Head first_head(z, blockIdx.y * z.group());
+  const Head first_head(z, place.kv * z.group());
   PROBE_BEGIN();
 
-  Walk at{(int)blockIdx.y * z.group(), first_tile, first_tile, end_tile, first_head.q};
+  Walk at{place.kv * z.group(), first_tile, first_tile, end_tile, first_head.q};
   for (int stage = 0; stage < STAGES - 1; ++stage) {
     fetch(Q_gmem, dO_gmem, STATS_gmem, Q_smem, dO_smem, STATS_smem, z, at.after(stage, z), end_head, stage PROBE_PASS);
   }
@@ -183,7 +185,7 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
     PROBE_MARK(query_sums, tile);
     const int warp_query = warp % QUERY_WARPS * 32, first_dim = warp / QUERY_WARPS * DIMS;
     multiply_keys(dQ_rmem, dS_smem, K_smem, warp_query, first_dim PROBE_PASS);
-    log_query_part(dQ_rmem, first_row + warp_query, first_dim, blockIdx.x, z PROBE_PASS);
+    log_query_part(dQ_rmem, first_row + warp_query, first_dim, place.tile, z PROBE_PASS);
 
     PROBE_MARK(key_value_sums, tile);  // of the queries of the other warp. Meanwhile the sums of dQ leave.
     sums = sums_index(at.query_head, tile, end_tile);
