@@ -8,7 +8,7 @@ The text has at most MOST_BYTES. A new question of a page stops its question bef
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,6 +21,7 @@ from app.stories import listed
 from app.workbench import drafts, examine
 from kernels.catalog import current
 from kernels.core.sources import MOST_BYTES
+from kernels.core.spec import KernelSpec
 from kernels.errors import FAULT, RunCancelled, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
@@ -76,11 +77,20 @@ async def _asked(who: str, seconds: float, function: Callable[..., Answer], *arg
             del _asking[who]
 
 
-def pages(name: str) -> list[dict[str, str]]:
-    """The pages that can show a draft: path and title."""
+def pages(name: str) -> list[dict[str, object]]:
+    """The pages that can show a draft: path, title, and `others`, our kernels there with the same problem."""
     found = drafts.with_drafts(current(), [name])
-    shown = {path: story for path, story in listed(found).items() if name in story.page(found).kernels}
-    return [{"path": path, "title": story.title} for path, story in shown.items()]
+    shown = {path: (story, story.page(found).kernels) for path, story in listed(found).items()}
+    return [
+        {"path": path, "title": story.title, "others": _others(found.kernels[name], kernels)}
+        for path, (story, kernels) in shown.items()
+        if name in kernels
+    ]
+
+
+def _others(draft: KernelSpec, kernels: Mapping[str, KernelSpec]) -> list[str]:
+    same = (name for name, kernel in kernels.items() if kernel.same_problems(draft))
+    return [name for name in same if name != draft.name]
 
 
 def routes(base: str) -> list[BaseRoute]:

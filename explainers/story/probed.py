@@ -15,6 +15,7 @@ from kernels.core import cases
 from kernels.core.request import Request
 from kernels.core.signatures import without_comments
 from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
 from kernels.trace.automatic import START
 from kernels.trace.probes import Sites, sites_of
 
@@ -32,9 +33,12 @@ def probes(spec: KernelSpec) -> Sites:
 
 
 def values(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
-    """event -> keys, of every value logged by the kernel."""
+    """event -> keys, of every value logged by the kernel. Faulty marks of a plain kernel log none."""
     if spec.plain:
-        return {mark.event: mark.keys for mark in watching.marks(spec) if mark.event not in LOOPS}
+        try:
+            return {mark.event: mark.keys for mark in watching.marks(spec) if mark.event not in LOOPS}
+        except BuildError:
+            return {}
     return {site.event: site.keys for site in probes(spec) if site.kind == "value"}
 
 
@@ -54,7 +58,8 @@ def without_events(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> str:
     found = values(spec)
     lacking = [e for e, keys in wanted.items() if e not in found or not set(keys) <= set(found[e])]
     probes_ = ", ".join(f"{event}({', '.join(wanted[event])})" for event in lacking)
-    return f"{spec.name} does not log {probes_}. Add a PROBE_VALUE for each." if lacking else ""
+    remedy = "Mark a line for each in its table [watch]" if spec.plain else "Add a PROBE_VALUE for each"
+    return f"{spec.name} does not log {probes_}. {remedy}." if lacking else ""
 
 
 def has_masks(spec: KernelSpec) -> bool:

@@ -147,7 +147,7 @@ def check_widths(
     """
     shown = listing(kernel, problem, settings, mode, arch)
     source = {name: text.splitlines() for name, text in kernel.files}
-    bases = {kind.sass for kind in KINDS if kind.sass}
+    bases = {kind.sass for kind in KINDS if kind.macro}
     by_line: dict[Place, Counter[str]] = {}
     for line in shown.sass:
         name = opcode(line.text)

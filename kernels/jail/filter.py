@@ -57,6 +57,12 @@ _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
     **{"removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16)},
     **{"removexattrat": (466, 466), "file_setattr": (469, 469)},
 }
+# A call -> its commands that reach others: the signals and the owner of a descriptor, leases, flags of a file.
+_COMMANDS: dict[tuple[int | None, int | None], tuple[int, ...]] = {
+    (72, 25): (8, 10, 15, 1024, 1026),  # fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+    # ioctl: FIOSETOWN, SIOCSPGRP, TIOCSTI, FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
+    (16, 29): (0x8901, 0x8902, 0x5412, 0x40086602, 0x40046602, 0x401C5820),
+}
 _THREAD = 0x00010000  # CLONE_THREAD
 _TGKILL: tuple[int | None, int | None] = (234, 131)
 _FORKS: dict[str, tuple[int | None, int | None]] = {"clone": (56, 220), "fork": (57, None), "vfork": (58, None)}
@@ -74,6 +80,7 @@ def refusing(forks: bool) -> bytes:
         code += [_instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
     for number in numbers(_CALLS if forks else {**_CALLS, **_FORKS}):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+    code += _commands()
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
@@ -85,6 +92,7 @@ def refusing_with_gpu(pid: int) -> bytes:
     code = [*_head(), _instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
     for number in numbers({**_CALLS, **_OUTSIDE}):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+    code += _commands()
     firsts = (((302, 261), _EQUAL, 0), (_TGKILL, _EQUAL, pid), (_FORKS["clone"], _ANY_BIT, _THREAD))  # prlimit64 first
     for call, test, value in firsts:  # each call with only this first argument: a process, or flags
         code += [_instruction(_EQUAL, numbers({"": call})[0], 0, 4), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
@@ -101,6 +109,21 @@ def allowing(pid: int) -> bytes:
     code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
     code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
     return b"".join([*code, _instruction(_RETURN, _REFUSE | _EPERM)])
+
+
+def _commands() -> list[bytes]:
+    """Refuses the calls with these commands, their second argument."""
+    code = []
+    for call, commands in _COMMANDS.items():
+        (number,) = numbers({"": call})
+        code += [
+            _instruction(_EQUAL, number, 0, 2 + 2 * len(commands)),
+            _instruction(_LOAD, 24),
+        ]  # seccomp_data.args[1]
+        for command in commands:
+            code += [_instruction(_EQUAL, command, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
+        code.append(_instruction(_LOAD, 0))
+    return code
 
 
 def _head() -> list[bytes]:

@@ -14,11 +14,11 @@ from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.measure import counters
 from kernels.recordings import tables
 from kernels.run.backends import Device
-from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule
+from kernels.trace.kinds import LAB_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
 TABLE = "calibration"  # the kind of this table in kernels/recordings/data/
-METRICS = {kind.name: kind.metric for kind in LANE_KINDS}
+METRICS = {kind.name: kind.metric for kind in LAB_KINDS}
 COLUMNS = ["op", "width", "matrices", "offsets", "measured", "modelled"]
 LANES = np.arange(32)
 MASKS = {
@@ -41,7 +41,7 @@ MASKS = {
 def cases() -> list[AccessProblem]:
     """AccessProblems of every kind and width: strides, padding, broadcasts, permutations, possible pairs, random
     words, masks."""
-    return [problem for kind in LANE_KINDS for problem in _cases_of(kind)]
+    return [problem for kind in LAB_KINDS for problem in _cases_of(kind)]
 
 
 def _cases_of(kind: AccessKind) -> Iterable[AccessProblem]:

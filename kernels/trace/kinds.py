@@ -30,13 +30,13 @@ class Rule(Enum):
 
 @dataclass(frozen=True)
 class AccessKind:
-    """One kind of access. Its index in LANE_KINDS is the constant OP of lab_access.cu.
+    """One kind of access. Its index in LAB_KINDS is the constant OP of lab_access.cu.
 
     name: unique.
     event: its name in a trace. Event and space are unique too.
-    macro: its probe.
+    macro: its probe, or "" for a kind that only automatic probes log.
     space: shared or global.
-    direction: read or write.
+    direction: read, write, or both for an atomic.
     widths: the possible bytes of one lane. If empty, one record is a whole tile.
     sass: the start of its opcode in the machine code.
     rule: its cost.
@@ -82,15 +82,19 @@ KINDS = (
                "a product of a warpgroup"),
     AccessKind("tma_smem", "tma_smem", "PROBE_TMA_SMEM", "shared", "write", (), "UTMALDG", Rule.BYPASS, "",
                "a box by TMA"),
+    AccessKind("shared_atomic", "atomic", "", "shared", "both", _ANY, "ATOMS", Rule.SEPARATE, "", "an atomic"),
+    AccessKind("global_atomic", "atomic", "", "global", "both", _ANY, "ATOM", Rule.SECTORS, "", "an atomic"),
 )
 # fmt: on
 KIND = {kind.name: kind for kind in KINDS}
 LANE_KINDS = tuple(kind for kind in KINDS if kind.widths)
-"""The kinds with an access of each lane, for the memory lab and the calibration."""
-EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS))
+"""The kinds with an access of each lane."""
+LAB_KINDS = tuple(kind for kind in LANE_KINDS if kind.macro)
+"""Those with a probe, for the memory lab and the calibration."""
+EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.macro))
 READS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction == "read"))
-WRITES = tuple(event for event in EVENTS if event not in READS)
-MACROS = {kind.macro: kind.event for kind in KINDS}
+WRITES = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction != "read"))
+MACROS = {kind.macro: kind.event for kind in KINDS if kind.macro}
 _BY_EVENT = {(kind.event, kind.space): kind for kind in KINDS}
 
 

@@ -56,6 +56,25 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit):
     assert "fmaxf(m_new , s[c])" in page.evaluate(KEPT)
 
 
+def test_a_press_on_a_line_number_watches_the_line_and_our_kernel_takes_the_same_step(visit):
+    page = bench(visit)
+    page.locator(".wg .cm-content").click()
+    press(page, "Control+f")
+    page.keyboard.type("m = m_new;")
+    press(page, "Enter", "Escape")
+    page.locator(".cm-lineNumbers .cm-activeLineGutter").click()
+    assert '[watch]\n"m = m_new;" = "m"' in page.evaluate(KEPT)
+    expect(page.locator(".cm-lineNumbers .watched-line")).to_have_count(1)
+    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    frame = page.frame_locator(".wg .workbench iframe")
+    page.get_by_role("combobox", name="Kernel of Warpglass").select_option("02_tiled")
+    expect(frame.get_by_role("region", name="Source of 02_tiled")).to_be_visible(timeout=PATIENCE)
+    page.get_by_role("button", name="Show this text").click()
+    expect(frame.get_by_role("region", name="Source of draft_")).to_be_visible(timeout=PATIENCE)
+    page.locator(".wg .cm-content").press("F9")
+    expect(page.locator(".cm-lineNumbers .watched-line")).to_have_count(0)
+
+
 def test_a_link_carries_a_text_that_nobody_runs_unasked(visit):
     asked = []
     page = bench(visit, permissions=["clipboard-read", "clipboard-write"])

@@ -5,7 +5,7 @@ const SILENT = 'The server was not reached. Start it again, then press Check.';
 
 /**
  * @typedef {{diagnostics: import('./editor.js').Message[], ok: boolean, said: string,
- *   kernel: string, pages: {path: string, title: string}[], proposal?: string, error?: string,
+ *   kernel: string, pages: import('./picture.js').PageOf[], proposal?: string, error?: string,
  *   cases?: import('./exercises.js').Case[]}} Answer
  */
 

@@ -9,16 +9,29 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirro
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from '@codemirror/language';
 import { lintGutter, lintKeymap, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
-import { EditorState } from '@codemirror/state';
+import { EditorState, RangeSet } from '@codemirror/state';
 import {
   drawSelection,
   EditorView,
+  GutterMarker,
+  gutterLineClass,
   highlightActiveLine,
   highlightActiveLineGutter,
   keymap,
   lineNumbers,
 } from '@codemirror/view';
 import { cuda } from './language.js';
+import { markedLines, toggled } from './marks.js';
+
+const WATCHED = new (class extends GutterMarker {
+  elementClass = 'watched-line';
+})();
+const watchedLines = gutterLineClass.compute(['doc'], ({ doc }) =>
+  RangeSet.of(
+    [...markedLines(doc.toString())].map(line => WATCHED.range(doc.line(line).from)),
+    true,
+  ),
+);
 
 /**
  * A message as the server sends it. Column 0 stands for the whole line.
@@ -32,11 +45,21 @@ import { cuda } from './language.js';
  * @param {string} given.text
  * @param {(text: string) => void} given.changed hears of every edit of the reader
  * @param {() => void} given.check the reader asks for the whole check
+ * @param {(said: string) => void} given.watched hears what a press on a line's number did
  */
-export function makeEditor({ parent, text, changed, check }) {
+export function makeEditor({ parent, text, changed, check, watched }) {
+  // Marks the line at a place of the text, or takes its mark away.
+  function watch(view, at) {
+    const { doc } = view.state,
+      { changes, said } = toggled(doc.toString(), doc.lineAt(at).number);
+    if (changes) view.dispatch({ changes });
+    watched(said);
+    return true;
+  }
   const own = keymap.of([
     { key: 'Mod-Enter', run: () => (check(), true) },
     { key: 'F8', run: nextDiagnostic },
+    { key: 'F9', run: view => watch(view, view.state.selection.main.head) },
   ]);
   const stateOf = doc =>
     EditorState.create({
@@ -44,7 +67,13 @@ export function makeEditor({ parent, text, changed, check }) {
       extensions: [
         own,
         lintGutter(),
-        lineNumbers(),
+        lineNumbers({
+          domEventHandlers: {
+            mousedown: (view, { from }, event) =>
+              /** @type {MouseEvent} */ (event).button === 0 && watch(view, from),
+          },
+        }),
+        watchedLines,
         highlightActiveLineGutter(),
         foldGutter(),
         history(),

@@ -8,7 +8,8 @@ import { makePicture } from './picture.js';
 import css from './workbench.css';
 
 const KEYS =
-  'F8: next message. Ctrl+Enter: check all. Tab indents. Esc, then Tab, leaves the editor.';
+  'A press on a line number, or F9, watches the line: its value, or its loop as steps. F8: next ' +
+  'message. Ctrl+Enter: check all. Tab indents. Esc, then Tab, leaves the editor.';
 
 /**
  * @param {HTMLElement} host
@@ -22,7 +23,8 @@ export default function (host, given, page, { element, button, save }) {
   const keeping = makeKeeping(page);
   const said = element('p', { class: 'said-of-check', role: 'status' }),
     list = makeList({ element, button }, line => editor.goTo(line)),
-    picture = makePicture({ element }, page.href),
+    picture = makePicture({ element, button }, page.href),
+    noted = element('p', { class: 'hints', role: 'status' }),
     place = element('div', { class: 'place' });
   const exercises = makeExercises({ element, button }, given.exercises, page, {
     current: () => editor.text,
@@ -41,11 +43,13 @@ export default function (host, given, page, { element, button, save }) {
     parent: place,
     text: keeping.read() ?? starter,
     changed: text => {
+      noted.textContent = '';
       write(text);
       say(off ? setting : '');
       if (!off) asking.later();
     },
     check: () => off || asking.ask(true),
+    watched: text => (noted.textContent = text),
   });
   const asking = makeAsking({
     request: page.request,
@@ -125,6 +129,7 @@ export default function (host, given, page, { element, button, save }) {
         bar,
         place,
         said,
+        noted,
         list.node,
         element('p', { class: 'hints' }, KEYS),
       ),

@@ -1,47 +1,88 @@
 // The run of the edited kernel, on one of the pages that its events allow: a frame with that page.
+// One of our kernels can take its place there, at the same step.
 const FIRST = ['any_kernel', 'source']; // the first of them that the kernel has
 
 /**
- * @param {{element: any}} tools
+ * A page that can show the text. others: our kernels on it, with the same problem.
+ * @typedef {{path: string, title: string, others: string[]}} PageOf
+ */
+
+/**
+ * @param {{element: any, button: any}} tools
  * @param {(path: string) => string} href
  */
-export function makePicture({ element }, href) {
+export function makePicture({ element, button }, href) {
   const choice = element('select', { 'aria-label': 'Page' }),
+    other = element('select', { 'aria-label': 'Kernel of Warpglass' }),
     empty = element('p', { class: 'empty' }, 'The picture comes after the first run.'),
     room = element('div', { class: 'room-of-picture' }, empty);
+  let pages = [],
+    kernel = '',
+    ours = false, // whether our kernel is shown, and not the text
+    frame = null;
+  const switched = button('Show it', () => turn(!ours), { 'aria-pressed': 'false' });
   const node = element(
     'section',
     { class: 'running', 'aria-label': 'The run', hidden: false },
-    element('label', {}, 'Shown on ', choice),
+    element(
+      'div',
+      { class: 'tools' },
+      element('label', {}, 'Shown on ', choice),
+      element('label', { class: 'of-ours' }, 'Compare with ', other, ' ', switched),
+    ),
     room,
   );
-  let shown = '',
-    kernel = '',
-    frame = null;
+  // What the frame's page says of its choices and step, if it is the chosen page.
+  const now = () => {
+    const { pathname = '', search = '' } = frame?.contentWindow.location ?? {};
+    return new URLSearchParams(pathname.endsWith(`/${choice.value}`) ? search : '');
+  };
   const draw = () => {
-    const url = href(`/${choice.value}?kernel=${kernel}&embed=true`);
-    if (url === shown) return;
-    shown = url;
+    const query = now();
+    query.set('kernel', ours ? other.value : kernel);
+    query.set('embed', 'true');
+    const url = href(`/${choice.value}?${query}`);
     if (frame) return frame.contentWindow.location.replace(url); // no way back leads to the text before
     frame = element('iframe', { src: url, title: 'The run of this kernel' });
     room.replaceChildren(frame);
   };
-  choice.onchange = draw;
+  function turn(to) {
+    ours = to;
+    switched.textContent = ours ? 'Show this text' : 'Show it';
+    switched.setAttribute('aria-pressed', String(ours));
+    draw();
+  }
+  // The kernels of the chosen page.
+  const list = () => {
+    const { others } = pages.find(one => one.path === choice.value),
+      before = other.value;
+    other.replaceChildren(...others.map(name => element('option', { value: name }, name)));
+    if (others.includes(before)) other.value = before;
+    other.parentElement.hidden = !others.length;
+    if (ours && !others.length) turn(false);
+  };
+  choice.onchange = () => {
+    list();
+    draw();
+  };
+  other.onchange = () => turn(true);
   return {
     node,
     /**
      * @param {string} name of the kernel
-     * @param {{path: string, title: string}[]} pages
+     * @param {PageOf[]} shown
      */
-    show(name, pages) {
+    show(name, shown) {
       const before = choice.value,
-        has = path => pages.some(one => one.path === path);
+        has = path => shown.some(one => one.path === path);
+      if (name === kernel && frame) return; // the same text again
+      [pages, kernel, ours] = [shown, name, false];
       choice.replaceChildren(
         ...pages.map(({ path, title }) => element('option', { value: path }, title)),
       );
       choice.value = has(before) ? before : (FIRST.find(has) ?? pages[0].path);
-      kernel = name;
-      draw();
+      list();
+      turn(false);
     },
   };
 }

@@ -10,7 +10,7 @@ from explainers.stories.any_kernel.frames import (
 )
 from explainers.stories.any_kernel.records import Records
 from explainers.story.glossary import UNORDERED, count, listed, phase_title
-from kernels.trace.kinds import WRITES
+from kernels.trace.kinds import kind_of
 from kernels.trace.probes import Site
 from kernels.trace.steps import StepRow, Steps
 
@@ -69,16 +69,19 @@ def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
 
 def _sentence(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> str:
     """The step in a sentence: block, phase, the bytes of each tensor, and the logged values."""
-    sums: dict[tuple[str, bool], dict[str, int]] = {}
+    sums: dict[tuple[str, str], dict[str, int]] = {}
     for site, times in accesses:
-        of = sums.setdefault((site.space or "", site.event in WRITES), {})
+        space = site.space or ""
+        of = sums.setdefault((space, kind_of(site.event, space).direction), {})
         of[site.tensor or ""] = of.get(site.tensor or "", 0) + times * site.bytes
     parts = []
     for key, verb, way in (
-        (("global", False), "reads", "from global memory"),
-        (("shared", True), "stores", "in shared memory"),
-        (("shared", False), "reads", "from shared memory"),
-        (("global", True), "writes", "to global memory"),
+        (("global", "read"), "reads", "from global memory"),
+        (("shared", "write"), "stores", "in shared memory"),
+        (("shared", "read"), "reads", "from shared memory"),
+        (("shared", "both"), "updates", "in shared memory by atomics"),
+        (("global", "both"), "updates", "in global memory by atomics"),
+        (("global", "write"), "writes", "to global memory"),
     ):
         if key in sums:
             parts.append(f"{verb} {listed([f'{name} ({size:,} bytes)' for name, size in sums[key].items()])} {way}")

@@ -164,17 +164,18 @@ def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFr
 
 
 def _conflict_begins(access: BankAccess, wavefront: int) -> bool:
-    """Whether the wavefront is the first of a pass with different words of one bank."""
+    """Whether the wavefront is the first of several in its pass."""
     pass_ = next((part for part in access["parts"] if part[0] == wavefront), None)
     if not pass_:
         return False
-    words = {(bank, word) for _, bank, w, word, *_ in access["cells"] if pass_[0] <= w < pass_[1]}
-    return len({bank for bank, _ in words}) < len(words)
+    return pass_[1] - pass_[0] > 1
 
 
 def _head(access: BankAccess) -> str:
     """Returns the access in a sentence: Each lane loads 4 bytes of X."""
     bytes_of = f"{access['bytes']} bytes"
+    if access["kind"] == "an atomic":
+        return f"Each lane updates {bytes_of} of {access['tensor']} by an atomic."
     verb = {"a load": "loads", "a store": "stores"}.get(access["kind"])
     if verb:
         return f"Each lane {verb} {bytes_of} of {access['tensor']}."
@@ -232,6 +233,8 @@ def _reason(served: list[list[int]]) -> str:
     worst = max(want, key=lambda bank: len(want[bank]))
     if len(want[worst]) > 1:
         return f"bank {worst} holds {len(want[worst])} of the words and serves one at a time."
+    if len({cell[2] for cell in served}) > 1:
+        return "lanes with the same word take turns."
     if len(served) > len({cell[3] for cell in served}):
         return "lanes share words, and each bank serves at most one."
     return "each bank serves at most one word."

@@ -18,6 +18,7 @@ from kernels.trace.memory import model, traced
 from kernels.trace.memory.traced import Place
 
 SHOWN_REQUESTS = 24  # different requests
+_VERBS = {"read": "read", "write": "write", "both": "update"}  # by direction
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,11 @@ def _frames(
 def request_sentence(request: SectorRequest) -> str:
     """Returns the bytes of a request, and the sectors that move for them."""
     active, used, sectors = request["active"], request["used"], request["sectors"]
-    verb = "read" if kind_of(request["kind"], "global").direction == "read" else "write"
+    verb = _VERBS[kind_of(request["kind"], "global").direction]
     who, verb = ("1 lane", f"{verb}s") if active == 1 else (f"The {active} lanes", verb)
     shared = used < active * request["bytes"]
-    first = f"{who} {verb} {f'only {used:,} different' if shared else f'{used:,}'} bytes of {request['tensor']}."
+    how = " by an atomic" if verb.startswith("update") else ""
+    first = f"{who} {verb} {f'only {used:,} different' if shared else f'{used:,}'} bytes of {request['tensor']}{how}."
     moved = f"The bytes are in {count(sectors, 'sector')}, so {sectors * model.SECTOR:,} bytes move."
     least = fewest(used)
     enough = f"{count(least, 'sector')} would be enough." if least < sectors else "No fewer sectors could hold them."

@@ -45,7 +45,7 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
     edits, outside = [*more], list[tuple[int, str]]()
-    edits += [(s.start, s.end, s.cpp) for s in ptx.statements(text, found) if s.cpp]
+    edits += [(s.start, s.end, s.cpp) for s in ptx.statements(text) if s.cpp]
     for array in arrays:
         inside = any(f.body < array.first < f.last for f in listed)
         if array.dynamic:

@@ -4,9 +4,10 @@ A statement works on typed copies of its operands. Its outputs are written last.
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
-from kernels.build.plain.tokens import Token, closing
+from kernels.build.plain.tokens import Token, closing, macros, tokens
 
 _FLOATS = {"rcp": "1.f / {1}", "rsqrt": "rsqrtf({1})", "sqrt": "sqrtf({1})", "ex2": "exp2f({1})", "lg2": "log2f({1})"}
 _FLOATS |= {"sin": "sinf({1})", "cos": "cosf({1})", "tanh": "tanhf({1})"}
@@ -48,6 +49,7 @@ _OPERAND = re.compile(r'\s*(?:\[\w+\]\s*)?"([=+]?)&?([frnl])"\s*\(')
 _LETTERS = {"f": "float", "r": "unsigned", "n": "unsigned", "l": "unsigned long long"}
 _FITS = {"f32": "f", "u32": "rn", "s32": "rn", "b32": "rnf", "u64": "l"}  # an instruction's type: its letters
 MACRO = "a macro in asm"
+_ASM = ("asm", "__asm__", "__asm")
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,19 @@ class Statement:
     refused: str = ""
 
 
-def statements(text: str, found: list[Token]) -> list[Statement]:
-    """The asm statements of a text."""
-    return [_statement(text, found, n) for n, token in enumerate(found) if token.text in ("asm", "__asm__", "__asm")]
+def statements(text: str) -> list[Statement]:
+    """The asm statements of a text, those of its used macros too."""
+    code, defined = tokens(text), macros(text)
+    uses = Counter(token.text for part in (code, *defined) for token in part)
+    listed = [code, *(each for each in defined if each and uses[each[0].text] > 1)]
+    return [_statement(text, part, n) for part in listed for n, token in enumerate(part) if token.text in _ASM]
 
 
 def _statement(text: str, found: list[Token], number: int) -> Statement:
     bracket = next((n for n in range(number, len(found)) if found[n].text == "("), number)
     start, last = found[number].start, found[closing(found, bracket)]
-    inside = _COMMENT.sub(lambda each: each["literal"] or " ", text[found[bracket].end : last.start])
+    raw = text[found[bracket].end : last.start].replace("\\\n", " ")
+    inside = _COMMENT.sub(lambda each: each["literal"] or " ", raw)
     code, *lists = _parts(inside)
     source = "".join(re.findall(_STRING, code)).replace("\\n", "\n").replace("\\t", " ")
     operands, rests = _operands(lists[:2])
@@ -105,7 +111,7 @@ def _statement(text: str, found: list[Token], number: int) -> Statement:
         return Statement(start, last.end, "", refused or "asm")
     before = [operand.before(n) for n, operand in enumerate(operands)]
     after = [f"simt_to_{n} = simt_{n};" for n, operand in enumerate(operands) if operand.way]
-    lines = "\n" * text.count("\n", start, last.end)
+    lines = "".join(re.findall(r"\\?\n", text[start : last.end]))
     return Statement(start, last.end, f"do {{ {' '.join([*before, *calls, *after])} }} while (0){lines}")
 
 

@@ -32,8 +32,7 @@ def _found(text: str) -> list[tuple[int, str]]:
     listed = [(f.start(1), _of_header(f[1])) for f in _INCLUDE.finditer(_without_comments(text))]
     reasons = [(at, reason) for at, reason in listed if reason]
     reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
-    code = device_text(text)
-    reasons += [(s.start, _of_ptx(s.refused)) for s in ptx.statements(code, tokens(code)) if s.refused]
+    reasons += [(s.start, _of_ptx(s.refused)) for s in ptx.statements(device_text(text)) if s.refused]
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]

@@ -11,6 +11,7 @@ _SKIPPED = re.compile(
     re.S | re.X,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M | re.S)
+_DEFINE = re.compile(r"[ \t]*#[ \t]*define\b")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.']*|<<<|>>>|::|->|\S")
 OPEN, CLOSE = "([{", ")]}"
 
@@ -33,6 +34,16 @@ def tokens(text: str) -> list[Token]:
     """The tokens of a text outside comments, literals and preprocessor lines."""
     code = _DIRECTIVE.sub(lambda found: _blank(found[0]), bare(text))
     return [Token(found[0], found.start(), found.end()) for found in _TOKEN.finditer(code)]
+
+
+def macros(text: str) -> list[list[Token]]:
+    """The tokens of each #define, from its name."""
+    code = bare(text)
+    defines = (found for found in _DIRECTIVE.finditer(code) if _DEFINE.match(found[0]))
+    return [
+        [Token(one[0], one.start(), one.end()) for one in _TOKEN.finditer(code, each.start(), each.end())][2:]
+        for each in defines
+    ]
 
 
 def closing(found: list[Token], at: int) -> int:

@@ -12,11 +12,11 @@ from kernels.core.problem import Case
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.lab.common import WARP, LabProblem, numbered, seed_field, small_numbers
-from kernels.trace.kinds import KIND, LANE_KINDS, AccessKind
+from kernels.trace.kinds import KIND, LAB_KINDS, AccessKind
 
 LAYOUTS = ("row_major", "strided", "misaligned", "paged_split", "paged_whole")
 ACCESS_BYTES = 32768
-OPS = tuple(kind.name for kind in LANE_KINDS)
+OPS = tuple(kind.name for kind in LAB_KINDS)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class AccessProblem(LabProblem):
         cp.async would race for a common word, so they take the words backwards.
         """
         lanes = np.arange(WARP)
-        for kind in LANE_KINDS:
+        for kind in LAB_KINDS:
             is_matrix = kind.name == "ldmatrix"
             for width, matrices in product(kind.widths, (1, 2, 4) if is_matrix else (4,)):
                 third = lanes[::-1] * width if kind.event.startswith("cp_async") else lanes * 0 + 64

@@ -90,7 +90,8 @@ def test_a_fault_of_ours_gives_a_sentence_and_no_traceback(client, monkeypatch):
 def test_a_text_is_answered_with_the_pages_that_can_show_it(client):
     said = post(client).json()
     assert said["ok"] and not said["diagnostics"], said
-    assert "any_kernel" in [page["path"] for page in said["pages"]]
+    (shown,) = (page for page in said["pages"] if page["path"] == "any_kernel")
+    assert "03_flash" in shown["others"] and "paged_v1" not in shown["others"] and said["kernel"] not in shown["others"]
     asked = asking.ask(STORIES["any_kernel"], {"kernel": said["kernel"]}, workers.survey())
     assert asked.link["kernel"] == said["kernel"] and not asked.error
 

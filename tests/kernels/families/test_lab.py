@@ -19,7 +19,7 @@ from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import TILES, ColumnsProblem, TransposeProblem
 from kernels.run.backends.cpu import device
 from kernels.run.execute import check_possible, run
-from kernels.trace.kinds import LANE_KINDS
+from kernels.trace.kinds import LAB_KINDS
 
 KERNELS = catalog.current().of_family("lab")
 
@@ -149,7 +149,7 @@ def test_a_kernel_of_the_users_with_fewer_constants_has_the_cases_that_it_can_ha
 
 @pytest.mark.parametrize(
     "problem, name, choices",
-    [(lambda c: AccessProblem(c, 16), "OP", [kind.name for kind in LANE_KINDS]),
+    [(lambda c: AccessProblem(c, 16), "OP", [kind.name for kind in LAB_KINDS]),
      (lambda c: GlobalProblem(c, 16), "LAYOUT", LAYOUTS),
      (ChaseProblem, "SPACE", CHASE_SPACES),
      (StreamProblem, "SPACE", STREAM_SPACES)],

@@ -7,7 +7,7 @@ from kernels.core.request import Request
 from kernels.families.lab.accesses import AccessProblem
 from kernels.measure import calibration, counters
 from kernels.run import execute
-from kernels.trace.kinds import KIND, LANE_KINDS, kind_of
+from kernels.trace.kinds import KIND, LAB_KINDS, kind_of
 from kernels.trace.memory import traced
 
 RECORDED = calibration.recorded()
@@ -28,7 +28,7 @@ def test_the_model_equals_every_access_of_the_table_that_ncu_made(gpu, op):
 def test_the_cases_cover_every_kind_width_mask_and_pattern_that_the_rules_speak_of():
     cases = calibration.cases()
     assert len(cases) > 3000 and len(set(cases)) > 3000
-    for kind in LANE_KINDS:
+    for kind in LAB_KINDS:
         assert {case.width for case in cases if case.op == kind.name} == set(kind.widths)
     assert {case.matrices for case in cases if case.op == "ldmatrix"} == {1, 2, 4}
     assert sum(-1 in case.offsets for case in cases) > 500
@@ -50,7 +50,7 @@ def test_a_row_of_the_table_reads_back_as_the_access():
     assert calibration.read_problem(row) == problem
 
 
-@pytest.mark.parametrize("kind", LANE_KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", LAB_KINDS, ids=lambda kind: kind.name)
 def test_the_traced_access_is_the_access_asked_for(kind):
     (kernel,) = catalog.current().of_problem(AccessProblem).values()
     width = kind.widths[len(kind.widths) // 2]

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kernels.build import Mode, build
 from kernels.build.plain.ptx import MEANINGS
@@ -12,6 +13,7 @@ from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.core.scope import Scope
+from kernels.errors import BuildError
 from kernels.run import execute
 from kernels.run.backends import cpu
 from kernels.run.check import check_case
@@ -66,7 +68,14 @@ MOVED = {  # a value's type, letter and text, and those of its copy
     "u64": ("unsigned long long", "l", "1099511627781ull") * 2,
     "b32": ("float", "f", "1.5f", "unsigned", "r", "0x3fc00000u"),
 }
+MACROS = """
+#define EX2(y, x) \\
+  asm volatile("ex2.approx.ftz.f32 %0, %1;" \\
+               : "=f"(y) : "f"(x))
+#define UNUSED() asm volatile("trap;")
+"""
 ORDERS = [
+    ("float z; EX2(z, a);", 2**0.75),
     ('float z = a; asm("add.f32 %0, %1, %2; mul.f32 %0, %0, %1;" : "=f"(z) : "f"(z), "f"(b));', (0.75 + 2.5) * 0.75),
     ('float z = a; asm("add.f32 %0, %0, %1; mul.f32 %0, %0, %1;" : "+f"(z) : "f"(z));', (0.75 + 0.75) * 0.75),
 ]
@@ -98,7 +107,8 @@ def _tried(name):
 def test_each_accepted_instruction_gives_its_value_on_the_cpu(tmp_path):
     tried = [*map(_tried, MEANINGS), *ORDERS]
     path = tmp_path / "mine.cu"
-    path.write_text(ALL.replace("BODY", "\n  ".join(f"{{ {code} o[{n}] = z; }}" for n, (code, _) in enumerate(tried))))
+    text = ALL.replace("__global__", f"{MACROS}__global__")
+    path.write_text(text.replace("BODY", "\n  ".join(f"{{ {code} o[{n}] = z; }}" for n, (code, _) in enumerate(tried))))
     kernel = load_kernel(path)
     problem = sample(kernel).problem
     request = Request(kernel, problem.with_fields(consumers=len(tried) // 32 + 1), (), Scope(), "cpu")
@@ -128,3 +138,22 @@ def test_the_first_tutorial_with_an_exponential_and_a_load_in_ptx_is_right(tmp_p
     loads = frame[(frame.event == "load") & (frame.tensor == "K")]
     line = next(n for n, each in enumerate(text.splitlines(), 1) if "ld.global" in each)
     assert set(loads.line) == {line}
+
+
+@pytest.mark.parametrize(
+    ("macro", "use", "said"),
+    [
+        ('#define STOP() asm volatile("trap;")', "STOP();", "its inline PTX (trap)"),
+        ("#define PTX(text) asm volatile(text)", 'PTX("trap;");', "its inline PTX (a macro in asm)"),
+        ("#define OTHER asm", 'OTHER("trap;");', "its inline PTX (asm)"),
+    ],
+)
+def test_other_ptx_in_a_macro_is_refused_at_its_line(tmp_path, macro, use, said):
+    path = tmp_path / "mine.cu"
+    path.write_text(ALL.replace("__global__", f"{macro}\n__global__").replace("BODY", use))
+    kernel = load_kernel(path)
+    line = 1 + path.read_text().partition(macro)[0].count("\n")
+    for mode in (Mode.TIMED, Mode.PROBED):
+        with pytest.raises(BuildError) as refused:
+            build(kernel, {}, mode, "sm_90a" if mode is Mode.TIMED else "cpu")
+        assert f"mine.cu line {line}: {said}" in str(refused.value)

@@ -39,7 +39,7 @@ def test_a_kind_is_known_by_its_name_and_by_its_event_and_space():
     assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
     assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
     assert kinds.READS == ("load", "ldmatrix", "tma", "product")
-    assert kinds.WRITES == ("store", "cp_async", "cp_async_l2", "tma_smem")
+    assert kinds.WRITES == ("store", "cp_async", "cp_async_l2", "tma_smem", "atomic")
     assert {kind.direction for kind in kinds.KINDS if kind.event in kinds.READS} == {"read"}
 
 

@@ -41,7 +41,7 @@ class cuda: runtime = runtime
 
 
 BEFORE = """
-import ctypes, os, resource, signal, socket, threading
+import ctypes, errno, fcntl, os, resource, signal, socket, threading
 from pathlib import Path
 from kernels.jail import in_place
 from kernels.run.backends.alone import walls
@@ -70,6 +70,18 @@ def tried(what):
 def thread_signal(pid, number):
     if ctypes.CDLL(None).tgkill(pid, pid, number):
         raise OSError
+def flags():
+    for command in (0x40086602, 0x40046602, 0x401C5820):  # FS_IOC_SETFLAGS, its 32 bits, FS_IOC_FSSETXATTR
+        try:
+            return fcntl.ioctl(pipe, command, bytes(32))
+        except OSError as error:
+            if error.errno != errno.EPERM:
+                return
+    raise OSError
+pipe = os.pipe()[0]
+tried(lambda: fcntl.fcntl(pipe, fcntl.F_SETOWN, {pid}))
+tried(lambda: fcntl.fcntl(pipe, fcntl.F_SETSIG, 9))
+tried(flags)
 tried(lambda: open({secret!r}).read())
 tried(lambda: open('/etc/passwd').read())
 tried(lambda: os.listdir({folder!r}))
