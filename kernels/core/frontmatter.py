@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernels.core.devices import CopyText, Repeat
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, LaunchText, ScratchText, Tuned
@@ -40,6 +41,7 @@ KEYS = (
     "conditions",
     "tuned",
     "scratch",
+    "copies",
     "watch",
     "graph",
 )
@@ -48,8 +50,10 @@ CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at"
 LAUNCH_KEYS = (
     *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
     *ORDER_KEYS,
+    *("device", "repeat", "when"),
 )
-SCRATCH_KEYS = ("shape", "axes", "dtype", "initial")
+SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
+COPY_KEYS = ("source", "target", "repeat", "when")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
@@ -131,6 +135,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         in_order=table.get("in_order", ""),
         graph=_typed(name, "graph", table.get("graph", False), bool, "true or false"),
         watch=_watch(name, is_plain(files), table),
+        copy_texts=_copies(name, table),
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
@@ -278,8 +283,33 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
             f"name."
         )
     return ScratchText(
-        name, tuple(entry["shape"]), tuple(entry["axes"]), entry.get("dtype", "float32"), entry.get("initial", "poison")
+        name,
+        tuple(entry["shape"]),
+        tuple(entry["axes"]),
+        entry.get("dtype", "float32"),
+        entry.get("initial", "poison"),
+        _typed(file, f"{where}.device", entry.get("device", 0), (str, int), "a number or an expression in quotes"),
+        _repeat(file, where, entry),
     )
+
+
+def _copies(file: str, table: Table) -> tuple[CopyText, ...]:
+    entries = _typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
+    made = []
+    for number, entry in enumerate(entries):
+        where = f"copies[{number}]"
+        _check_keys(file, where, _typed(file, where, entry, dict, "a table [[copies]]"), COPY_KEYS, COPY_KEYS[:2])
+        for key in ("source", "target", "when"):
+            _typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
+        made.append(CopyText(entry["source"], entry["target"], _repeat(file, where, entry), entry.get("when", "")))
+    return tuple(made)
+
+
+def _repeat(file: str, where: str, entry: Table) -> Repeat:
+    counts = _typed(file, f"{where}.repeat", entry.get("repeat", {}), dict, "counters such as {step = 2, gpu = 4}")
+    for name, count in counts.items():
+        _typed(file, f"{where}.repeat.{name}", count, (str, int), "a number or an expression in quotes")
+    return tuple(counts.items())
 
 
 def _launches(file: str, source: str, plain: bool, entries: Any) -> tuple[LaunchText, ...]:
@@ -326,6 +356,9 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> L
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
         _typed(file, f"{where}.cooperative", entry.get("cooperative", False), bool, "true or false"),
+        _typed(file, f"{where}.device", entry.get("device", 0), (str, int), "a number or an expression in quotes"),
+        _repeat(file, where, entry),
+        _typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
     )
 
 

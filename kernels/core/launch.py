@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernels.core.devices import Copy, Repeat
 from kernels.core.tensors import Tensor
 
 ConstantRole = Literal[
@@ -160,6 +161,8 @@ class Launch:
     after: the entries of earlier launches, on any stream, that it waits for.
     dependent: whether it may start before the end of the launch before it (programmatic dependent launch).
     fetch: its copy from host memory.
+    device: the number of its GPU in a plan over several.
+    step: the number of its step in this plan.
 
     Block numbers count x fastest, then y, z.
     """
@@ -177,6 +180,8 @@ class Launch:
     after: tuple[str, ...] = ()
     dependent: bool = False
     fetch: Fetch | None = None
+    device: int = 0
+    step: int = 0
 
     @property
     def has_attributes(self) -> bool:
@@ -213,11 +218,13 @@ class Plan:
 
     item, items: the kind and number of the first launch's items, for a scope.
     graph: whether the GPU runs all launches as one CUDA graph.
+    copies: from tensor to tensor, in order (core/devices.py).
     """
 
     launches: tuple[Launch, ...]
     tensors: tuple[Tensor, ...]
     graph: bool = False
+    copies: tuple[Copy, ...] = ()
 
     @property
     def item(self) -> str:
@@ -226,6 +233,23 @@ class Plan:
     @property
     def items(self) -> int:
         return self.launches[0].items
+
+    @property
+    def steps(self) -> tuple[Launch | Copy, ...]:
+        """The launches and copies in order."""
+        found = list[Launch | Copy]()
+        for number, launch in enumerate(self.launches):
+            found += [launch, *self.copies_after(number)]
+        return tuple(found)
+
+    def copies_after(self, number: int) -> tuple[Copy, ...]:
+        """The copies between launch `number` and the next one."""
+        return tuple(copy for copy in self.copies if copy.place == number + 1)
+
+    @property
+    def devices(self) -> int:
+        """The number of GPUs, real or virtual."""
+        return 1 + max(tensor.device for tensor in self.tensors)
 
     def items_of(self, item: str) -> int:
         """The number of items of a kind, or 0 without such a launch."""
@@ -250,8 +274,8 @@ class Plan:
 
     @property
     def written(self) -> tuple[Tensor, ...]:
-        """The outputs and scratch tensors of all launches."""
-        used = {name for launch in self.launches for name in launch.tensors}
+        """The outputs and scratch tensors of all launches and copies."""
+        used = {name for launch in self.launches for name in launch.tensors} | {copy.target for copy in self.copies}
         return tuple(t for t in self.tensors if t.is_written and t.name in used)
 
 
@@ -260,6 +284,7 @@ class LaunchText:
     """A launch in the front matter, with unevaluated expressions.
 
     args: "q", "int32 seq_len", or a dict {map | struct}.
+    repeat, when: the counters of its repeats, and a condition on each.
     """
 
     entry: str
@@ -275,6 +300,9 @@ class LaunchText:
     after: tuple[str, ...] = ()
     dependent: bool = False
     fetch: Fetch | None = None
+    device: str | int = 0
+    repeat: Repeat = ()
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -286,3 +314,5 @@ class ScratchText:
     axes: tuple[str, ...]
     dtype: str = "float32"
     initial: str = "poison"
+    device: str | int = 0
+    repeat: Repeat = ()

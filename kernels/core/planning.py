@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from kernels.core.devices import Copy, CopyText, Repeat, in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Fetch, Launch, LaunchText, ScratchText, TensorMap, Texture
+from kernels.core.launch import Condition, Fetch, Launch, LaunchText, Plan, ScratchText, TensorMap, Texture
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -30,17 +31,66 @@ def check_conditions(conditions: tuple[Condition, ...], names: Mapping[str, obje
             raise ProblemError("".join(parts))
 
 
-def scratch_tensor(text: ScratchText, names: Mapping[str, object], place: str) -> Tensor:
-    """A scratch tensor. names: the values that its shape may name. place: the file, for messages."""
-    where = f"{place}: scratch.{text.name}.shape"
-    return Tensor(
-        text.name,
-        tuple(whole(s, names, where) for s in text.shape),
-        str(names["dtype"]) if text.dtype == "dtype" else text.dtype,
-        text.axes,
-        Role.SCRATCH,
-        Initial(text.initial),
-    )
+def scratch_tensors(text: ScratchText, names: Mapping[str, object], place: str) -> list[Tensor]:
+    """A scratch tensor in each of its repeats. names: the values of expressions. place: the file, for messages."""
+    where = f"{place}: scratch.{text.name}"
+    return [
+        Tensor(
+            named(text.name, own, where),
+            tuple(whole(s, own, f"{where}.shape") for s in text.shape),
+            str(names["dtype"]) if text.dtype == "dtype" else text.dtype,
+            text.axes,
+            Role.SCRATCH,
+            Initial(text.initial),
+            whole(text.device, own, f"{where}.device"),
+        )
+        for own in repeated(text.repeat, "", names, where)
+    ]
+
+
+def plan_of(
+    launches: tuple[LaunchText, ...],
+    copies: tuple[CopyText, ...],
+    names: Mapping[str, object],
+    tensors: tuple[Tensor, ...],
+    place: str,
+) -> Plan:
+    """The launches and copies of a plan in order. Raises FrontMatterError for an unknown tensor or a wrong device."""
+    known = {tensor.name: tensor for tensor in tensors}
+    made, moved = [], []
+    for text in launches:
+        where = f"{place}: launches.{text.entry}"
+        for own in repeated(text.repeat, text.when, names, where):
+            made.append((_step_of(text.repeat, own), launch_of(text, own, {*known}, where)))
+            _check_device(made[-1][1], known, where)
+    if not made:
+        raise FrontMatterError(f"{place}: no launch is left. Loosen `when`, or repeat a launch at least once.")
+    for number, copy in enumerate(copies):
+        where = f"{place}: copies[{number}]"
+        for own in repeated(copy.repeat, copy.when, names, where):
+            ends = [_known(named(name, own, where), {*known}, where) for name in (copy.source, copy.target)]
+            sizes = [known[name].nbytes for name in ends]
+            if sizes[0] != sizes[1]:
+                raise FrontMatterError(
+                    f"{where}: {ends[0]} has {sizes[0]:,} bytes and {ends[1]} {sizes[1]:,}. Copy tensors of one size."
+                )
+            moved.append(Copy(ends[0], ends[1], _step_of(copy.repeat, own)))
+    steps, placed = in_order(made, moved)
+    return Plan(steps, tensors, placed)
+
+
+def _step_of(repeat: Repeat, names: Mapping[str, object]) -> int:
+    """The value of the counter `step`, or 0 without it."""
+    return whole("step", names, "repeat") if "step" in dict(repeat) else 0
+
+
+def _check_device(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
+    for name in launch.tensors:
+        if known[name].device != launch.device:
+            raise FrontMatterError(
+                f"{where}: a launch on device {launch.device} takes {name}, which is on device {known[name].device}. "
+                "Copy it there first ([[copies]])."
+            )
 
 
 def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], where: str) -> Launch:
@@ -64,6 +114,8 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         text.after,
         text.dependent,
         _fetch(text, tensors, where),
+        whole(text.device, names, f"{where}.device"),
+        _step_of(text.repeat, names),
     )
     if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
         raise FrontMatterError(
@@ -83,14 +135,15 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
         box = arg["box"]
         sizes, axes = (box.values(), tuple(box)) if isinstance(box, dict) else (box, ())
         made = tuple(whole(s, names, where, 1) for s in sizes)
-        return TensorMap(_known(arg["map"], tensors, where), made, int(arg.get("swizzle", 0)), axes)
+        tensor = named(arg["map"], names, where)
+        return TensorMap(_known(tensor, tensors, where), made, int(arg.get("swizzle", 0)), axes)
     if isinstance(arg, dict) and "texture" in arg:
         return Texture(_known(arg["texture"], tensors, where))
     if isinstance(arg, dict):
         return _struct(arg["struct"], names, where)
     kind, _, expression = arg.partition(" ")
     if not expression:
-        return _known(arg, tensors, where)
+        return _known(named(arg, names, where), tensors, where)
     return SCALARS[kind](evaluate(expression, names, where))
 
 

@@ -3,23 +3,27 @@
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from kernels.core.devices import CopyText
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
 from kernels.core.launch import (
     Condition,
     Constant,
     ConstantRole,
+    Launch,
     LaunchText,
     Plan,
     ScratchText,
+    TensorMap,
+    Texture,
     Tuned,
 )
-from kernels.core.planning import check_conditions, launch_of, scratch_tensor
+from kernels.core.planning import check_conditions, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.signatures import signature, without_comments
@@ -71,6 +75,7 @@ class KernelSpec:
     in_order: str = ""
     watch: tuple[WatchText, ...] = ()
     graph: bool = False
+    copy_texts: tuple[CopyText, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):
@@ -215,6 +220,12 @@ class KernelSpec:
                     found[symbol.removesuffix("_texture")] = arg["texture"]
         return found
 
+    def tensor_in(self, launch: Launch, symbol: str) -> str:
+        """The tensor of a probe's name in one launch: tensor_of_symbol, with the numbers of a repeated launch."""
+        symbols = [name.removesuffix("_gmem").removesuffix("_map") for name in self.symbols(launch.entry)]
+        arg = launch.args[symbols.index(symbol)]
+        return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
+
     def _problem_names(self, problem: Any) -> dict[str, object]:
         """The problem's names for expressions."""
         return {
@@ -237,18 +248,21 @@ def _code_hash(spec: KernelSpec) -> str:
     for name, text in spec.files:
         own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
-    launches = [asdict(text) for text in spec.launch_texts]
-    for launch in launches:
-        for name in YOUNGER:
-            if not launch[name]:
-                del launch[name]
+    texts = [[_older(asdict(text)) for text in texts] for texts in (spec.launch_texts, spec.scratch)]
+    if spec.copy_texts:
+        texts.append([asdict(text) for text in spec.copy_texts])
     digest.update(b"graph" if spec.graph else b"")
-    digest.update(json.dumps([launches, [asdict(text) for text in spec.scratch]], sort_keys=True).encode())
+    digest.update(json.dumps(texts, sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
 
 
-YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch")
+def _older(text: dict[str, Any]) -> dict[str, Any]:
+    """A launch or scratch tensor as its hash sees it."""
+    return {key: value for key, value in text.items() if value or key not in YOUNGER}
+
+
+YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when")
 """Fields of a launch that are younger than the first recordings. A hash leaves out their defaults, which are false."""
 GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 """Options of every build for a GPU. fmad=false: only fmaf in the source is fused, so the GPU rounds as the CPU."""
@@ -261,8 +275,6 @@ def _plan(
     names = {**spec._problem_names(problem), **dict(settings), **dict(sizes)}
     place = spec.path.name
     check_conditions(spec.conditions, names, place)
-    scratch = tuple(scratch_tensor(text, names, place) for text in spec.scratch)
-    tensors = (*problem.tensors(), *scratch)
-    known = {t.name for t in tensors}
-    launches = tuple(launch_of(text, names, known, f"{place}: launches.{text.entry}") for text in spec.launch_texts)
-    return Plan(launches, tensors, spec.graph)
+    scratch = [tensor for text in spec.scratch for tensor in scratch_tensors(text, names, place)]
+    plan = plan_of(spec.launch_texts, spec.copy_texts, names, (*problem.tensors(), *scratch), place)
+    return replace(plan, graph=spec.graph)

@@ -41,6 +41,7 @@ class Tensor:
     """One tensor.
 
     axes: a name for each dimension, such as batch, head, query, dim. Views use these names.
+    device: the number of its GPU in a plan over several.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Tensor:
     axes: tuple[str, ...] = ()
     role: Role = Role.INPUT
     initial: Initial = field(default=None)  # type: ignore[assignment]  # GIVEN for inputs, else POISON
+    device: int = 0
 
     def __post_init__(self) -> None:
         if self.initial is None:

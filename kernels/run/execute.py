@@ -198,7 +198,8 @@ def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataF
             if count and site.space:
                 size = int(count) * site.bytes
                 if site.event == "tma":
-                    tensor = request.plan.tensor(request.kernel.tensor_of_symbol[str(site.tensor)])
+                    launch = request.plan.launches[raw.launch]
+                    tensor = request.plan.tensor(request.kernel.tensor_in(launch, str(site.tensor)))
                     if request.plan.has_map(tensor):
                         size = _in_tensor(request.plan, tensor, raw.records["payload"][kept][site_numbers == number])
                 rows.append((site.tensor, site.space, site.event, int(count), size))
@@ -229,7 +230,7 @@ def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray]
     late = {"reversed_order": True} if request.backend == "cpu" and request.broken else {}
     threads = [request.scope.blocks(step, plan)[1] * step.threads for step in plan.launches]
     room = TRACE_BYTES // (RECORD.itemsize * sum(threads))  # records per thread, if all launches are alike
-    key = request.kernel.code_hash, tuple(request.defines.items())
+    key = request.kernel.code_hash, tuple(request.defines.items()), len(threads)
     guess = [min(c, room) for c in _needed.get(key, [FIRST_CAPACITY] * len(threads))]
     raw = backend.launch(built, plan, arrays, request.scope, guess, **late)
     if any(r.lost for r in raw):

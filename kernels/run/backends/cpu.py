@@ -18,6 +18,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
+from kernels.core.devices import Copy
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
@@ -72,6 +73,9 @@ class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
         ("swizzle", ctypes.c_uint),
         ("unused", ctypes.c_uint * 7),
     ]
+
+
+_Call = Callable[[ctypes.CDLL], None]  # a launch of a library, or a copy
 
 
 @lru_cache
@@ -171,8 +175,28 @@ def launch(
                 found.append(RawRecords(number, first, step.threads, records, counts))
                 values += [_pointer(records), _pointer(counts), *map(np.uint32, (capacities[number], first, blocks))]
             calls.append(_call(step, values, held, reversed_order))
-        _run_all(build, [calls[n] for n in last_order(plan.launches)] if reversed_order else calls)
+        order = last_order(plan.launches) if reversed_order else range(len(calls))
+        _run_all(build, _with_copies(calls, order, plan, held))
     return found
+
+
+def _with_copies(
+    calls: list[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]
+) -> list[_Call]:
+    """The launches of a plan in an order, with its copies between them."""
+    found = list[_Call]()
+    for number in order:
+        found += [calls[number], *(partial(_copy, arrays=arrays, copy=copy) for copy in plan.copies_after(number))]
+    return found
+
+
+def _copy(_: ctypes.CDLL, arrays: dict[str, np.ndarray], copy: Copy) -> None:
+    copy_tensor(copy, arrays)
+
+
+def copy_tensor(copy: Copy, arrays: dict[str, np.ndarray]) -> None:
+    """A copy of a plan, byte by byte."""
+    arrays[copy.target].reshape(-1).view(np.uint8)[...] = arrays[copy.source].reshape(-1).view(np.uint8)
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
@@ -188,11 +212,8 @@ def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every:
             values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
             calls.append(_call(step, values, held, reversed_order=False))
             found.append(marked)
-        _run_all(build, calls)
+        _run_all(build, _with_copies(calls, range(len(calls)), plan, held))
     return found
-
-
-_Call = Callable[[ctypes.CDLL], None]  # a launch of a library
 
 
 def _call(step: Launch, values: list[np.generic], arrays: dict[str, np.ndarray], reversed_order: bool) -> _Call:

@@ -17,7 +17,7 @@ from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
-from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu
+from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu, with_copies
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -128,7 +128,7 @@ def _probed(
         counts = cupy.zeros(blocks * step.threads, cupy.uint32)
         extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
         start = _launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
-        start()
+        with_copies(start, plan.copies_after(number), on_gpu)()
         cupy.cuda.runtime.deviceSynchronize()
         kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
         found.append(RawRecords(number, first, step.threads, kept, counts.get()))
@@ -196,6 +196,7 @@ def enqueuer(
 
     added = extras or [()] * len(plan.launches)
     starts = [_launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
+    starts = [with_copies(start, plan.copies_after(number), on_gpu) for number, start in enumerate(starts)]
     run = streams.enqueuer(plan, starts, on_gpu)
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
 

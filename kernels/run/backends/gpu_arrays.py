@@ -1,10 +1,11 @@
 """Tensors on the GPU: each is a flat CuPy array of uint8, its raw bytes. CuPy lacks bfloat16 and float8."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.core.devices import Copy
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Plan
 from kernels.core.tensors import Tensor
@@ -35,6 +36,22 @@ def fresh(tensor: Tensor) -> "cupy.ndarray":
 def to_numpy(array: "cupy.ndarray", tensor: Tensor) -> np.ndarray:
     """The NumPy array, of the tensor's type and shape, for its CuPy array."""
     return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
+
+
+def with_copies(
+    start: Callable[[], None], copies: Sequence[Copy], on_gpu: Mapping[str, "cupy.ndarray"]
+) -> Callable[[], None]:
+    """A function that enqueues a launch, and then copies between arrays of one GPU."""
+    if not copies:
+        return start
+
+    def run() -> None:
+        start()
+        for copy in copies:
+            source = on_gpu[copy.source]
+            on_gpu[copy.target].data.copy_from_device_async(source.data, source.nbytes)
+
+    return run
 
 
 def restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:

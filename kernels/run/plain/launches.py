@@ -107,6 +107,8 @@ def _run(
         counts.append(_number(library, "simt_logged"))
         if stopped:
             break
+        for copy in plan.copies_after(number):
+            cpu.copy_tensor(copy, arrays)
     printed = ctypes.CFUNCTYPE(ctypes.c_char_p)(("simt_printed", library))().decode(errors="replace")
     findings = _findings(library).tobytes().hex()
     return {"counts": counts, "stopped": stopped, "late": late, "printed": printed, "findings": findings} | {

@@ -1,0 +1,109 @@
+"""A plan over several devices: copies from one device to another, and repeated launches with their order.
+
+A plan on the CPU or on one GPU runs the same launches and copies in order. Its devices are then virtual.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
+
+from kernels.core.expressions import evaluate, whole
+from kernels.core.fields import show_value
+from kernels.core.tensors import Role
+from kernels.errors import FrontMatterError
+
+if TYPE_CHECKING:
+    from kernels.core.launch import Plan
+
+Repeat = tuple[tuple[str, str | int], ...]  # (name, count) pairs, the outermost first
+MOST_REPEATS = 4096  # of one table
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a whole tensor to another tensor of equal size, usually on another device.
+
+    source, target: tensors.
+    step: the copies of a step follow its launches in the plan's order.
+    place: the number of launches before it in this order, at least 1.
+    """
+
+    source: str
+    target: str
+    step: int = 0
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class CopyText:
+    """A copy in the front matter, with unevaluated expressions."""
+
+    source: str
+    target: str
+    repeat: Repeat = ()
+    when: str = ""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The earlier steps of a plan for which a copy waits.
+
+    launches, copies: their numbers.
+    """
+
+    launches: tuple[int, ...] = ()
+    copies: tuple[int, ...] = ()
+
+
+def repeated(repeat: Repeat, when: str, names: Mapping[str, object], where: str) -> Iterator[dict[str, object]]:
+    """The names of each repeat of a table: `names` and the counters. `when` leaves repeats out."""
+    counts = [whole(count, names, f"{where}.repeat.{name}") for name, count in repeat]
+    total = 1
+    for count in counts:
+        total *= count
+    if total > MOST_REPEATS:
+        raise FrontMatterError(f"{where}.repeat makes {total:,} steps. At most {MOST_REPEATS:,} are possible.")
+    for values in product(*map(range, counts)):
+        own = {**names, **{name: value for (name, _), value in zip(repeat, values)}}
+        if not when or evaluate(when, own, f"{where}.when"):
+            yield own
+
+
+def named(text: str, names: Mapping[str, object], where: str) -> str:
+    """A tensor's name, with the value of each expression in braces, such as k_{gpu}."""
+    parts = text.replace("}", "{").split("{")  # text, expression, text, ..., text
+    parts[1::2] = [show_value(evaluate(part, names, where)) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def in_order(launches: Iterable[tuple[int, Made]], copies: Iterable[Copy]) -> tuple[tuple[Made, ...], tuple[Copy, ...]]:
+    """The launches and copies of a plan, step by step. launches: (step, launch) pairs. A step's launches come first."""
+    first = sorted(launches, key=lambda pair: pair[0])
+    placed = [
+        Copy(copy.source, copy.target, copy.step, max(1, sum(step <= copy.step for step, _ in first)))
+        for copy in sorted(copies, key=lambda copy: copy.step)
+    ]
+    return tuple(launch for _, launch in first), tuple(placed)
+
+
+def waits_of_launch(plan: "Plan", number: int) -> tuple[int, ...]:
+    """The copies for which a launch waits: the last one into each of its tensors."""
+    before = [n for n, copy in enumerate(plan.copies) if copy.place <= number]
+    into = {plan.copies[n].target: n for n in before if plan.copies[n].target in plan.launches[number].tensors}
+    return tuple(into.values())
+
+
+def waits_of_copy(plan: "Plan", number: int) -> Waits:
+    """The launches and copies for which a copy waits. Launches only read the inputs and targets of copies.
+
+    A copy waits for the writers of its source, and for the launches and copies that read its target.
+    """
+    copy, targets = plan.copies[number], {copy.target for copy in plan.copies}
+    written = plan.tensor(copy.source).role is not Role.INPUT and copy.source not in targets
+    used = {copy.target, copy.source} if written else {copy.target}
+    launches = tuple(n for n in range(copy.place) if used & {*plan.launches[n].tensors})
+    earlier = enumerate(plan.copies[:number])
+    ends = {n for n, other in earlier if copy.source == other.target or copy.target in (other.source, other.target)}
+    return Waits(launches, tuple(sorted(ends)))

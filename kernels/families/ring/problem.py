@@ -1,0 +1,231 @@
+"""The problem of attention over several GPUs."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from kernels.core.fields import problem_field
+from kernels.core.heads import Head
+from kernels.core.problem import Size, Work
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import ProblemError
+from kernels.families.ring.cases import RingCases
+from kernels.families.ring.shares import Share, chunks, share
+from kernels.families.tensor_cores.fields import DTYPES
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+MOST_GPUS = 8
+
+
+@dataclass(frozen=True)
+class RingProblem(RingCases):
+    """Attention over random Q, K and V [1, heads, seq_len, head_dim] of 16 bits, on `gpus` GPUs.
+
+    Values of `split`:
+    keys: each GPU holds a part of the queries and of the keys. The keys move round a ring. Each step computes the m, l
+        and O of one part of the keys and merges them with those of the steps before.
+    heads: each GPU computes whole heads. The outputs then move to GPU 0.
+
+    Values of `order`, the parts of a sequence split by keys:
+    plain: part g is the g-th piece of the sequence.
+    zigzag: part g is the g-th of 2 * gpus pieces and the g-th from the end.
+
+    The numbers are those of SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0.
+    """
+
+    seq_len: int = problem_field(128, "queries and keys of a head, on all GPUs together", low=1, high=131072)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
+    num_heads: int = problem_field(1, "query heads", low=1, high=128)
+    causal: bool = problem_field(True, "each query sees only the keys up to itself", allowed=(False, True))
+    dtype: str = problem_field("float16", "type of Q, K, V and O, with float32 sums", allowed=DTYPES)
+    score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
+    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
+    gpus: int = problem_field(4, "GPUs, virtual on a CPU and on one GPU", low=1, high=MOST_GPUS)
+    split: str = problem_field("keys", "what is divided over the GPUs", allowed=("keys", "heads"))
+    order: str = problem_field("zigzag", "which pieces of the sequence a GPU holds", allowed=("zigzag", "plain"))
+
+    title: ClassVar[str] = "Attention over several GPUs"
+    remedy: ClassVar[str] = "Choose a smaller seq_len or num_heads."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            raise ProblemError(
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, and "
+                "num_heads must be a multiple of num_kv_heads."
+            )
+        if self.split == "heads" and self.kv_heads % self.gpus:
+            raise ProblemError(
+                f"{self.kv_heads} KV heads are no whole number for each of {self.gpus} GPUs. Choose more heads, or "
+                "split=keys."
+            )
+        if self.split == "keys" and self.seq_len % self.pieces:
+            raise ProblemError(
+                f"seq_len is {self.seq_len}, and {self.order} order cuts it into {self.pieces} equal pieces. Choose a "
+                f"multiple of {self.pieces}."
+            )
+
+    # ---- parts ----
+
+    @property
+    def kv_heads(self) -> int:
+        """KV heads on all GPUs together."""
+        return self.num_kv_heads or self.num_heads
+
+    @property
+    def zigzag(self) -> bool:
+        return self.order == "zigzag"
+
+    @property
+    def pieces(self) -> int:
+        """Equal pieces of the sequence, in a split by keys."""
+        return self.gpus * (2 if self.zigzag else 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a GPU's queries and keys."""
+        return self.seq_len // self.gpus if self.split == "keys" else self.seq_len
+
+    @property
+    def steps(self) -> int:
+        return self.gpus if self.split == "keys" else 1
+
+    @cached_property
+    def shares(self) -> tuple[tuple[Share, ...], ...]:
+        """The work by step and GPU."""
+        if self.split == "heads":
+            return (tuple(share(1, 0, 0, self.rows, self.causal, False) for _ in range(self.gpus)),)
+        return tuple(
+            tuple(share(self.gpus, step, gpu, self.rows, self.causal, self.zigzag) for gpu in range(self.gpus))
+            for step in range(self.steps)
+        )
+
+    def part(self, array: np.ndarray, gpu: int) -> np.ndarray:
+        """A GPU's part of an array [1, head, row, ...]."""
+        if self.split == "heads":
+            count = array.shape[1] // self.gpus
+            return np.ascontiguousarray(array[:, gpu * count : (gpu + 1) * count])
+        return np.ascontiguousarray(array[:, :, self.row_numbers(gpu)])
+
+    def row_numbers(self, gpu: int) -> np.ndarray:
+        """The rows of the sequence on a GPU, in the order of its tensors."""
+        if self.split == "heads":
+            return np.arange(self.seq_len)
+        size = self.seq_len // self.pieces
+        return np.concatenate([np.arange(c * size, (c + 1) * size) for c in chunks(self.gpus, self.zigzag)[gpu]])
+
+    @cached_property
+    def whole(self) -> SixteenBitProblem:
+        """The same attention on one GPU."""
+        return SixteenBitProblem(
+            self.seq_len,
+            self.head_dim,
+            1,
+            self.num_heads,
+            self.causal,
+            self.dtype,
+            self.score_scale,
+            self.seed,
+            self.num_kv_heads,
+        )
+
+    # ---- tensors and numbers ----
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """q, k, v, o and lse of each GPU. Split by keys, also the parts of K and V for odd and even steps. Split by
+        heads, also the o of the other GPUs on GPU 0."""
+        return tuple(tensor for gpu in range(self.gpus) for tensor in self._tensors_of(gpu))
+
+    def _tensors_of(self, gpu: int) -> Iterator[Tensor]:
+        heads = self.gpus if self.split == "heads" else 1
+        sizes = {"q": self.num_heads // heads, "k": self.kv_heads // heads, "v": self.kv_heads // heads}
+
+        def tensor(name: str, of: str, role: Role, device: int = gpu) -> Tensor:
+            axes = ("batch", "head", "query" if of == "q" else "key", "dim")
+            return Tensor(name, (1, sizes[of], self.rows, self.head_dim), self.dtype, axes, role, device=device)
+
+        yield from (tensor(f"{name}_{gpu}", name, Role.INPUT) for name in "qkv")
+        yield tensor(f"o_{gpu}", "q", Role.OUTPUT)
+        lse = (1, sizes["q"], self.rows)
+        yield Tensor(f"lse_{gpu}", lse, "float32", ("batch", "head", "query"), Role.OUTPUT, device=gpu)
+        if self.split == "heads" and gpu:
+            yield tensor(f"o_{gpu}_on_0", "q", Role.OUTPUT, 0)
+        for slot in sorted({*self.slots[1 : self.steps]}):
+            yield from (tensor(f"{name}_{gpu}{slot}", name, Role.SCRATCH) for name in "kv")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The end of the name of K and V on a GPU in each step."""
+        return ("", *("_odd" if step % 2 else "_even" for step in range(1, MOST_GPUS)))
+
+    @property
+    def sizes(self) -> dict[str, object]:
+        """Numbers of a GPU's tensors, and tables [step][gpu] of its work (Share)."""
+        heads = self.gpus if self.split == "heads" else 1
+        by_step = {
+            name: tuple(tuple(getattr(one, name) for one in step) for step in self.shares)
+            for name in ("row_first", "keys", "offset", "final_rows", "works")
+        }
+        head = self.rows * self.head_dim
+        return {
+            **by_step,
+            **{"rows": self.rows, "steps": self.steps, "slots": self.slots, "scale": 1.0 / math.sqrt(self.head_dim)},
+            **{"local_heads": self.num_heads // heads, "local_kv_heads": self.kv_heads // heads, "head_size": head},
+        }
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim, "BF16": int(self.dtype == "bfloat16"), "CAUSAL": int(self.causal)}
+
+    @property
+    def cpu_steps(self) -> int:
+        """The multiply-adds of the two matrix products."""
+        return self.whole.cpu_steps
+
+    @property
+    def work(self) -> Work:
+        return self.whole.work
+
+    @property
+    def bench_columns(self) -> dict[str, Size]:
+        """Empty: a run over virtual GPUs has no time of its own."""
+        return {}
+
+    @property
+    def size(self) -> str:
+        return f"seq_len {self.seq_len}, num_heads {self.num_heads}, head_dim {self.head_dim}, {self.gpus} GPUs"
+
+    def _parts(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """name_GPU -> its part of each array."""
+        return {f"{name}_{gpu}": self.part(a, gpu) for gpu in range(self.gpus) for name, a in arrays.items()}
+
+    def _outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        parts = self._parts(arrays)
+        moved = range(1, self.gpus) if self.split == "heads" else ()
+        return {**parts, **{f"o_{gpu}_on_0": parts[f"o_{gpu}"] for gpu in moved}}
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        return self._parts(self.whole.inputs())
+
+    def unrounded(self) -> dict[str, np.ndarray]:
+        return self._parts(self.whole.unrounded())
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        return self._outputs(self.whole.truth(on_gpu))
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """torch's answer on one device, in parts."""
+        return self._outputs(self.whole.yardstick(device))
+
+    def largest_terms(self) -> dict[str, float]:
+        terms = self.whole.largest_terms()
+        return {tensor.name: terms[tensor.name.partition("_")[0]] for tensor in self.outputs}
+
+    def heads(self) -> Iterator[Head]:
+        """Empty: a wrong output belongs to one GPU's part of a head."""
+        return iter(())

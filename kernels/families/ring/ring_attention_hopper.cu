@@ -1,0 +1,240 @@
+/*
+title = "Ring attention on Hopper"
+idea = """the end of a step is the only new part of the fast kernel: its m, l and O join those of the steps before, \
+during the first product of the next query tile."""
+changed_from = "ring_attention"
+changed = "the loop of 12_optimistic: TMA, wgmma, warp roles, no maximum while the weights stay small."
+costs = "m, l and O of every row go through global memory once a step, O in fp32."
+limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiprocessor. Equal parts for all GPUs."
+source = """ring_attention's and 12_optimistic's: Liu et al. 2023, arXiv:2310.01889, and Shah et al. 2024, \
+arXiv:2407.08608."""
+family = "ring"
+rung = 2
+requires = "sm_90a"
+tensor_products = 1
+tuned = [{when = "head_dim == 64 and min(rows, keys[0][0]) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
+conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """\
+  Three warpgroups have 160 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
+  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
+# constants: meaning and effect in ring.cuh, optimistic.cuh, overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh
+constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD, SHARE, STREAK" = {}
+constants."SCALE_PARTS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
+
+[scratch]  # of the rows so far, on each GPU, and the query tiles given out
+"m_{gpu}, l_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
+"o_part_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
+  "head", "query", "dim"]}
+"counter_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", dtype = "int32", shape = [1], axes = [
+  "count"], initial = "restored"}
+
+[[launches]]
+repeat = {step = "steps", gpu = "gpus"}
+when = "works[step][gpu]"
+device = "gpu"
+entry = "ring_step"
+grid = ["min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"]
+block = ["2 * BLOCK_Q + 128"]
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
+  {map = "q_{gpu}", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  {map = "k_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}", {struct = [
+  "int32 ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads", "int32 local_heads", "int32 local_kv_heads",
+  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size",
+  "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
+  "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale"]}]
+item = "query tile"
+
+[[copies]]
+repeat = {step = "steps", gpu = "gpus"}
+when = "split == 'keys' and step + 1 < gpus"
+source = "k_{gpu}{slots[step]}"
+target = "k_{(gpu + 1) % gpus}{slots[step + 1]}"
+
+[[copies]]
+repeat = {step = "steps", gpu = "gpus"}
+when = "split == 'keys' and step + 1 < gpus"
+source = "v_{gpu}{slots[step]}"
+target = "v_{(gpu + 1) % gpus}{slots[step + 1]}"
+
+[[copies]]
+repeat = {gpu = "gpus"}
+when = "split == 'heads' and gpu > 0"
+source = "o_{gpu}"
+target = "o_{gpu}_on_0"
+*/
+#include "overlap.cuh"
+#include "optimistic.cuh"
+#include "ring.cuh"
+
+// The arguments of the kernel apart from its tensors
+struct Sizes {
+  int query_tiles;  // of all heads
+  int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;  // seq_len: rows on this GPU
+  int row_first, merges, final_rows;  // the first row, whether an earlier step left m, l and O, rows without more keys
+  int near;  // heads whose K and V share 32 MB of the L2 cache
+  float scale;
+};
+
+// The largest sum of this lane's weights in a tile, if the tiles before brought l. Weights of at most 1 always pass:
+// none is larger than the row's largest weight, exactly 1.
+__device__ __forceinline__ float largest_sum(float l) { return fminf(THRESHOLD, fmaxf(1.f, l * (1.f / SHARE))); }
+
+// Does the tile again with its own max, as 11_overlap. Returns true if it would have fitted the m of the tiles before.
+__device__ __forceinline__ bool again_with_max(float (&S_rmem)[BLOCK_KV / 2], float (&m)[2], float (&l)[2],
+                                               float (&rescale)[2], const Fragment& at PROBE_REF) {
+  const float before[2] = {l[0], l[1]};
+  softmax_tile(S_rmem, m, l, rescale, at PROBE_PASS);
+  // Against the m before, the tile's weights add up to (l - rescale * before) / rescale.
+  const bool fits = l[0] <= rescale[0] * (before[0] + largest_sum(before[0])) &&
+                    l[1] <= rescale[1] * (before[1] + largest_sum(before[1]));
+  return __all_sync(0xffffffffu, fits);
+}
+
+// The work of a number, as longest_first, from the first row of the step on
+__device__ __forceinline__ Work part_work(int number, const Sizes& z) {
+  Sizes rows = z;
+  rows.seq_len -= z.row_first, rows.offset += z.row_first;
+  Work work = longest_first(number, rows);
+  work.first_row += z.row_first;
+  return work;
+}
+
+// One step on one GPU: S = scale * Q @ K^T for one part of the keys, and the m, l and O of its softmax, merged with those
+// of the steps before. Rows without more keys get O / l and lse.
+//   Q_map, O_gmem  [1, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [1, kv_heads, seq_len, HEAD_DIM], `keys` visible
+//   LSE_gmem  [1, num_heads, seq_len];  M_gmem, L_gmem, O_part_gmem: ring.cuh
+//   counter_gmem  [1] query tiles given out, from 0 to all, then 0 again
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+ring_step(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
+          const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, float* M_gmem, float* L_gmem,
+          float* O_part_gmem, int* counter_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
+  SWIZZLED_SMEM(T, smem);
+  const Rings rings(smem);
+  T *const Q_smem = rings.Q_smem, *const K_smem = rings.K_smem, *const V_smem = rings.V_smem;
+  const int warpgroup = warp_uniform(threadIdx.x / 128);
+  PROBE_BEGIN();
+  rings.init_barriers();
+  Turn<Q_STAGES> Q_turn;
+
+  if (warpgroup == 0) {
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 32 : 40>();
+    if (threadIdx.x > 0) return;
+    PROBE_ROLE(producer);
+    auto work_at = [&](int number) { return part_work(number, z); };
+    produce(rings, Q_turn, Q_map, K_map, V_map, counter_gmem, z, work_at PROBE_PASS);
+    return;
+  }
+
+  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 160 : 232>();
+  PROBE_ROLE(consumer);
+  const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
+  const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
+  const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
+  float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P_even_rmem[BLOCK_KV / 4], P_odd_rmem[BLOCK_KV / 4];
+  Turn<STAGES> K_turn, V_turn;
+  // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+  auto multiply_keys = [&](int tile) {
+    PROBE_MARK(scores, tile);
+    const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
+    start_scores(S_rmem, q, operand_at(K_operand, K_turn.stage * TILE * 2));
+  };
+  // O += P @ V   [64, HEAD_DIM]
+  auto multiply_values = [&](int tile, unsigned (&P_rmem)[BLOCK_KV / 4]) {
+    PROBE_MARK(output, tile);
+    barrier_wait(&rings.V_full[V_turn.stage], V_turn.parity);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
+    start_outputs(O_rmem, P_rmem, operand_at(V_operand, V_turn.stage * TILE * 2));
+  };
+  auto start_query_tile = [&]() {
+    const Work work = next_work(rings, Q_turn PROBE_PASS);
+    if (work.tiles) barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);  // unread after the last query tile, but an `if` would make ptxas wait after every product
+    return work;
+  };
+  NO_UNROLL for (Work work = start_query_tile(); work.tiles;) {
+    const int first_row = work.first_row;
+    auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
+    const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // visible to all its rows
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O_rmem[i] = 0.f;
+    m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
+    auto take_scores = [&](int tile) {
+      PROBE_MARK(scores_done, tile);
+      settle(S_rmem);
+      release(&rings.K_free[K_turn.stage]), K_turn.next();
+      if ((tile + 1) * BLOCK_KV > open) hide(S_rmem, fragment(tile));
+      log_scores(S_rmem, fragment(tile) PROBE_PASS);
+      PROBE_MARK(softmax, tile);
+    };
+    auto take_outputs = [&](int tile) {
+      PROBE_MARK(output_done, tile);
+      settle(O_rmem);
+      release(&rings.V_free[V_turn.stage]), V_turn.next();
+      log_outputs(O_rmem, fragment(tile) PROBE_PASS);
+      PROBE_MARK(tile_end, tile);
+    };
+    const PingPong ping_pong = PingPong::open(PING_PONG, warpgroup, work.tiles);
+    int tile = 0;
+    PROBE_MARK(tile_begin, tile);
+    product_wait<0>();
+    take_scores(tile);
+    softmax_tile(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS);
+    pack(P_even_rmem, S_rmem);
+    int streak = 0;  // tiles in a row that fit against the m of the tiles before
+    auto step = [&](unsigned (&P_rmem)[BLOCK_KV / 4], unsigned (&P_next_rmem)[BLOCK_KV / 4]) {
+      PROBE_MARK(tile_begin, tile);
+      barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+      ping_pong.wait();
+      multiply_keys(tile);
+      multiply_values(tile - 1, P_rmem);
+      ping_pong.pass(tile + 1 < work.tiles);
+      product_wait<1>();
+      take_scores(tile);
+      bool takes_max = true;
+      if (streak >= STREAK) {
+        float sum[2];
+        weigh(P_next_rmem, sum, S_rmem, m, z.scale);
+        PROBE_MARK(check_sums, tile);
+        takes_max = __any_sync(0xffffffffu, sum[0] > largest_sum(l[0]) || sum[1] > largest_sum(l[1]));
+        if (takes_max) {
+          log_refused(sum, fragment(tile) PROBE_PASS);
+        } else {
+          l[0] += sum[0], l[1] += sum[1];
+          log_accepted(S_rmem, m, l, fragment(tile) PROBE_PASS);
+        }
+      }
+      if (takes_max) streak = again_with_max(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS) ? streak + 1 : 0;
+      settle(P_next_rmem);
+      keep_order(S_rmem, &rings.V_full[V_turn.stage], V_turn.parity);
+      product_wait<0>();
+      settle(P_rmem);
+      take_outputs(tile - 1);
+      if (takes_max) {
+        pack(P_next_rmem, S_rmem);
+        rescale_moved_rows(O_rmem, rescale);
+      }
+      ++tile;
+    };
+    tile = 1;
+    NO_UNROLL while (tile + 1 < work.tiles) step(P_even_rmem, P_odd_rmem), step(P_odd_rmem, P_even_rmem);
+    if (tile < work.tiles) {
+      step(P_even_rmem, P_odd_rmem);
+      UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) P_even_rmem[i] = P_odd_rmem[i];
+    }
+    release(&rings.Q_free[Q_turn.stage]), Q_turn.next();
+    multiply_values(work.tiles - 1, P_even_rmem);
+    const Work next = start_query_tile();
+    product_wait<1>();
+    take_outputs(work.tiles - 1);
+
+    PROBE_MARK(write, first_row);
+    const HeadStart start(z, work.batch, work.head);
+    const SoFar so_far{M_gmem, L_gmem, O_part_gmem};
+    end_rows(O_gmem, LSE_gmem, so_far, start, O_rmem, m, l, z, fragment(0) PROBE_PASS);
+    work = next;
+  }
+  product_wait<0>();
+}
