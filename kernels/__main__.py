@@ -34,6 +34,7 @@ from kernels.measure import (
     pipelines,
     record,
     reports,
+    rings,
     sustained,
     sweeps,
     timelines,
@@ -66,6 +67,7 @@ TABLES = {
     "duels": duels.record,
     "gradient_duels": gradient_duels.record,
     "operators": _operators,
+    "rings": rings.record,
 }
 
 

@@ -41,8 +41,8 @@ class RingCases(Problem):
                 for rows in (ROWS[(gpus + number) % 6], ROWS[(gpus + 2 * number + 3) % 6]):
                     add(seq_len=rows * gpus, gpus=gpus, causal=causal, order=order)
         for gpus, causal in ((2, False), (3, True), (4, True), (8, False)):
-            heads = {"num_heads": 2 * gpus, "num_kv_heads": gpus}
-            add(seq_len=(65, 100, 17, 40)[gpus % 4], gpus=gpus, causal=causal, split="heads", **heads)
+            length = (65, 100, 17, 40)[gpus % 4]
+            add(seq_len=length, gpus=gpus, causal=causal, split="heads", num_heads=2 * gpus, num_kv_heads=gpus)
         settings = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
         for setting in settings:
             for causal in (False, True):
@@ -65,12 +65,12 @@ class RingCases(Problem):
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
         """A part on one GPU."""
-        return made_for(kernel, [Case(cls(gpus=1))])
+        return made_for(kernel, [Case(cls().with_fields(gpus=1))])
 
     @classmethod
-    def bench_default(cls) -> Problem:
+    def bench_default(cls) -> Any:
         """One GPU, so that a time has a meaning."""
-        return cls(seq_len=4096, head_dim=128, num_heads=16, gpus=1)
+        return cls().with_fields(seq_len=4096, head_dim=128, num_heads=16, gpus=1)
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:

@@ -127,7 +127,7 @@ def _probed(
         records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
         counts = cupy.zeros(blocks * step.threads, cupy.uint32)
         extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
-        start = _launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
+        start = launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
         with_copies(start, plan.copies_after(number), on_gpu)()
         cupy.cuda.runtime.deviceSynchronize()
         kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
@@ -195,7 +195,7 @@ def enqueuer(
     import cupy
 
     added = extras or [()] * len(plan.launches)
-    starts = [_launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
+    starts = [launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
     starts = [with_copies(start, plan.copies_after(number), on_gpu) for number, start in enumerate(starts)]
     run = streams.enqueuer(plan, starts, on_gpu)
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
@@ -244,7 +244,7 @@ def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
         )
 
 
-def _launcher(
+def launcher(
     build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"], extra: tuple[object, ...] = ()
 ) -> Callable[[], None]:
     """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline."""
@@ -267,7 +267,8 @@ def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: M
 
 
 @lru_cache(maxsize=64)
-def _function(path: Path, entry: str) -> "cupy.RawKernel":
+def _function(path: Path, entry: str, on_device: int) -> "cupy.RawKernel":
+    """An entry of a cubin, loaded on a GPU. on_device: the current one."""
     import cupy
 
     return cupy.RawModule(path=str(path)).get_function(entry)
@@ -280,7 +281,9 @@ def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
             f"{build.kernel} is a user's kernel. Marks, timelines and occupancy do not load it on a GPU. "
             "Choose the CPU, or run and bench."
         )
-    function = _function(build.path, build.symbol_of(step.entry))
+    import cupy
+
+    function = _function(build.path, build.symbol_of(step.entry), cupy.cuda.runtime.getDevice())
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes
     return function

@@ -1,0 +1,237 @@
+"""Times of attention over several real GPUs, in recordings/data/rings/: a ring of keys, and heads over GPUs.
+
+All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
+without launches, the same kernel on one GPU, the fastest rung on one GPU, and whole heads on each GPU. Each output is
+judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They only show how
+much of the copies the launches hide.
+
+torch's ring and NCCL's copies run in processes of their own (ring_peers.py), right before.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernels import build, catalog
+from kernels.build import Mode
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tolerance import worst
+from kernels.errors import BackendUnavailable
+from kernels.families.ring.problem import RingProblem
+from kernels.measure import load, ring_peers
+from kernels.measure.bench_rows import problem_text, settings_text
+from kernels.measure.judging import judged, missed
+from kernels.measure.meeting import STATES
+from kernels.recordings import tables
+from kernels.recordings.resumable import Progress, silent
+from kernels.run.backends import Device, gpu, gpus
+
+KIND = "rings"
+LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
+LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
+RING, NO_COPIES, COPIES, ONE, BEST, SPLIT = "ring", "launches", "copies", "one GPU", "fastest rung", "heads"
+COLUMNS = (
+    *("way", "name", "gpus", "seq_len", "num_heads", "head_dim", "causal", "order", "status", "us", "sustained_us"),
+    *("flops", "copied_bytes", "rounds", "sustained_rounds", "sustained_clock", "sustained_power", "launches"),
+    *("copies", "max_abs_error", "allowed_error", "settings", "code_hash", "problem", "reason"),
+)
+"""way: a name above, or a peer's.
+us, sustained_us: the median of the rounds, in microseconds. rounds, sustained_rounds: JSON of all rounds, in turns.
+flops: of the problem. copied_bytes: between GPUs, all together.
+launches, copies: JSON of the spans in a run: [device, step, begin, end] in microseconds, by the device's own clock."""
+
+
+@dataclass
+class Way:
+    """A way to compute a problem, ready to run.
+
+    row: its columns so far. enqueue: enqueues a run. spans: of its last run, or None.
+    """
+
+    row: dict[str, Any]
+    enqueue: Callable[[], object]
+    ring: gpus.Ring | None = None
+
+
+def problems(count: int) -> list[RingProblem]:
+    """Full attention, and causal attention in both orders."""
+    masks = ((False, "plain"), (True, "zigzag"), (True, "plain"))
+    return [
+        RingProblem(length, HEAD_DIM, HEADS, causal, gpus=count, order=order)
+        for length, (causal, order) in product(LENGTHS, masks)
+    ]
+
+
+def record(device: Device, progress: Progress = silent, anew: bool = True) -> list[Path]:
+    """Measures every problem on all GPUs of this machine, and writes the table after each. Returns its path.
+
+    Raises BackendUnavailable with fewer than two GPUs.
+    """
+    count = gpus.count()
+    if count < 2:
+        raise BackendUnavailable(f"Times of a ring need at least two GPUs. This machine has {count}.")
+    here, asked, rows = replace(device, name=f"{count} x {device.name}"), problems(count), list[dict[str, Any]]()
+    path = tables.path_of(KIND, here.name)
+    for problem in asked:
+        if problem.seq_len == LENGTHS[0] and problem.zigzag == problem.causal:  # torch's own orders
+            rows += [_row(problem, **said) for said in ring_peers.times(problem)]
+    more = {"gpus": count, "link": _link(), "torch": ring_peers.torch_version(), "protocol": _protocol()}
+    for number, problem in enumerate(asked):
+        progress(number, len(asked), problem.size)
+        rows += _measured(problem)
+        codes = {row["name"]: row["code_hash"] for row in rows if row.get("code_hash")}
+        where = tables.provenance(here, codes, **more)
+        tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
+    return [path]
+
+
+def _measured(problem: RingProblem) -> list[dict[str, Any]]:
+    """The rows of all ways of a problem, which take turns."""
+    import cupy
+
+    ways = [made for way in _makers(problem) for made in way()]
+    timed = [way for way in ways if way.row["status"] == "ok"]
+    for state in STATES:
+        times, states = load.in_turns([[way.enqueue] for way in timed], state.seconds, state.rounds, state.lead)
+        for way, mine, seen in zip(timed, times, states):
+            way.row[f"{state.prefix}us"] = round(float(np.median(mine)), 2)
+            way.row[f"{state.prefix}rounds"] = json.dumps([round(float(t), 2) for t in mine])
+            if state.prefix:
+                for name, column in zip(("clock", "power"), zip(*seen)):
+                    known = [value for value in column if value is not None]
+                    way.row[f"sustained_{name}"] = float(np.median(known)) if known else None
+    for way in timed:
+        if way.ring and way.row["way"] in (RING, SPLIT, ONE):
+            way.enqueue()
+            way.row |= _spans(way.ring)
+    rows = [way.row for way in ways]
+    del ways, timed
+    for device in range(problem.gpus):
+        with cupy.cuda.Device(device):
+            cupy.get_default_memory_pool().free_all_blocks()
+    return rows
+
+
+def _spans(ring: gpus.Ring) -> dict[str, str]:
+    launches, copies = ring.spans()
+    steps = [(step.device, step.step) for step in ring.plan.launches]
+    moved = [(device, copy.step) for device, copy in zip(ring.of_copy, ring.plan.copies)]
+    return {
+        "launches": json.dumps([[*place, *span] for place, span in zip(steps, launches)]),
+        "copies": json.dumps([[*place, *span] for place, span in zip(moved, copies)]),
+    }
+
+
+def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
+    """Functions that make the ways of a problem."""
+    kernel = _fastest(RingProblem)
+    alone, heads = replace(problem, gpus=1), replace(problem, split="heads", order="plain")
+    made: list[Callable[[], list[Way]]] = [
+        partial(_ways, kernel, problem, (RING, NO_COPIES, COPIES)),
+        partial(_ways, kernel, alone, (ONE,)),
+        partial(_ways, _fastest(type(problem.whole)), problem.whole, (BEST,)),
+    ]
+    return made if problem.order == "plain" and problem.causal else [*made, partial(_ways, kernel, heads, (SPLIT,))]
+
+
+def _fastest(kind: type[Problem]) -> KernelSpec:
+    """The last rung for a class of problems on this GPU."""
+    target = gpu.device()
+    of_kind = catalog.current().of_problem(kind).values()
+    fitting = [spec for spec in of_kind if not spec.cannot_run(kind(), spec.settings_for(kind()), target)]
+    return max(fitting, key=lambda spec: spec.rung)
+
+
+def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]:
+    """The ways of a kernel on a problem, over one set of tensors. The first one is judged."""
+    settings = kernel.settings_for(problem)
+    request = Request(kernel, problem, tuple(settings.items()), backend="gpu")
+    made = build.build(kernel, request.defines, Mode.TIMED, gpu.device().target)
+    ring = gpus.Ring(made, request.plan, problem.inputs())
+    ring.enqueue()
+    error = worst(judged(problem, ring.outputs()))
+    said = {
+        "settings": settings_text(settings.items()),
+        "code_hash": kernel.code_hash,
+        "problem": problem_text(problem),
+    }
+    errors = {"max_abs_error": error.largest, "allowed_error": error.allowed}
+    rest = {"status": "ok"} if error.ok else {"status": "wrong", "reason": missed(kernel.name, error)}
+    copied = sum(request.plan.tensor(copy.source).nbytes for copy in request.plan.copies)
+    parts = {NO_COPIES: {"copies": False}, COPIES: {"launches": False}}
+    common = {"name": kernel.name, "gpus": request.plan.devices, "flops": problem.work.flops, **said, **errors, **rest}
+    return [
+        Way(
+            _row(problem, way=name, copied_bytes=0 if name == NO_COPIES else copied, **common),
+            partial(ring.enqueue, **parts.get(name, {})),
+            ring,
+        )
+        for name in names
+    ]
+
+
+def _row(problem: Any, **said: Any) -> dict[str, Any]:
+    fields = problem.values()
+    return {name: fields.get(name) for name in ("seq_len", "num_heads", "head_dim", "causal", "order", "gpus")} | said
+
+
+def _link() -> dict[str, float]:
+    """GB/s of copies from GPU 0 to GPU 1: one way, and in each direction with both ways at once."""
+    import cupy
+
+    buffers, streams = [], []
+    for device in range(2):
+        with cupy.cuda.Device(device):
+            buffers.append([cupy.zeros(LINK_BYTES, cupy.uint8) for _ in range(2)])
+            streams.append(cupy.cuda.Stream(non_blocking=True))
+    gpus.connect(2)
+
+    def seconds(ways: tuple[int, ...]) -> float:
+        ends = list[Any]()
+        for device in ways:
+            with cupy.cuda.Device(device):
+                begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+                begin.record(streams[device])
+                source, target = buffers[device][0], buffers[1 - device][1]
+                for _ in range(LINK_RUNS):
+                    cupy.cuda.runtime.memcpyPeerAsync(
+                        target.data.ptr, 1 - device, source.data.ptr, device, LINK_BYTES, streams[device].ptr
+                    )
+                end.record(streams[device])
+                ends.append((device, begin, end))
+        times = []
+        for device, begin, end in ends:
+            with cupy.cuda.Device(device):
+                end.synchronize()
+                times.append(cupy.cuda.get_elapsed_time(begin, end) / 1000)
+        return max(times)
+
+    seconds((0,))
+    rates = {"one_way": seconds((0,)), "both_ways": seconds((0, 1))}
+    return {name: round(LINK_RUNS * LINK_BYTES / took / 1e9, 1) for name, took in rates.items()}
+
+
+def _protocol() -> str:
+    return ". ".join(
+        f"{state.prefix or 'rested'}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
+        for state in STATES
+    )
+
+
+def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The newest recorded table whose ring is of the present code. None without one."""
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
+    for table, where in tables.recorded(KIND).values():
+        rings = table[table.way == RING]
+        if len(rings) and (rings.code_hash == rings["name"].map(here)).all():
+            return table, where
+    return None
