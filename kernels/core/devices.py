@@ -6,44 +6,17 @@ A plan on the CPU or on one GPU runs the same launches and copies in order. Its 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from kernels.core.copies import Copy, Repeat
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
+from kernels.core.launch import Plan
 from kernels.core.tensors import Role
 from kernels.errors import FrontMatterError
 
-if TYPE_CHECKING:
-    from kernels.core.launch import Plan
-
-Repeat = tuple[tuple[str, str | int], ...]  # (name, count) pairs, the outermost first
 MOST_REPEATS = 4096  # of one table
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A copy of a whole tensor to another tensor of equal size, usually on another device.
-
-    source, target: tensors.
-    step: the copies of a step follow its launches in the plan's order.
-    place: the number of launches before it in this order, at least 1.
-    """
-
-    source: str
-    target: str
-    step: int = 0
-    place: int = 0
-
-
-@dataclass(frozen=True)
-class CopyText:
-    """A copy in the front matter, with unevaluated expressions."""
-
-    source: str
-    target: str
-    repeat: Repeat = ()
-    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,14 +61,14 @@ def in_order(launches: Iterable[tuple[int, Made]], copies: Iterable[Copy]) -> tu
     return tuple(launch for _, launch in first), tuple(placed)
 
 
-def waits_of_launch(plan: "Plan", number: int) -> tuple[int, ...]:
+def waits_of_launch(plan: Plan, number: int) -> tuple[int, ...]:
     """The copies for which a launch waits: the last one into each of its tensors."""
     before = [n for n, copy in enumerate(plan.copies) if copy.place <= number]
     into = {plan.copies[n].target: n for n in before if plan.copies[n].target in plan.launches[number].tensors}
     return tuple(into.values())
 
 
-def waits_of_copy(plan: "Plan", number: int) -> Waits:
+def waits_of_copy(plan: Plan, number: int) -> Waits:
     """The launches and copies for which a copy waits. Launches only read the inputs and targets of copies.
 
     A copy waits for the writers of its source, and for the launches and copies that read its target.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernels.core.devices import CopyText, Repeat
+from kernels.core.copies import CopyText, Repeat
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, LaunchText, ScratchText, Tuned
@@ -356,9 +356,11 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> L
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
         _typed(file, f"{where}.cooperative", entry.get("cooperative", False), bool, "true or false"),
-        _typed(file, f"{where}.device", entry.get("device", 0), (str, int), "a number or an expression in quotes"),
-        _repeat(file, where, entry),
-        _typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
+        device=_typed(
+            file, f"{where}.device", entry.get("device", 0), (str, int), "a number or an expression in quotes"
+        ),
+        repeat=_repeat(file, where, entry),
+        when=_typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernels.core.devices import Copy, Repeat
+from kernels.core.copies import Copy, Repeat
 from kernels.core.tensors import Tensor
 
 ConstantRole = Literal[

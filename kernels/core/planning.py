@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.devices import Copy, CopyText, Repeat, in_order, named, repeated
+from kernels.core.copies import Copy, CopyText, Repeat
+from kernels.core.devices import in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
@@ -76,7 +77,7 @@ def plan_of(
                 )
             moved.append(Copy(ends[0], ends[1], _step_of(copy.repeat, own)))
     steps, placed = in_order(made, moved)
-    return Plan(steps, tensors, placed)
+    return Plan(steps, tensors, copies=placed)
 
 
 def _step_of(repeat: Repeat, names: Mapping[str, object]) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.devices import CopyText
+from kernels.core.copies import CopyText
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
 from kernels.core.launch import (

@@ -15,7 +15,7 @@ from typing import Any
 from kernels.families.ring.problem import RingProblem
 from kernels.measure.meeting import STATES
 
-SECONDS = 60.0  # for all processes of a problem
+SECONDS = 50.0  # for all processes of a problem
 BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")
 
 

@@ -179,7 +179,7 @@ def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]
     ]
 
 
-def _row(problem: Any, **said: Any) -> dict[str, Any]:
+def _row(problem: Any, /, **said: Any) -> dict[str, Any]:
     fields = problem.values()
     return {name: fields.get(name) for name in ("seq_len", "num_heads", "head_dim", "causal", "order", "gpus")} | said
 

@@ -16,46 +16,26 @@ requires = "sm_80"
 tensor_products = 1
 conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
 only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
-
+launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, device = "gpu", item = "query tile", grid = [
+  "ceil_div(rows - row_first[step][gpu], BLOCK_Q)", "local_heads"], when = "works[step][gpu]", block = [
+  "BLOCK_Q if BLOCK_Q >= 64 else 2 * BLOCK_Q"], shared_bytes = """\
+  2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim""", args = ["q_{gpu}", "k_{gpu}{slots[step]}",
+  "v_{gpu}{slots[step]}", "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", {struct = ["int32 local_heads",
+  "int32 local_kv_heads", "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim",
+  "int32 head_size", "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0",
+  "int32 final_rows[step][gpu]", "float32 scale"]}]}]
+copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
+  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
+  {source = "v_{gpu}{slots[step]}", target = "v_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
+  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
+  {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
 [constants]  # meaning and effect: ring.cuh, fragments.cuh, common.cuh
 "BLOCK_Q, BLOCK_KV, STAGES, SCALE_PARTS, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}
 
 [scratch]  # of the rows so far, on each GPU
-"m_{gpu}, l_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
+"m_{gpu}, l_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
 "o_part_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
   "head", "query", "dim"]}
-
-[[launches]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "works[step][gpu]"
-device = "gpu"
-entry = "ring_step"
-grid = ["ceil_div(rows - row_first[step][gpu], BLOCK_Q)", "local_heads"]
-block = ["BLOCK_Q if BLOCK_Q >= 64 else 2 * BLOCK_Q"]
-shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
-args = ["q_{gpu}", "k_{gpu}{slots[step]}", "v_{gpu}{slots[step]}", "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}",
-  "o_part_{gpu}", {struct = ["int32 local_heads", "int32 local_kv_heads", "int32 rows", "int32 keys[step][gpu]",
-  "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size", "int32 head_dim", "int32 head_size",
-  "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]", "float32 scale"]}]
-item = "query tile"
-
-[[copies]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "split == 'keys' and step + 1 < gpus"
-source = "k_{gpu}{slots[step]}"
-target = "k_{(gpu + 1) % gpus}{slots[step + 1]}"
-
-[[copies]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "split == 'keys' and step + 1 < gpus"
-source = "v_{gpu}{slots[step]}"
-target = "v_{(gpu + 1) % gpus}{slots[step + 1]}"
-
-[[copies]]
-repeat = {gpu = "gpus"}
-when = "split == 'heads' and gpu > 0"
-source = "o_{gpu}"
-target = "o_{gpu}_on_0"
 */
 #include "ring.cuh"
 #define PARTS (BLOCK_Q >= 64 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.
@@ -76,9 +56,9 @@ __device__ __forceinline__ int smem_index(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (SWIZZLE ? dim % 64 ^ row % 8 * 8 : dim % 64);
 }
 
-// One step on one GPU: S = scale * Q @ K^T for one part of the keys, and the m, l and O of its softmax, merged with those
-// of the steps before. Rows without more keys get O / l and lse.
-//   Q_gmem, O_gmem  [1, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [1, kv_heads, seq_len, HEAD_DIM], `keys` visible
+// One step on one GPU: S = scale * Q @ K^T for one part of the keys, and the m, l and O of its softmax, merged with
+// those of the steps before. Rows without more keys get O / l and lse.
+//   Q_gmem, O_gmem  [1, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [1, kv_heads, seq_len, HEAD_DIM], `keys` seen
 //   LSE_gmem  [1, num_heads, seq_len];  M_gmem, L_gmem, O_part_gmem: ring.cuh
 extern "C" __global__ void __launch_bounds__(THREADS)
 ring_step(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_gmem, float* M_gmem, float* L_gmem,

@@ -1,68 +1,42 @@
 /*
 title = "Ring attention on Hopper"
-idea = """the end of a step is the only new part of the fast kernel: its m, l and O join those of the steps before, \
-during the first product of the next query tile."""
+idea = "a step ends with a merge of m, l and O, during the first product of the next query tile."
 changed_from = "ring_attention"
 changed = "the loop of 12_optimistic: TMA, wgmma, warp roles, no maximum while the weights stay small."
-costs = "m, l and O of every row go through global memory once a step, O in fp32."
+costs = "as ring_attention."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiprocessor. Equal parts for all GPUs."
-source = """ring_attention's and 12_optimistic's: Liu et al. 2023, arXiv:2310.01889, and Shah et al. 2024, \
-arXiv:2407.08608."""
+source = "ring_attention's and 12_optimistic's: Liu et al. 2023, arXiv:2310.01889; Shah et al. 2024, arXiv:2407.08608."
 family = "ring"
 rung = 2
 requires = "sm_90a"
 tensor_products = 1
-tuned = [{when = "head_dim == 64 and min(rows, keys[0][0]) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
-conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """\
-  Three warpgroups have 160 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
-  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
-# constants: meaning and effect in ring.cuh, optimistic.cuh, overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh
+tuned = [{when = "head_dim == 64 and rows >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
+conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """Three warpgroups with heads of \
+{head_dim} numbers hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
 constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD, SHARE, STREAK" = {}
 constants."SCALE_PARTS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
-
-[scratch]  # of the rows so far, on each GPU, and the query tiles given out
-"m_{gpu}, l_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
-"o_part_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
-  "head", "query", "dim"]}
-"counter_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", dtype = "int32", shape = [1], axes = [
-  "count"], initial = "restored"}
-
-[[launches]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "works[step][gpu]"
-device = "gpu"
-entry = "ring_step"
-grid = ["min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"]
-block = ["2 * BLOCK_Q + 128"]
-shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
-args = [
+launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, device = "gpu", item = "query tile", grid = [
+  "min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"], shared_bytes = """\
+  2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", block = [
+  "2 * BLOCK_Q + 128"], when = "works[step][gpu]", args = [
   {map = "q_{gpu}", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
-  {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
-  "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}", {struct = [
+  {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128}, "o_{gpu}",
+  "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}", {struct = [
   "int32 ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads", "int32 local_heads", "int32 local_kv_heads",
-  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size",
-  "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
-  "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale"]}]
-item = "query tile"
-
-[[copies]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "split == 'keys' and step + 1 < gpus"
-source = "k_{gpu}{slots[step]}"
-target = "k_{(gpu + 1) % gpus}{slots[step + 1]}"
-
-[[copies]]
-repeat = {step = "steps", gpu = "gpus"}
-when = "split == 'keys' and step + 1 < gpus"
-source = "v_{gpu}{slots[step]}"
-target = "v_{(gpu + 1) % gpus}{slots[step + 1]}"
-
-[[copies]]
-repeat = {gpu = "gpus"}
-when = "split == 'heads' and gpu > 0"
-source = "o_{gpu}"
-target = "o_{gpu}_on_0"
+  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size", "int32 head_dim",
+  "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
+  "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale"]}]}]
+copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
+  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
+  {source = "v_{gpu}{slots[step]}", target = "v_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
+  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
+  {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
+[scratch]
+"m_{gpu}, l_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
+"o_part_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
+  "head", "query", "dim"]}
+"counter_{gpu}" = {repeat.gpu="gpus", device="gpu", dtype="int32", shape=[1], initial="restored", axes=["count"]}
 */
 #include "overlap.cuh"
 #include "optimistic.cuh"
@@ -101,8 +75,8 @@ __device__ __forceinline__ Work part_work(int number, const Sizes& z) {
   return work;
 }
 
-// One step on one GPU: S = scale * Q @ K^T for one part of the keys, and the m, l and O of its softmax, merged with those
-// of the steps before. Rows without more keys get O / l and lse.
+// One step on one GPU: S = scale * Q @ K^T for one part of the keys, and the m, l and O of its softmax, merged with
+// those of the steps before. Rows without more keys get O / l and lse.
 //   Q_map, O_gmem  [1, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [1, kv_heads, seq_len, HEAD_DIM], `keys` visible
 //   LSE_gmem  [1, num_heads, seq_len];  M_gmem, L_gmem, O_part_gmem: ring.cuh
 //   counter_gmem  [1] query tiles given out, from 0 to all, then 0 again

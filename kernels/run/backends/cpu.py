@@ -18,7 +18,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
-from kernels.core.devices import Copy
+from kernels.core.copies import Copy
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
@@ -180,9 +180,7 @@ def launch(
     return found
 
 
-def _with_copies(
-    calls: list[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]
-) -> list[_Call]:
+def _with_copies(calls: list[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]) -> list[_Call]:
     """The launches of a plan in an order, with its copies between them."""
     found = list[_Call]()
     for number in order:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.core.devices import Copy
+from kernels.core.copies import Copy
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Plan
 from kernels.core.tensors import Tensor

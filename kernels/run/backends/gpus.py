@@ -5,12 +5,14 @@ launches and copies before it (core/devices.py). Nothing else orders the devices
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernels.build import Build
-from kernels.core.devices import Copy, waits_of_copy, waits_of_launch
+from kernels.core.copies import Copy
+from kernels.core.devices import waits_of_copy, waits_of_launch
 from kernels.core.launch import Plan
 from kernels.core.tensors import Initial, Role
 from kernels.errors import BackendUnavailable
@@ -29,8 +31,9 @@ def count() -> int:
     return int(cupy.cuda.runtime.getDeviceCount())
 
 
+@lru_cache
 def connect(devices: int) -> None:
-    """Lets each GPU reach the memory of the others. Raises BackendUnavailable if a pair cannot."""
+    """Lets each GPU reach the memory of the others, once. Raises BackendUnavailable if a pair cannot."""
     import cupy
 
     runtime = cupy.cuda.runtime
@@ -41,11 +44,7 @@ def connect(devices: int) -> None:
             if not runtime.deviceCanAccessPeer(own, other):
                 raise BackendUnavailable(f"GPU {own} cannot reach the memory of GPU {other}. Choose GPUs with NVLink.")
             with cupy.cuda.Device(own):
-                try:
-                    runtime.deviceEnablePeerAccess(other)
-                except runtime.CUDARuntimeError as error:
-                    if "already" not in str(error).lower():
-                        raise
+                runtime.deviceEnablePeerAccess(other)
 
 
 class Ring:
