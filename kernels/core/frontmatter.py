@@ -46,7 +46,7 @@ KEYS = (
     "graph",
 )
 CONDITION_KEYS = ("must", "message")
-CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at")
+CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
 LAUNCH_KEYS = (
     *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
     *ORDER_KEYS,
@@ -213,6 +213,13 @@ def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> 
     values = _typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
     for value in (*values, entry["default"]):
         _typed(file, where, value, int, "whole numbers")
+    names = _typed(file, f"{where}.names", entry.get("names", []), list, "a list of texts")
+    for name_of_value in names:
+        _typed(file, f"{where}.names", name_of_value, str, "texts in quotes")
+    if names and len(names) != len(values):
+        raise FrontMatterError(
+            f"{file}: {where} has {len(names)} names for {len(values)} values. Give each value one name."
+        )
     for key in ("meaning", "what_if", "effect"):
         _typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
     _typed(file, f"{where}.shows_at", entry.get("shows_at", 1.0), (int, float), "a number")
@@ -236,6 +243,7 @@ def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> 
         entry.get("effect", ""),
         float(entry.get("shows_at", 1.0)),
         role,
+        tuple(names),
     )
 
 

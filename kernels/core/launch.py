@@ -71,6 +71,7 @@ class Constant:
     effect: the result of this fault.
     shows_at: the fault shows from this score_scale on.
     role: its part in every kernel, or None for a kernel's own constant.
+    names: the name of each value, or empty.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Constant:
     effect: str = ""
     shows_at: float = 1.0
     role: ConstantRole | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

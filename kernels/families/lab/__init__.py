@@ -3,6 +3,7 @@
 from kernels.families.lab.accesses import AccessProblem, GlobalProblem
 from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
+from kernels.families.lab.patterns import ReduceProblem, TilesProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
 
@@ -17,4 +18,6 @@ PROBLEMS = {
     "stream": StreamProblem,
     "fma": FmaProblem,
     "roles": RolesProblem,
+    "reduce": ReduceProblem,
+    "tiles": TilesProblem,
 }

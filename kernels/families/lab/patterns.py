@@ -1,0 +1,148 @@
+"""Patterns of a block: numbers added to one sum, and tiles brought into shared memory to be added there."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Initial, Role, Tensor
+from kernels.families.lab.common import LabProblem, seed_field, small_numbers
+
+THREADS = 128  # of the block of lab_tiles_*.cu
+
+
+class Pattern(LabProblem):
+    """A problem whose kernels are the ways of one pattern. Every named value of a constant is a way."""
+
+    @classmethod
+    def problems(cls) -> Iterable["Pattern"]:
+        """The problems that are compared with float64."""
+        raise NotImplementedError
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Each problem with one of the ways, in turns."""
+        ways = settings_of(kernel)
+        return [Case(problem, ways[n % len(ways)]) for n, problem in enumerate(cls.problems())]
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls(), settings) for settings in settings_of(kernel)]
+
+    def cycles(self, clocks: np.ndarray) -> np.ndarray:
+        """The cycles of each pass or tile, from the tensor clocks of a timed build."""
+        raise NotImplementedError
+
+
+def settings_of(kernel: KernelSpec) -> list[tuple[tuple[str, int], ...]]:
+    """The settings of each way of a kernel."""
+    named = [constant for constant in kernel.constants if constant.names]
+    return [((constant.name, value),) for constant in named for value in constant.values] or [()]
+
+
+@dataclass(frozen=True)
+class ReduceProblem(Pattern):
+    """One block adds `numbers` numbers, one for each of its threads, `repeats` times."""
+
+    numbers: int = problem_field(256, "numbers to add, one for each thread", allowed=(32, 64, 128, 256, 512, 1024))
+    repeats: int = problem_field(1, "repetitions of the sum, more than one only for times", low=1, high=4096)
+    seed: int = seed_field()
+
+    title = "A sum of one block"
+    remedy = "Choose fewer numbers."
+
+    @classmethod
+    def problems(cls) -> Iterable["ReduceProblem"]:
+        """Every number of warps, one pass and several, each with several seeds."""
+        for seed in range(4):
+            for numbers in (32, 64, 128, 256, 512, 1024):
+                for repeats in (1, 2, 3):
+                    yield cls(numbers, repeats, 100 * seed + repeats)
+
+    @property
+    def accesses(self) -> int:
+        """Each number is stored once and read once, and a tree reads and stores as many partial sums again."""
+        return 5 * self.numbers * self.repeats
+
+    @property
+    def size(self) -> str:
+        return f"{self.numbers} numbers"
+
+    def cycles(self, clocks: np.ndarray) -> np.ndarray:
+        """From numbers in shared memory to their sum."""
+        return clocks
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the numbers; o: their sum, zero at first; clocks: the cycles of each pass."""
+        return (
+            Tensor("x", (self.numbers,), axes=("thread",)),
+            Tensor("o", (1,), axes=("sum",), role=Role.OUTPUT, initial=Initial.ZERO),
+            Tensor("clocks", (self.repeats,), "int64", ("pass",), Role.SCRATCH),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x [numbers]."""
+        return {"x": small_numbers(self.seed, self.numbers)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [1]."""
+        return {"o": self.repeats * self.inputs()["x"].astype(np.float64).sum(keepdims=True)}
+
+
+@dataclass(frozen=True)
+class TilesProblem(Pattern):
+    """A block of 128 threads brings tiles into shared memory. Thread t adds the elements t, t + 128, ... of each tile,
+    `work` times."""
+
+    tiles: int = problem_field(4, "tiles, one after another", low=1, high=4096)
+    tile_size: int = problem_field(1024, "floats of a tile", allowed=(512, 1024, 2048))
+    work: int = problem_field(1, "passes over each tile in shared memory", low=1, high=64)
+    seed: int = seed_field()
+
+    title = "Tiles through shared memory"
+    remedy = "Choose fewer tiles."
+
+    @classmethod
+    def problems(cls) -> Iterable["TilesProblem"]:
+        """One tile, fewer and more than stages, several passes, and every size of a tile."""
+        for seed in range(3):
+            for tiles in (1, 2, 3, 4, 5, 8, 13):
+                for tile_size in (512, 1024, 2048):
+                    yield cls(tiles, tile_size, 1 + (tiles + seed) % 3, seed)
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"TILE": self.tile_size}
+
+    @property
+    def accesses(self) -> int:
+        """Each number is read and stored once, and read in each pass."""
+        return (2 + self.work) * self.tiles * self.tile_size
+
+    @property
+    def size(self) -> str:
+        return f"{self.tiles} tiles of {self.tile_size} floats"
+
+    def cycles(self, clocks: np.ndarray) -> np.ndarray:
+        """From the end of one tile to the end of the next."""
+        return np.diff(clocks)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the tiles; o: a sum for each thread; clocks: the cycle at the start and after each tile."""
+        return (
+            Tensor("x", (self.tiles, self.tile_size), axes=("tile", "element")),
+            Tensor("o", (THREADS,), axes=("thread",), role=Role.OUTPUT),
+            Tensor("clocks", (self.tiles + 1,), "int64", ("moment",), Role.SCRATCH),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x [tiles, tile_size]."""
+        return {"x": small_numbers(self.seed, self.tiles, self.tile_size)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [128]."""
+        x = self.inputs()["x"].astype(np.float64).reshape(-1, THREADS)
+        return {"o": self.work * x.sum(axis=0)}
