@@ -28,6 +28,7 @@ from kernels.measure import (
     duels,
     gradient_duels,
     hierarchy,
+    pattern_cycles,
     perfetto,
     pipeline_bars,
     pipeline_files,
@@ -61,6 +62,7 @@ def _operators(device: Device, progress: Progress, anew: bool) -> list[Path]:
 TABLES = {
     "hierarchy": hierarchy.record,
     "cycles": hierarchy.record_cycles,
+    "patterns": pattern_cycles.record,
     "timelines": timelines.record,
     "pipelines": pipeline_files.record,
     "bench": bench.record,

@@ -6,7 +6,7 @@ from pathlib import Path
 from kernels.core.cases import cases_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
-from kernels.measure import bench, hierarchy, timelines
+from kernels.measure import bench, hierarchy, pattern_cycles, timelines
 from kernels.recordings import run_files, run_index
 from kernels.run import execute, workers
 from kernels.run.backends import Device, recorded
@@ -53,4 +53,4 @@ def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
             hierarchy.recorded(kind=kind)
         except BackendUnavailable as reason:
             lines.append(str(reason))
-    return lines + timelines.left_out() + bench.not_recorded()
+    return lines + pattern_cycles.missing() + timelines.left_out() + bench.not_recorded()

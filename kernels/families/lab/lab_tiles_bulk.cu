@@ -16,13 +16,13 @@ entry = "lab_tiles_bulk"
 grid = [1]
 block = [128]
 shared_bytes = "4 * TILE + 16"
-args = ["x", "o", "clocks", "int32 tiles", "int32 work"]
+args = ["x", "o", "clocks", "int32 tiles", "int32 rounds"]
 */
 #include "bulk.cuh"
 
 // O and the tensors are those of lab_tiles_load.
 extern "C" __global__ void lab_tiles_bulk(const float* X_gmem, float* O_gmem, long long* clocks_gmem, int tiles,
-                                          int work PROBE_PARAM) {
+                                          int rounds PROBE_PARAM) {
   DYNAMIC_SMEM(float, X_smem);  // [TILE]
   Barrier* const full = reinterpret_cast<Barrier*>(X_smem + TILE);
   const int thread = threadIdx.x;
@@ -47,7 +47,7 @@ extern "C" __global__ void lab_tiles_bulk(const float* X_gmem, float* O_gmem, lo
     }
     barrier_wait(full, tile % 2);
     PROBE_MARK(sum, tile);
-    for (int n = 0; n < work; ++n) {
+    for (int n = 0; n < rounds; ++n) {
 #pragma unroll
       for (int i = 0; i < TILE / 128; ++i) {
         PROBE_LOAD(X_smem, 128 * i + thread, 4, tile);

@@ -21,18 +21,18 @@ entry = "lab_tiles_load"
 grid = [1]
 block = [128]
 shared_bytes = "4 * TILE"
-args = ["x", "o", "clocks", "int32 tiles", "int32 work"]
+args = ["x", "o", "clocks", "int32 tiles", "int32 rounds"]
 */
 #define PAD 0
 #define SWIZZLE 0
 #include "lab.cuh"
 
-// O[thread] = work * the sum of X[tile, i] over all tiles and over i = thread, thread + 128, ...
+// O[thread] = rounds * the sum of X[tile, i] over all tiles and over i = thread, thread + 128, ...
 //   X_gmem       [tiles, TILE]
 //   O_gmem       [128]
 //   clocks_gmem  [tiles + 1]  the SM's cycle at the start, and after each tile is added
 extern "C" __global__ void lab_tiles_load(const float* X_gmem, float* O_gmem, long long* clocks_gmem, int tiles,
-                                          int work PROBE_PARAM) {
+                                          int rounds PROBE_PARAM) {
   DYNAMIC_SMEM(float, X_smem);  // [TILE]
   const int thread = threadIdx.x;
   PROBE_BEGIN();
@@ -59,7 +59,7 @@ extern "C" __global__ void lab_tiles_load(const float* X_gmem, float* O_gmem, lo
     PROBE_MARK(barrier, tile);
     __syncthreads();
     PROBE_MARK(sum, tile);
-    for (int n = 0; n < work; ++n) {
+    for (int n = 0; n < rounds; ++n) {
 #pragma unroll
       for (int i = 0; i < TILE / 128; ++i) {
         PROBE_LOAD(X_smem, 128 * i + thread, 4, tile);

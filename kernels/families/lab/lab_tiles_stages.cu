@@ -22,13 +22,13 @@ entry = "lab_tiles_stages"
 grid = [1]
 block = [128]
 shared_bytes = "4 * TILE * STAGES"
-args = ["x", "o", "clocks", "int32 tiles", "int32 work"]
+args = ["x", "o", "clocks", "int32 tiles", "int32 rounds"]
 */
 #include "mma.cuh"
 
 // O and the tensors are those of lab_tiles_load.
 extern "C" __global__ void lab_tiles_stages(const float* X_gmem, float* O_gmem, long long* clocks_gmem, int tiles,
-                                            int work PROBE_PARAM) {
+                                            int rounds PROBE_PARAM) {
   DYNAMIC_SMEM(float, X_smem);  // [STAGES, TILE]
   const int thread = threadIdx.x;
   PROBE_BEGIN();
@@ -55,7 +55,7 @@ extern "C" __global__ void lab_tiles_stages(const float* X_gmem, float* O_gmem, 
     PROBE_MARK(barrier, tile);
     __syncthreads();  // the tile is there
     PROBE_MARK(sum, tile);
-    for (int n = 0; n < work; ++n) {
+    for (int n = 0; n < rounds; ++n) {
 #pragma unroll
       for (int i = 0; i < TILE / 128; ++i) {
         const int at = tile % STAGES * TILE + 128 * i + thread;

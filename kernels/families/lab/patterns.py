@@ -1,7 +1,8 @@
-"""Patterns of a block: numbers added to one sum, and tiles brought into shared memory to be added there."""
+"""Patterns of a block: numbers added to one sum, tiles brought into shared memory, and lanes that read one
+address or many."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,9 +10,11 @@ from kernels.core.fields import problem_field
 from kernels.core.problem import Case
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.families.lab.common import LabProblem, seed_field, small_numbers
+from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numbers
 
 THREADS = 128  # of the block of lab_tiles_*.cu
+LINKS = 16  # of a pass of lab_reads.cu
+PASSES = 101  # of a timed run
 
 
 class Pattern(LabProblem):
@@ -31,6 +34,10 @@ class Pattern(LabProblem):
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
         return [Case(cls(), settings) for settings in settings_of(kernel)]
+
+    def timed(self) -> "Pattern":
+        """The same problem with enough passes or tiles for a median."""
+        raise NotImplementedError
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """The cycles of each pass or tile, from the tensor clocks of a timed build."""
@@ -71,6 +78,9 @@ class ReduceProblem(Pattern):
     def size(self) -> str:
         return f"{self.numbers} numbers"
 
+    def timed(self) -> "ReduceProblem":
+        return replace(self, repeats=PASSES, seed=0)
+
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """From numbers in shared memory to their sum."""
         return clocks
@@ -95,11 +105,11 @@ class ReduceProblem(Pattern):
 @dataclass(frozen=True)
 class TilesProblem(Pattern):
     """A block of 128 threads brings tiles into shared memory. Thread t adds the elements t, t + 128, ... of each tile,
-    `work` times."""
+    `rounds` times."""
 
     tiles: int = problem_field(4, "tiles, one after another", low=1, high=4096)
     tile_size: int = problem_field(1024, "floats of a tile", allowed=(512, 1024, 2048))
-    work: int = problem_field(1, "passes over each tile in shared memory", low=1, high=64)
+    rounds: int = problem_field(1, "passes over each tile in shared memory", low=1, high=64)
     seed: int = seed_field()
 
     title = "Tiles through shared memory"
@@ -120,11 +130,14 @@ class TilesProblem(Pattern):
     @property
     def accesses(self) -> int:
         """Each number is read and stored once, and read in each pass."""
-        return (2 + self.work) * self.tiles * self.tile_size
+        return (2 + self.rounds) * self.tiles * self.tile_size
 
     @property
     def size(self) -> str:
         return f"{self.tiles} tiles of {self.tile_size} floats"
+
+    def timed(self) -> "TilesProblem":
+        return replace(self, tiles=PASSES, seed=0)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """From the end of one tile to the end of the next."""
@@ -145,4 +158,57 @@ class TilesProblem(Pattern):
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """o [128]."""
         x = self.inputs()["x"].astype(np.float64).reshape(-1, THREADS)
-        return {"o": self.work * x.sum(axis=0)}
+        return {"o": self.rounds * x.sum(axis=0)}
+
+
+@dataclass(frozen=True)
+class ReadsProblem(Pattern):
+    """One warp reads `different` words at once: lane l the word l % different, again and again."""
+
+    different: int = problem_field(1, "different words that the 32 lanes read at once", low=1, high=WARP)
+    passes: int = problem_field(1, f"times that {LINKS} reads are timed", low=1, high=4096)
+
+    title = "Reads of one address or many"
+    remedy = "Choose fewer passes."
+
+    @classmethod
+    def problems(cls) -> Iterable["ReadsProblem"]:
+        """From a broadcast to a word for each lane, with both memories each."""
+        for different in range(1, WARP + 1):
+            for _memory in range(2):
+                yield cls(different, 1 + different % 3)
+
+    def timed(self) -> "ReadsProblem":
+        return replace(self, passes=PASSES)
+
+    def cycles(self, clocks: np.ndarray) -> np.ndarray:
+        """Of one read."""
+        return clocks / LINKS
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"LINKS": LINKS}
+
+    @property
+    def accesses(self) -> int:
+        return WARP * LINKS * self.passes
+
+    @property
+    def size(self) -> str:
+        return f"{self.different} different words"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """n: word w holds w; o: the word of each lane; clocks: the cycles of each pass."""
+        return (
+            Tensor("n", (1024,), "int32", ("word",)),
+            Tensor("o", (WARP,), axes=("lane",), role=Role.OUTPUT),
+            Tensor("clocks", (self.passes,), "int64", ("pass",), Role.SCRATCH),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """n [1024]."""
+        return {"n": np.arange(1024, dtype=np.int32)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [32]."""
+        return {"o": (np.arange(WARP) % self.different).astype(np.float64)}

@@ -1,0 +1,173 @@
+"""Cycles of a pattern's ways, such as the reductions of the lab: measured on a GPU, or recorded.
+
+A pattern is a problem of families/lab/patterns.py. A way is a kernel of it with a named value of a constant.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kernels import catalog
+from kernels.core.fields import fields_of
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import RunError
+from kernels.families.lab.patterns import Pattern, ReadsProblem, ReduceProblem, TilesProblem, settings_of
+from kernels.recordings import tables
+from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.run.backends import Device
+
+PATTERNS = "patterns"
+LAUNCHES = 11  # of each way. Each launch has PASSES passes or tiles
+TIME_LIMIT = 600.0  # seconds for one way
+Key = tuple[str, str, str]  # kernel, settings and problem as text
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """The cycles of a way.
+
+    cycles, least, most: the median and the range of the launches' medians.
+    label: measured or recorded.
+    device, date: their GPU and day.
+    """
+
+    cycles: float
+    least: float
+    most: float
+    label: str
+    device: str
+    date: str
+
+
+def is_pattern(kernel: KernelSpec) -> bool:
+    """Whether the kernel is a way of a pattern."""
+    return issubclass(kernel.problem_type, Pattern)
+
+
+def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
+    """(name, settings) of each way of a kernel."""
+    named = {c.name: dict(zip(c.values, c.names)) for c in kernel.constants if c.names}
+    return [
+        (named[settings[0][0]][settings[0][1]] if settings else kernel.title, settings)
+        for settings in settings_of(kernel)
+    ]
+
+
+def problems() -> list[Pattern]:
+    """The recorded problems."""
+    tiles = [TilesProblem(rounds=rounds) for rounds in (1, 2, 4, 8, 16, 32)]
+    reads = [ReadsProblem(different) for different in (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32)]
+    return [*(ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)), *tiles, *reads]
+
+
+def asked() -> dict[Key, Request]:
+    """The requests to record."""
+    found = {}
+    for problem in problems():
+        for kernel in catalog.current().of_problem(type(problem)).values():
+            for _, settings in ways(kernel):
+                request = Request(kernel, problem, settings, backend="gpu")
+                found[key_of(request)] = request
+    return found
+
+
+def key_of(request: Request) -> Key:
+    """The key of a request's row. The number of passes and the seed do not count."""
+    problem = request.problem.timed()
+    changed = [f"{name}={getattr(problem, name)}" for name in fields_of(type(problem))]
+    settings = [f"{name}={value}" for name, value in request.constants.items()]
+    return request.kernel.name, " ".join(settings), " ".join(changed)
+
+
+def measure(request: Request) -> dict[str, object]:
+    """The row of a request, measured on this GPU by a timed build with a right output: the key, the median, least and
+    most of the launches' medians, and all medians."""
+    from kernels.build import Mode
+    from kernels.run import execute
+    from kernels.run.backends import gpu
+
+    timed = replace(request, problem=request.problem.timed(), backend="gpu")
+    made, plan, arrays = execute.prepare(timed, Mode.TIMED)
+    medians = []
+    for _ in range(LAUNCHES):
+        gpu.launch(made, plan, arrays, None)
+        medians.append(float(np.median(timed.problem.cycles(arrays["clocks"]))))
+    for name, true in timed.problem.truth().items():
+        if not np.array_equal(arrays[name], true):
+            raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
+    kernel, settings, problem = key_of(request)
+    figures = {"cycles": np.median(medians), "least": min(medians), "most": max(medians)}
+    rounded = {name: round(float(value), 2) for name, value in figures.items()}
+    raw = " ".join(f"{value:g}" for value in medians)
+    return {"kernel": kernel, "settings": settings, "problem": problem, **rounded, "medians": raw}
+
+
+def cycles(request: Request) -> Cycles | None:
+    """The cycles of a request's way: measured on this GPU, or the newest recorded ones of the present code, or None."""
+    if request.backend == "gpu":
+        from kernels.run.backends import gpu
+
+        return _figures(measure(request), "measured", gpu.device().name, "today")
+    for device, (table, where) in tables.recorded(PATTERNS).items():
+        if tables.changed_code(where.codes, [request.kernel.name]):
+            continue
+        key = dict(zip(("kernel", "settings", "problem"), key_of(request)))
+        found = table[(table[list(key)].fillna("") == pd.Series(key)).all(axis=1)]
+        if len(found):
+            return _figures(found.iloc[0].to_dict(), "recorded", device, where.date)
+    return None
+
+
+def _figures(row: Row, label: str, device: str, date: str) -> Cycles:
+    median, least, most = (float(str(row[name])) for name in ("cycles", "least", "most"))
+    return Cycles(median, least, most, label, device, date)
+
+
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Measures every way on this GPU and writes the table after each. Returns its path. Rows of the present code stay,
+    unless `anew`."""
+    from kernels.build.nvrtc import Toolchain
+
+    path, requests = tables.path_of(PATTERNS, device.name), asked()
+    codes = {request.kernel.name: request.kernel.code_hash for request in requests.values()}
+    kept = {} if anew else _kept(device.name)
+
+    def write(rows: Mapping[Key, Row]) -> None:
+        where = tables.provenance(device, codes, compiler=Toolchain(device.target).version, runs=LAUNCHES)
+        tables.save(pd.DataFrame([rows[key] for key in requests if key in rows]), path, where)
+
+    groups = [Group(key[0], [key], partial(_measured, key, request)) for key, request in requests.items()]
+    resume(groups, kept, write, progress)
+    return [path]
+
+
+def _kept(device: str) -> dict[Key, Row]:
+    """The rows of present code of this GPU."""
+    if device not in tables.recorded(PATTERNS):
+        return {}
+    table, where = tables.recorded(PATTERNS)[device]
+    changed = tables.changed_code(where.codes)
+    rows: Iterable[Row] = table.fillna("")[~table.kernel.isin(changed)].to_dict("records")
+    return {(str(row["kernel"]), str(row["settings"]), str(row["problem"])): row for row in rows}
+
+
+def _measured(key: Key, request: Request) -> dict[Key, Row]:
+    from kernels.run import workers
+
+    job = workers.submit(measure, request, backend="gpu", title=f"Measuring {key[0]}", time_limit=TIME_LIMIT)
+    return {key: job.result()}
+
+
+def missing() -> list[str]:
+    """A sentence if a way has no recorded cycles of the present code."""
+    without = [request for request in asked().values() if cycles(replace(request, backend="cpu")) is None]
+    if not without:
+        return []
+    names = ", ".join(sorted({request.kernel.name for request in without}))
+    return [f"{names} has no recorded cycles. Run python -m kernels measure patterns on a GPU."]
