@@ -16,7 +16,14 @@ from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import RunError
-from kernels.families.lab.patterns import Pattern, ReadsProblem, ReduceProblem, TilesProblem, settings_of
+from kernels.families.lab.patterns import (
+    LoadProblem,
+    Pattern,
+    ReadsProblem,
+    ReduceProblem,
+    StagesProblem,
+    settings_of,
+)
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
@@ -61,9 +68,10 @@ def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
 
 def problems() -> list[Pattern]:
     """The recorded problems."""
-    tiles = [TilesProblem(rounds=rounds) for rounds in (1, 2, 4, 8, 16, 32)]
+    tiles = [LoadProblem(tile_size=size) for size in (512, 1024, 2048)]
+    stages = [StagesProblem(rounds=rounds) for rounds in (1, 2, 4, 8, 16, 32)]
     reads = [ReadsProblem(different) for different in (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32)]
-    return [*(ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)), *tiles, *reads]
+    return [*(ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)), *tiles, *stages, *reads]
 
 
 def asked() -> dict[Key, Request]:

@@ -3,7 +3,7 @@
 from kernels.families.lab.accesses import AccessProblem, GlobalProblem
 from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
-from kernels.families.lab.patterns import ReadsProblem, ReduceProblem, TilesProblem
+from kernels.families.lab.patterns import LoadProblem, ReadsProblem, ReduceProblem, StagesProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
 
@@ -19,6 +19,7 @@ PROBLEMS = {
     "fma": FmaProblem,
     "roles": RolesProblem,
     "reduce": ReduceProblem,
-    "tiles": TilesProblem,
+    "load": LoadProblem,
+    "stages": StagesProblem,
     "reads": ReadsProblem,
 }

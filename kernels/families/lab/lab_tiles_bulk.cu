@@ -7,7 +7,7 @@ costs = "a barrier to initialise. The tile starts at a multiple of 16 bytes, and
 limits = "Hopper and later. 128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "NVIDIA, PTX ISA, cp.async.bulk and mbarrier."
 family = "lab"
-problem = "tiles"
+problem = "load"
 rung = 25
 requires = "sm_90"
 

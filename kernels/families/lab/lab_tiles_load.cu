@@ -7,7 +7,7 @@ costs = "registers for all bytes in flight. Wider loads move the same sectors wi
 limits = "128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "Luitjens, \"Increase Performance with Vectorized Memory Access\", NVIDIA Technical Blog, 2013."
 family = "lab"
-problem = "tiles"
+problem = "load"
 rung = 24
 
 [constants.WIDTH]

@@ -7,7 +7,7 @@ costs = "a tile of shared memory for each stage."
 limits = "128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "NVIDIA, \"CUDA C++ Programming Guide\", asynchronous data copies."
 family = "lab"
-problem = "tiles"
+problem = "stages"
 rung = 26
 requires = "sm_80"
 

@@ -58,7 +58,7 @@ class ReduceProblem(Pattern):
     repeats: int = problem_field(1, "repetitions of the sum, more than one only for times", low=1, high=4096)
     seed: int = seed_field()
 
-    title = "A sum of one block"
+    title = "Reductions"
     remedy = "Choose fewer numbers."
 
     @classmethod
@@ -112,7 +112,6 @@ class TilesProblem(Pattern):
     rounds: int = problem_field(1, "passes over each tile in shared memory", low=1, high=64)
     seed: int = seed_field()
 
-    title = "Tiles through shared memory"
     remedy = "Choose fewer tiles."
 
     @classmethod
@@ -159,6 +158,22 @@ class TilesProblem(Pattern):
         """o [128]."""
         x = self.inputs()["x"].astype(np.float64).reshape(-1, THREADS)
         return {"o": self.rounds * x.sum(axis=0)}
+
+
+@dataclass(frozen=True)
+class LoadProblem(TilesProblem):
+    """The tiles, one after another: only the copies differ."""
+
+    title = "Cooperative loading"
+
+
+@dataclass(frozen=True)
+class StagesProblem(TilesProblem):
+    """The tiles, and the copies of the next ones at the same time."""
+
+    rounds: int = problem_field(4, "passes over each tile in shared memory", low=1, high=64)
+
+    title = "Double buffering"
 
 
 @dataclass(frozen=True)
