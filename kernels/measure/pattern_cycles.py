@@ -101,14 +101,14 @@ def measure(request: Request) -> dict[str, object]:
     from kernels.run.backends import gpu
 
     timed = replace(request, problem=request.problem.timed(), backend="gpu")
-    made, plan, arrays = execute.prepare(timed, Mode.TIMED)
     medians = []
     for _ in range(LAUNCHES):
+        made, plan, arrays = execute.prepare(timed, Mode.TIMED)
         gpu.launch(made, plan, arrays, None)
         medians.append(float(np.median(timed.problem.cycles(arrays["clocks"]))))
-    for name, true in timed.problem.truth().items():
-        if not np.array_equal(arrays[name], true):
-            raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
+        for name, true in timed.problem.truth().items():
+            if not np.array_equal(arrays[name], true):
+                raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
     kernel, settings, problem = key_of(request)
     figures = {"cycles": np.median(medians), "least": min(medians), "most": max(medians)}
     rounded = {name: round(float(value), 2) for name, value in figures.items()}

@@ -45,11 +45,11 @@ extern "C" __global__ void lab_reduce_tree(const float* X_gmem, float* O_gmem, l
     PROBE_MARK(barrier, step);
     __syncthreads();
     const long long start = clock_cycles();
-    for (int active = numbers / 2; active > 0; active /= 2) {
+    for (int active = numbers / 2, near = 1; active > 0; active /= 2, near *= 2) {
       ++step;
       PROBE_MARK(add, step);
-      const int apart = TREE == 2 ? active : numbers / (2 * active);
-      const bool adds = TREE == 0 ? thread % (2 * apart) == 0 : thread < active;
+      const int apart = TREE == 2 ? active : near;
+      const bool adds = TREE == 0 ? (thread & (2 * apart - 1)) == 0 : thread < active;
       const int at = TREE == 1 ? 2 * apart * thread : thread, other = at + apart;
       if (adds) {
         PROBE_LOAD(S_smem, at, 4);
