@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from kernels import catalog
-from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import RunError
@@ -54,7 +53,7 @@ class Cycles:
 
 def is_pattern(kernel: KernelSpec) -> bool:
     """Whether the kernel is a way of a pattern."""
-    return issubclass(kernel.problem_type, Pattern)
+    return any(kernel.solves_class(type(problem)) for problem in problems())
 
 
 def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
@@ -87,10 +86,9 @@ def asked() -> dict[Key, Request]:
 
 def key_of(request: Request) -> Key:
     """The key of a request's row. The number of passes and the seed do not count."""
-    problem = request.problem.timed()
-    changed = [f"{name}={getattr(problem, name)}" for name in fields_of(type(problem))]
+    fields = [f"{name}={value}" for name, value in request.problem.timed().values().items()]
     settings = [f"{name}={value}" for name, value in request.constants.items()]
-    return request.kernel.name, " ".join(settings), " ".join(changed)
+    return request.kernel.name, " ".join(settings), " ".join(fields)
 
 
 def measure(request: Request) -> dict[str, object]:

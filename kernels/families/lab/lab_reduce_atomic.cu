@@ -40,7 +40,7 @@ extern "C" __global__ void lab_reduce_atomic(const float* X_gmem, float* O_gmem,
     PROBE_MARK(fill, step);
     PROBE_STORE(S_smem, thread, 4);
     sts<float>(&S_smem[thread], x);
-    PROBE_MARK(barrier, step);
+    PROBE_MARK(meet, step);
     __syncthreads();
     const long long start = clock_cycles();
     PROBE_LOAD(S_smem, thread, 4);
@@ -61,7 +61,7 @@ extern "C" __global__ void lab_reduce_atomic(const float* X_gmem, float* O_gmem,
       global_add(&O_gmem[0], sum);
     }
     fence_gpu();  // this thread's add is done
-    PROBE_MARK(barrier, step);
+    PROBE_MARK(meet, step);
     __syncthreads();
     const long long end = clock_cycles();
     if (thread > 0) continue;

@@ -41,7 +41,7 @@ extern "C" __global__ void lab_reduce_shuffle(const float* X_gmem, float* O_gmem
     PROBE_MARK(fill, step);
     PROBE_STORE(S_smem, thread, 4);
     sts<float>(&S_smem[thread], x);
-    PROBE_MARK(barrier, step);
+    PROBE_MARK(meet, step);
     __syncthreads();
     const long long start = clock_cycles();
     PROBE_LOAD(S_smem, thread, 4);
@@ -57,7 +57,7 @@ extern "C" __global__ void lab_reduce_shuffle(const float* X_gmem, float* O_gmem
       PROBE_STORE(S_smem, numbers + warp, 4);
       sts<float>(&S_smem[numbers + warp], sum);
     }
-    PROBE_MARK(barrier, step);
+    PROBE_MARK(meet, step);
     __syncthreads();
     if (warp == 0) {
       sum = 0.f;
@@ -87,6 +87,10 @@ extern "C" __global__ void lab_reduce_shuffle(const float* X_gmem, float* O_gmem
         PROBE_STORE(S_smem, 0, 4);
         sts<float>(&S_smem[0], sum);
       }
+    }
+    for (const int last = 5 + (LEVELS == 2 ? 5 : warps); step < last;) {  // the other threads pass the same marks
+      ++step;
+      PROBE_MARK(add, step);
     }
     const long long end = clock_cycles();
     __syncthreads();  // before the next fill

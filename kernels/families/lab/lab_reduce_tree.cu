@@ -13,7 +13,7 @@ rung = 20
 default = 0
 values = [0, 1, 2]
 names = ["Tree of neighbours", "Tree, packed threads", "Tree of halves"]
-meaning = "adding threads: 0: those at even words, 1: the first ones, with spread words, 2: the first ones, at the first words"
+meaning = "0: threads at every second, fourth, ... word add. 1: the first threads add these words. 2: the first words."
 
 [[launches]]
 entry = "lab_reduce_tree"
@@ -42,7 +42,7 @@ extern "C" __global__ void lab_reduce_tree(const float* X_gmem, float* O_gmem, l
     PROBE_MARK(fill, step);
     PROBE_STORE(S_smem, thread, 4);
     sts<float>(&S_smem[thread], x);
-    PROBE_MARK(barrier, step);
+    PROBE_MARK(meet, step);
     __syncthreads();
     const long long start = clock_cycles();
     for (int active = numbers / 2, near = 1; active > 0; active /= 2, near *= 2) {
@@ -60,7 +60,7 @@ extern "C" __global__ void lab_reduce_tree(const float* X_gmem, float* O_gmem, l
         PROBE_STORE(S_smem, at, 4);
         sts<float>(&S_smem[at], a + b);
       }
-      PROBE_MARK(barrier, step);
+      PROBE_MARK(meet, step);
       __syncthreads();
     }
     const long long end = clock_cycles();

@@ -54,7 +54,7 @@ extern "C" __global__ void lab_tiles_bulk(const float* X_gmem, float* O_gmem, lo
         total += lds<float>(&X_smem[128 * i + thread]);
       }
     }
-    PROBE_MARK(barrier, tile);
+    PROBE_MARK(meet, tile);
     __syncthreads();  // before the next tile comes
     if (thread > 0) continue;
     PROBE_STORE(clocks_gmem, tile + 1, 8);

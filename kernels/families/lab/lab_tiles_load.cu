@@ -1,6 +1,6 @@
 /*
 title = "Cooperative loading"
-idea = "all threads of a block copy a tile together: a load brings WIDTH bytes to registers, a store puts them into the tile."
+idea = "all threads of a block copy a tile together: a load brings WIDTH bytes to registers, a store writes the tile."
 changed_from = "lab_roles"
 changed = "all warps copy, then all warps add. WIDTH is the number of bytes that a lane moves at once."
 costs = "registers for all bytes in flight. Wider loads move the same sectors with fewer instructions."
@@ -56,7 +56,7 @@ extern "C" __global__ void lab_tiles_load(const float* X_gmem, float* O_gmem, lo
       PROBE_STORE(X_smem, at, WIDTH, tile);
       sts<Wide>(&X_smem[at], piece[i]);
     }
-    PROBE_MARK(barrier, tile);
+    PROBE_MARK(meet, tile);
     __syncthreads();
     PROBE_MARK(sum, tile);
     for (int n = 0; n < rounds; ++n) {
@@ -66,7 +66,7 @@ extern "C" __global__ void lab_tiles_load(const float* X_gmem, float* O_gmem, lo
         total += lds<float>(&X_smem[128 * i + thread]);
       }
     }
-    PROBE_MARK(barrier, tile);
+    PROBE_MARK(meet, tile);
     __syncthreads();  // before the next tile comes
     if (thread > 0) continue;
     PROBE_STORE(clocks_gmem, tile + 1, 8);

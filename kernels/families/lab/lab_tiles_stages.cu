@@ -52,7 +52,7 @@ extern "C" __global__ void lab_tiles_stages(const float* X_gmem, float* O_gmem, 
   for (int tile = 0; tile < STAGES; ++tile) request(tile);
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait_group<STAGES - 1>();
-    PROBE_MARK(barrier, tile);
+    PROBE_MARK(meet, tile);
     __syncthreads();  // the tile is there
     PROBE_MARK(sum, tile);
     for (int n = 0; n < rounds; ++n) {
@@ -63,7 +63,7 @@ extern "C" __global__ void lab_tiles_stages(const float* X_gmem, float* O_gmem, 
         total += lds<float>(&X_smem[at]);
       }
     }
-    PROBE_MARK(barrier, tile);
+    PROBE_MARK(meet, tile);
     __syncthreads();  // its stage is free
     request(tile + STAGES);
     if (thread > 0) continue;

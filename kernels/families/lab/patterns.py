@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numbers
@@ -33,7 +34,11 @@ class Pattern(LabProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        return [Case(cls(), settings) for settings in settings_of(kernel)]
+        problem = cls()
+        return [
+            Case(problem, settings, Scope.everything(kernel.plan(problem, settings)))
+            for settings in settings_of(kernel)
+        ]
 
     def timed(self) -> "Pattern":
         """The same problem with enough passes or tiles for a median."""
