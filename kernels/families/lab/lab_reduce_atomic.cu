@@ -32,12 +32,11 @@ extern "C" __global__ void lab_reduce_atomic(const float* X_gmem, float* O_gmem,
   DYNAMIC_SMEM(float, S_smem);  // [numbers]
   const int thread = threadIdx.x, lane = thread % 32;
   PROBE_BEGIN();
-  PROBE_LOAD(X_gmem, thread, 4);
-  const float x = ldg<float>(&X_gmem[thread]);
-
   for (int n = 0; n < repeats; ++n) {
     int step = 0;
     PROBE_MARK(fill, step);
+    PROBE_LOAD(X_gmem, thread, 4);
+    const float x = ldg<float>(&X_gmem[thread]);
     PROBE_STORE(S_smem, thread, 4);
     sts<float>(&S_smem[thread], x);
     PROBE_MARK(meet, step);

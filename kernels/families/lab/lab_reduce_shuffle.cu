@@ -32,13 +32,12 @@ extern "C" __global__ void lab_reduce_shuffle(const float* X_gmem, float* O_gmem
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int numbers = blockDim.x, warps = numbers / 32;
   PROBE_BEGIN();
-  PROBE_LOAD(X_gmem, thread, 4);
-  const float x = ldg<float>(&X_gmem[thread]);
-
   float total = 0.f;
   for (int n = 0; n < repeats; ++n) {
     int step = 0;
     PROBE_MARK(fill, step);
+    PROBE_LOAD(X_gmem, thread, 4);
+    const float x = ldg<float>(&X_gmem[thread]);
     PROBE_STORE(S_smem, thread, 4);
     sts<float>(&S_smem[thread], x);
     PROBE_MARK(meet, step);

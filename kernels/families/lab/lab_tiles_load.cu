@@ -37,6 +37,7 @@ extern "C" __global__ void lab_tiles_load(const float* X_gmem, float* O_gmem, lo
   const int thread = threadIdx.x;
   PROBE_BEGIN();
   float total = 0.f;
+  PROBE_MARK(start, tiles);
   if (thread == 0) {
     PROBE_STORE(clocks_gmem, 0, 8);
     stg<long long>(&clocks_gmem[0], clock_cycles());
