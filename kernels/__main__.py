@@ -24,6 +24,7 @@ from kernels.exercises import command, find
 from kernels.measure import (
     bench,
     calibration,
+    chains,
     counters,
     duels,
     gradient_duels,
@@ -70,6 +71,7 @@ TABLES = {
     "gradient_duels": gradient_duels.record,
     "operators": _operators,
     "rings": rings.record,
+    "chains": chains.record,
 }
 
 

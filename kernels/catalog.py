@@ -99,6 +99,14 @@ class Catalog:
         """name -> KernelSpec of the kernels that solve problems of a class."""
         return {name: spec for name, spec in self.kernels.items() if spec.solves_class(kind)}
 
+    def separate_of(self, spec: KernelSpec) -> KernelSpec | None:
+        """The kernel that a fused kernel changes: it solves the same problems in more launches. None for a kernel
+        without one."""
+        before = self.kernels.get(spec.changed_from)
+        if before is None or before.problem_type is not spec.problem_type:
+            return None
+        return before if len(before.launch_texts) > len(spec.launch_texts) else None
+
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
 

@@ -303,6 +303,16 @@ class Problem:
         return ()
 
     @classmethod
+    def chain_problems(cls) -> "Iterable[Problem]":
+        """The problems on which a fused kernel takes turns with its separate kernels, none by default."""
+        return ()
+
+    def torch_chain(self) -> "Callable[..., dict[str, Any]]":
+        """The chain of operations in torch, for torch.compile. It takes the inputs as keywords and returns the outputs
+        by name, with new arrays or the written inputs. PeerUnavailable without one."""
+        raise PeerUnavailable(f"{self.title} has no chain in torch.")
+
+    @classmethod
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:
         """The runs for a comparison with Nsight Compute's counters."""
         return [Case(cls(), (), None)]

@@ -10,8 +10,7 @@ Layer Normalization", arXiv:1910.07467."""
 family = "fusion"
 problem = "norm"
 rung = 2
-tuned = [
-  {when = "hidden > 8192 or hidden > 2048 and tokens <= 512", THREADS = 512}, {when = "hidden <= 1024", THREADS = 128}]
+tuned = [{when = "hidden > 2048", THREADS = 512}, {when = "hidden <= 1024", THREADS = 128}]
 
 [constants]  # meaning: norm.cuh
 THREADS = {}

@@ -10,6 +10,7 @@ from kernels.families.fusion.rotation import PAIRS
 
 DTYPES = ("float16", "bfloat16")
 HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads
+CHAIN_TOKENS = (1, 16, 64, 8192)  # of the recorded times
 LLAMA = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
 
 
@@ -43,6 +44,16 @@ class RotaryCases(Problem):
             "Pairs of neighbours": {"pairs": "neighbours"},
             "With padding": {"tokens": 8, "padding": 3},
         }
+
+    @classmethod
+    def chain_problems(cls) -> list[Self]:
+        """The models decode 1 to 64 sequences, or read a prompt."""
+        sizes = [(n, n < 512) for n in CHAIN_TOKENS]
+        return [
+            cls(**{**LLAMA, "tokens": n, "decode": decode, "dtype": dtype})
+            for dtype in DTYPES[::-1]
+            for n, decode in sizes
+        ]
 
     @classmethod
     def bench_default(cls) -> Self:

@@ -1,6 +1,6 @@
 """The problems of a residual and a norm: sum = x + residual, and y is the norm of the sum times a weight."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +14,7 @@ from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
+from kernels.families.fusion.cases import CHAIN_TOKENS
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -148,6 +149,18 @@ class AddNormProblem(Problem):
             "Rows of Llama 3 8B": {"hidden": 4096},
             "A large mean": {"mean": 50.0, "spread": 0.1},
         }
+
+    def torch_chain(self) -> "Callable[..., dict[str, TorchTensor]]":
+        def chain(x: "TorchTensor", residual: "TorchTensor", **vectors: "TorchTensor") -> "dict[str, TorchTensor]":
+            total = x + residual
+            return {"sum": total, "y": self.torch_normed(total, vectors)}
+
+        return chain
+
+    @classmethod
+    def chain_problems(cls) -> "list[AddNormProblem]":
+        """Rows of Llama 3 8B and Qwen 3 8B."""
+        return [cls(n, 4096, dtype) for dtype in ("bfloat16", "float16") for n in CHAIN_TOKENS]
 
     @classmethod
     def bench_default(cls) -> "AddNormProblem":

@@ -10,7 +10,7 @@ cache is vLLM's."""
 family = "fusion"
 problem = "norm_rotary"
 rung = 8
-tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
+tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8}]
 constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
 
 [[launches]]

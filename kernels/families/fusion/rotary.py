@@ -3,7 +3,7 @@
 q and k are turned by their positions. k and v go into the pages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -200,6 +200,27 @@ class RotaryProblem(RotaryCases):
         rows = on_device(given["cos_sin"][given["positions"]], str(x.device))
         return rotation.torch_turned(x, rows, self.pairs)
 
+    def torch_chain(self) -> "Callable[..., dict[str, TorchTensor]]":
+        """The chain with a write into the pages. It takes slots of no padding."""
+
+        def chain(qkv: "TorchTensor", slots: "TorchTensor", **rest: "TorchTensor") -> "dict[str, TorchTensor]":
+            parts = qkv.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
+            rows = rest["cos_sin"][rest["positions"]]
+            q, k = (
+                rotation.torch_turned(self._chain_normed(x, rest, part), rows, self.pairs)
+                for part, x in enumerate(parts[:2])
+            )
+            page, place = slots // self.block_size, slots % self.block_size
+            pieces = (self.tokens, self.num_kv_heads, -1, 16 // qkv.element_size())
+            rest["k_cache"][page, :, :, place] = k.reshape(pieces)
+            rest["v_cache"][page, :, :, place] = parts[2]
+            return {"q_rotated": q, "k_cache": rest["k_cache"], "v_cache": rest["v_cache"]}
+
+        return chain
+
+    def _chain_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
+        return x
+
     def largest_terms(self) -> dict[str, float]:
         truth = self.truth()
         return {name: float(np.abs(array).max()) for name, array in truth.items()}
@@ -231,6 +252,11 @@ class NormRotaryProblem(RotaryProblem):
 
         weight = on_device(given["qk_weight"][part], str(x.device))
         return torch.nn.functional.rms_norm(x, (self.head_dim,), weight, self.eps)
+
+    def _chain_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
+        import torch
+
+        return torch.nn.functional.rms_norm(x, (self.head_dim,), rest["qk_weight"][part], self.eps)
 
 
 @dataclass(frozen=True)

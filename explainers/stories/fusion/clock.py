@@ -1,0 +1,144 @@
+"""The recorded times of a fused kernel, its separate kernels and torch.compile, under one clock."""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import altair as alt
+import pandas as pd
+
+from explainers.charts.palette import AXIS, MARKS, OKABE_ITO
+from explainers.story.glossary import short
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.measure import chains
+from kernels.measure.chain_runs import COMPILED
+from kernels.recordings.tables import Provenance
+
+SHOWN = (("separate", "stream"), ("separate", "graph"), ("fused", "graph"), ("compiled", "graph"))
+IN = {"stream": "one after another", "graph": "in a graph"}
+ROW = 62  # pixels of a line of the chart
+ALT = "The time of one chain of launches: separate one after another, separate in a graph, fused, and torch.compile"
+NONE = "No times of this code are recorded. On a GPU, python -m kernels measure chains records them."
+
+
+@dataclass(frozen=True)
+class Times:
+    """The recorded times of one problem.
+
+    rows: of chains.COLUMNS, with `who`: separate, fused or compiled.
+    said: where and when they were measured.
+    """
+
+    problem: Problem
+    rows: pd.DataFrame
+    said: str
+
+    def us(self, who: str, mode: str, l2: str = "hot", sustained: bool = False) -> float:
+        """us of one chain, NaN without a time."""
+        rows = self.rows[(self.rows.who == who) & (self.rows["mode"] == mode) & (self.rows.l2 == l2)]
+        return float(rows["sustained_us" if sustained else "us"].iloc[0]) if len(rows) else math.nan
+
+    def spans(self, who: str, mode: str) -> list[list[float]]:
+        """[start, end] of each launch in us."""
+        rows = self.rows[(self.rows.who == who) & (self.rows["mode"] == mode) & (self.rows.l2 == "hot")]
+        return json.loads(rows.spans.iloc[0]) if len(rows) and isinstance(rows.spans.iloc[0], str) else []
+
+
+@lru_cache(maxsize=16)
+def all_times(spec: KernelSpec) -> list[Times]:
+    """The Times of each recorded problem of a fused kernel, in the order of the table."""
+    found = chains.recorded(spec)
+    if found is None:
+        return []
+    rows, where = found
+    other = {spec.name: "fused", COMPILED: "compiled"}
+    rows = rows.assign(who=rows["name"].map(other).fillna("separate"))
+    return [
+        Times(spec.problem_type(**json.loads(str(text))), part, place_of(where))
+        for text, part in rows.groupby("problem", sort=False)
+    ]
+
+
+def place_of(where: Provenance) -> str:
+    return f"Recorded on {where.device.removeprefix('NVIDIA ')}, {where.date}."
+
+
+def nearest(request: Request) -> Times | None:
+    """The Times of the recorded problem nearest to a request in work, in its type if there are some."""
+    times = all_times(request.kernel)
+    wanted = request.problem.values().get("dtype")
+
+    def gap(one: Times) -> tuple[bool, float]:
+        work = math.log(one.problem.cpu_steps / max(1, request.problem.cpu_steps))
+        return one.problem.values().get("dtype") != wanted, abs(work)
+
+    return min(times, key=gap) if times else None
+
+
+def who_said(who: str, mode: str) -> str:
+    return f"{COMPILED if who == 'compiled' else who}, {IN[mode]}"
+
+
+def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
+    """A line for each way, all on one scale of microseconds: the launches, and the time of the whole chain."""
+    chain, launches = list[dict[str, object]](), list[dict[str, object]]()
+    for who, mode in SHOWN:
+        us = times.us(who, mode)
+        if not math.isnan(us):
+            name = who_said(who, mode)
+            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{short(us)} us"})
+            spans = times.spans(who, mode)
+            launches += [
+                {"way": name, "start": a, "end": b, "launch": f"launch {n + 1}"} for n, (a, b) in enumerate(spans)
+            ]
+    order = [str(row["way"]) for row in chain]
+    y = alt.Y("way:N", title=None, sort=order, axis=alt.Axis(labelLimit=220, labelFontSize=13))
+    x = alt.X("start:Q", title="microseconds from the start of a chain")
+    base = alt.Chart(pd.DataFrame(chain))
+    whole = base.mark_bar(height=34, color=OKABE_ITO["grey"], opacity=0.35).encode(x=x, x2="end:Q", y=y)
+    said = base.mark_text(align="left", dx=6, fontSize=13, color=AXIS).encode(x="end:Q", y=y, text="us:N")
+    layers = [whole]
+    if launches:
+        names = sorted({str(row["launch"]) for row in launches})
+        colours = [MARKS["load"], OKABE_ITO["orange"], OKABE_ITO["purple"], OKABE_ITO["green"]][: len(names)]
+        colour = alt.Color(
+            "launch:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
+        )
+        bars = alt.Chart(pd.DataFrame(launches)).mark_bar(height=18)
+        tips = ["way:N", "launch:N", alt.Tooltip("start:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
+        layers.append(bars.encode(x="start:Q", x2="end:Q", y=y, color=colour, tooltip=tips))
+    return alt.layer(*layers, said).properties(height=ROW * len(chain))
+
+
+def caption(times: Times) -> str:
+    """What the lines are."""
+    kind = times.problem.values().get("dtype", "")
+    return (
+        f"{times.problem.size}, {kind}, hot L2. {times.said} Grey: from one chain to the next. Colours: each launch, "
+        "from its first block's start to its last block's end, by the timeline build."
+    )
+
+
+def table(times: list[Times]) -> pd.DataFrame:
+    """us of each way at every recorded problem, with a hot and a cold L2. Graphs sustained, streams rested."""
+    rows = []
+    for one in times:
+        for l2 in chains.L2:
+            found = {who_said(w, m): one.us(w, m, l2, m == "graph") for w, m in SHOWN}
+            graph, fused, peer = (one.us(w, "graph", l2, True) for w in ("separate", "fused", "compiled"))
+            texts = {name: "none" if math.isnan(us) else f"{us:.2f}" for name, us in found.items()}
+            gains = {"separate / fused": graph / fused, f"{COMPILED} / fused": peer / fused}
+            said = {name: "none" if math.isnan(v) else f"{v:.2f}" for name, v in gains.items()}
+            kind = one.problem.values().get("dtype", "")
+            rows.append({"problem": one.problem.size, "type": kind, "L2": l2, **texts, **said})
+    return pd.DataFrame(rows)
+
+
+def sentence(times: Times) -> str:
+    """The gains of the graph and of fusion, in two sentences."""
+    stream, graph, fused = times.us("separate", "stream"), times.us("separate", "graph"), times.us("fused", "graph")
+    said = f"A graph alone makes the separate launches {stream / graph:.2f} times as fast. "
+    return f"{said}Fusion makes the graph {graph / fused:.2f} times as fast."

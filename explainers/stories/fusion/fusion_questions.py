@@ -1,0 +1,74 @@
+"""The questions of the story of fusion, with the numbers of the run and of the recorded times."""
+
+from collections.abc import Sequence
+
+from explainers.stories.fusion.clock import Times
+from explainers.stories.fusion.frames import MoveFrame
+from explainers.stories.fusion.ledger import NEVER, Ledger
+from explainers.story import questions
+from explainers.story.stage import Question
+
+
+def asked(ledger: Ledger, frames: Sequence[MoveFrame], times: Times | None) -> list[Question]:
+    found = [*saved_tensor(ledger, frames), *fewer_bytes(ledger, frames)]
+    return [*found, *(graph_gain(times, len(frames) - 1) if times else [])]
+
+
+def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
+    """The tensor with the most bytes saved."""
+    if not ledger.saved:
+        return []
+    right = next(iter(ledger.saved))
+    never = ledger.kept(right) == NEVER
+    why = f"The separate launches move {ledger.bytes(0, right):,} bytes of {right}, and the fused one "
+    why += "none: it stays in registers." if never else f"{ledger.bytes(1, right):,}: it writes {right} and goes on."
+    text = "Which tensor does the fused kernel never move to memory?"
+    if not never:
+        text = "Which tensor does the fused kernel move fewer bytes of?"
+    places = ledger.tensors
+    first = len(ledger.entries[0])
+    hides = [{"tensor": right, "launch": first + n} for n in range(len(ledger.entries[1]))]
+    wrong = sorted((t for t in places if t not in ledger.saved), key=lambda t: -ledger.bytes(1, t))
+    step = next((n for n, f in enumerate(frames) if f["launch"] >= first), len(frames) - 1)
+    return questions.options(
+        "saved_tensor", text, right, wrong, why, step=step, view="ledger", covers=hides, veils=["sentence"]
+    )
+
+
+def fewer_bytes(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
+    """The saved bytes."""
+    before, after = ledger.totals
+    if before <= after:
+        return []
+    largest = next(iter(ledger.saved))
+    one_way = ledger.bytes(0, largest, "load")
+    why = f"The sums are {before:,} and {after:,} bytes. {largest} makes the largest part of the difference."
+    return questions.amounts(
+        "fewer_bytes",
+        "How many bytes fewer does the fused kernel move?",
+        before - after,
+        [one_way if one_way != before - after else 2 * one_way, after, 3 * one_way, before],
+        why,
+        unit="bytes",
+        step=len(frames) - 1,
+        view="ledger",
+        covers=[{"total": 0}, {"total": 1}],
+        veils=["sentence", "strip"],
+    )
+
+
+def graph_gain(times: Times, step: int) -> list[Question]:
+    """The gain of one CUDA graph without fusion."""
+    stream, graph, fused = times.us("separate", "stream"), times.us("separate", "graph"), times.us("fused", "graph")
+    if not (stream > 0 and graph > 0 and fused > 0):
+        return []
+    gains = {"graph": stream / graph, "fusion": graph / fused, "both": stream / fused}
+    said = {name: f"{gain:.2f} times" for name, gain in gains.items()}
+    why = f"One chain takes {stream:.2f} us launch by launch and {graph:.2f} us in a graph. The bytes are equal. "
+    why += f"Fusion makes it {fused:.2f} us."
+    order = [text for _, text in sorted((gain, said[name]) for name, gain in gains.items())]
+    wrong = [said["fusion"], said["both"]]
+    text = "How many times as fast are the separate launches in one CUDA graph?"
+    return questions.options(
+        "graph_gain", text, said["graph"], wrong, why, order, step=step, view="clock", veils=["picture", "tabs"]
+    )
