@@ -14,7 +14,7 @@ from kernels.core.fields import nearest, quoted
 from kernels.errors import WarpglassError
 
 FOLDER = Path(__file__).parent / "stops"
-ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Training", "Judging")
+ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Training", "Between kernels", "Judging")
 # Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
 # against a rival, and the rested time; counted bytes of the K and V that a kernel reads, sectors of a warp's access,
 # bytes of LSE against P, steps of a server, warps of an SM.

@@ -54,7 +54,10 @@ export default function (host, { meta }, context) {
       const count = sides.filter(s => s === side).length,
         x = box.x[firstOf(side)],
         said = `${side ? 'Fused' : 'Separate'}: ${count} launch${count > 1 ? 'es' : ''}`;
-      text(`side ${side}`, x, box.names + 1.1 * em, said, { bold: true, rect: [x, 1.1 * em, wideOf(side), small] });
+      text(`side ${side}`, x, box.names + 1.1 * em, said, {
+        bold: true,
+        rect: [x, 1.1 * em, wideOf(side), small],
+      });
     });
     launches.forEach(({ entry }, n) => {
       const now = frames[step].launch === n;
@@ -78,7 +81,11 @@ export default function (host, { meta }, context) {
       if (!tensors[t].kept || !launches[n].side) return;
       const shown = step >= frames.findIndex(f => f.launch === n);
       list.push({
-        ...{ id: `kept ${t} ${n}`, kind: 'hatch', rect: [x + 2, rowAt(t) + 2, box.w - 5, high - 1] },
+        ...{
+          id: `kept ${t} ${n}`,
+          kind: 'hatch',
+          rect: [x + 2, rowAt(t) + 2, box.w - 5, high - 1],
+        },
         ...{ stroke: paint.border, gap: 7, alpha: shown ? 1 : 0.35 },
       });
       const middle = [x + box.w / 2, rowAt(t) + box.row / 2 + 0.36 * small, box.w - 8, small];
@@ -93,28 +100,44 @@ export default function (host, { meta }, context) {
         done = at <= step,
         each = high / moves.length,
         y = rowAt(t) + 2 + part * each,
-        wide = Math.max(2, ((box.w - 5) * move.bytes) / most),
-        colour = colourOf(move.kind);
+        beside = box.w > 11 * em, // the number is next to its bar, or over it
+        bar = [
+          x + 2,
+          beside ? y : y + each - 4,
+          Math.max(2, ((box.w - (beside ? 7 * em : 5)) * move.bytes) / most),
+          beside ? each - 1 : 3,
+        ],
+        colour = colourOf(move.kind),
+        [, , wide, thick] = bar;
       const from =
-        move.kind === 'load' ? [0, y, Math.min(wide, box.label), each - 1] : [x + 2, box.heads, wide, each - 1];
-      rect(`bar ${at}`, [x + 2, y, wide, each - 1], {
-        fill: done ? blend(rgb(colour), rgb(paint.background), 0.75) : blend(rgb(colour), rgb(paint.background), 0.14),
+        move.kind === 'load'
+          ? [0, bar[1], Math.min(wide, box.label), thick]
+          : [x + 2, box.heads, wide, thick];
+      rect(`bar ${at}`, bar, {
+        fill: blend(rgb(colour), rgb(paint.background), done ? 0.8 : 0.18),
       });
       if (at === step) {
-        rect(`packet ${at}`, [x + 2, y, wide, each - 1], { fill: colour, enter: { rect: from }, ease: 'both' });
-        rect('now', [x + 1, rowAt(t) + 1, box.w - 3, box.row - 1], { stroke: paint.text, width: 2 });
+        rect(`packet ${at}`, bar, { fill: colour, enter: { rect: from }, ease: 'both' });
+        rect('now', [x + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
+          stroke: paint.text,
+          width: 2,
+        });
       }
-      const said = `${ARROW[move.kind]} ${number(move.bytes)}`,
-        place = [x + 6, y + each / 2 + 0.36 * small, box.w - 10, small];
-      plate(rect, `plate ${at}`, [...place.slice(0, 3), small], paint, said.length, 'left', done);
-      text(`amount ${at}`, 0, 0, said, { rect: place, alpha: done ? 1 : 0.55, bold: at === step });
+      text(`amount ${at}`, 0, 0, `${ARROW[move.kind]} ${number(move.bytes)}`, {
+        rect: [
+          beside ? x + wide + 6 : x + 4,
+          y + each / 2 + (beside ? 0.36 : 0.28) * small,
+          box.w - 6,
+          small,
+        ],
+        ...{ alpha: done ? 1 : 0.6, bold: at === step },
+      });
     });
   };
-  // A ground for text, so that it can be read over a bar.
-  const plate = (rect, id, [x, y, most_, size], paint, letters, align = 'center', done = true) => {
-    const wide = Math.min(most_, letters * 0.6 * size + 4),
-      left = align === 'center' ? x - wide / 2 : x - 2;
-    rect(id, [left, y - 0.95 * size, wide, 1.25 * size], { fill: paint.background, alpha: done ? 0.86 : 0.5 });
+  // A ground for text over slanted lines.
+  const plate = (rect, id, [x, y, most_, size], paint, letters) => {
+    const wide = Math.min(most_, letters * 0.55 * size + 4);
+    rect(id, [x - wide / 2, y - 0.95 * size, wide, 1.25 * size], { fill: paint.background });
   };
   const sums = (text, rect, step, paint) => {
     const last = frames.length - 1,
@@ -151,7 +174,8 @@ export default function (host, { meta }, context) {
     return y >= box.sums && x >= box.x[0] && (side === 0 || side === 1) ? { total: side } : null;
   };
   const describe = ({ tensor, launch, total }) => {
-    if (total !== undefined) return `${kernels[total]}: ${number(totals[total])} bytes read and written`;
+    if (total !== undefined)
+      return `${kernels[total]}: ${number(totals[total])} bytes read and written`;
     const t = tensors.findIndex(one => one.name === tensor);
     if (launch === undefined) return `${tensor}: ${number(tensors[t].bytes)} bytes in memory`;
     const moves = of(launch, t).map(
@@ -165,5 +189,13 @@ export default function (host, { meta }, context) {
     [`background:${COLOURS.written}`, '↑ written to memory'],
     ['', 'one column a launch, one row a tensor'],
   ];
-  return canvasView(host, context, { title: 'Ledger', layout, marks, locate, describe, label, legend });
+  return canvasView(host, context, {
+    title: 'Ledger',
+    layout,
+    marks,
+    locate,
+    describe,
+    label,
+    legend,
+  });
 }

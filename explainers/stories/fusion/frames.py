@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from explainers.story.frames import Frame
+from explainers.story.frames import Frame, Lines
 
 
 class MoveFrame(Frame):
@@ -13,6 +13,7 @@ class MoveFrame(Frame):
     kind: load (from memory) or store, "" in the last step.
     bytes: of this step.
     so_far: bytes of the separate and of the fused kernel up to this step.
+    separate_lines, fused_lines: the lines of code of the step, of its side only.
     """
 
     launch: int
@@ -20,6 +21,8 @@ class MoveFrame(Frame):
     kind: str
     bytes: int
     so_far: list[int]
+    separate_lines: Lines
+    fused_lines: Lines
 
 
 class ShownTensor(TypedDict):

@@ -31,7 +31,7 @@ def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
     wrong = sorted((t for t in places if t not in ledger.saved), key=lambda t: -ledger.bytes(1, t))
     step = next((n for n, f in enumerate(frames) if f["launch"] >= first), len(frames) - 1)
     return questions.options(
-        "saved_tensor", text, right, wrong, why, step=step, view="ledger", covers=hides, veils=["sentence"]
+        "saved_tensor", text, right, wrong, why, step=step, view="ledger", covers=hides, veils=["sentence", "headline"]
     )
 
 
@@ -53,7 +53,7 @@ def fewer_bytes(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
         step=len(frames) - 1,
         view="ledger",
         covers=[{"total": 0}, {"total": 1}],
-        veils=["sentence", "strip"],
+        veils=["sentence", "strip", "headline"],
     )
 
 
@@ -70,5 +70,13 @@ def graph_gain(times: Times, step: int) -> list[Question]:
     wrong = [said["fusion"], said["both"]]
     text = "How many times as fast are the separate launches in one CUDA graph?"
     return questions.options(
-        "graph_gain", text, said["graph"], wrong, why, order, step=step, view="clock", veils=["picture", "tabs"]
+        "graph_gain",
+        text,
+        said["graph"],
+        wrong,
+        why,
+        order,
+        step=step,
+        view="clock",
+        veils=["picture", "tabs", "headline"],
     )

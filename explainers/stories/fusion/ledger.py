@@ -25,7 +25,7 @@ class Move:
 
     side: 0 separate, 1 fused. launch: of this side, from 0.
     kind: load or store. bytes, accesses: over all blocks.
-    lines: "FILE:LINE" of its probes -> accesses.
+    lines: "FILE:LINE" of its code -> accesses.
     """
 
     side: int
@@ -91,7 +91,7 @@ def _moves(side: int, run: Run) -> list[Move]:
         probe = run.sites[int(row.site)]
         if probe.space == "global":
             kind = "load" if probe.event in READS else "store"
-            line, size = f"{probe.file}:{probe.line}", int(row.accesses) * probe.bytes
+            line, size = probe.place, int(row.accesses) * probe.bytes
             rows.append((int(row.launch), str(probe.tensor), kind, size, int(row.accesses), line))
     found: dict[tuple[int, str, str], Move] = {}
     for launch, tensor, kind, size, accesses, line in rows:

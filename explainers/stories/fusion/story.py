@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from explainers.stories.fusion import clock, fusion_questions, ledger, one_launch, walk
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.stage import Block, Code, Stage, State, Tab, View
+from explainers.story.stage import Block, Stage, State, Tab, View
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.run.results import Run
+
+ASKED = "The bytes are those that threads request. A cache may serve a request."
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class Fusion(Story[Pair]):
 
     def refusal(self, spec: KernelSpec) -> str:
         separate = catalog.current().separate_of(spec)
-        if separate is not None and not (spec.plain or separate.plain):
+        if separate is not None and len(spec.launch_texts) == 1 and not (spec.plain or separate.plain):
             return ""
         return (
-            f"{spec.name} replaces no kernel of more launches. Name the separate kernels in changed_from. "
+            f"{spec.name} does not put several launches into one. Name the separate kernels in changed_from. "
             "They must solve the same problem."
         )
 
@@ -42,7 +43,7 @@ class Fusion(Story[Pair]):
     def stage(self, subject: Pair, runner: Runner) -> Stage:
         runs = [runner.run(request) for request in (subject.separate, subject.request)]
         found, times = ledger.ledger(runs), clock.nearest(subject.request)
-        frames = walk.frames_of(found)
+        frames, where = walk.frames_of(found), runner.provenance(runs[1])
         views = [View("fusion", "ledger", "The ledger", walk.meta_of(found, frames))]
         if times:
             meta = {"spec": clock.chart(times).to_dict(), "alt": clock.ALT, "at": []}
@@ -51,23 +52,22 @@ class Fusion(Story[Pair]):
             headline=stage.headline(subject.request.kernel),
             frames=frames,
             views=views,
-            codes=[_code(run, frames, side) for side, run in enumerate(runs)],
+            codes=[
+                stage.code(run.request, frames, f"{side}_lines", n)
+                for n, (side, run) in enumerate(zip(ledger.SIDES, runs))
+            ],
             state=[
                 State(f"{side}: bytes so far", [frame["so_far"][n] for frame in frames], of=found.totals[n])
                 for n, side in enumerate(ledger.SIDES)
             ],
             tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
-            provenance=runner.provenance(runs[1]),
+            provenance=replace(where, said=f"{where.said} {ASKED}"),
             summary=" ".join([walk.result(found), *([clock.sentence(times)] if times else [])]),
             questions=fusion_questions.asked(found, frames, times),
         )
 
     def parts(self) -> dict[str, Part[Pair]]:
         return {"times": times_tab}
-
-
-def _code(run: Run, frames: list[walk.MoveFrame], side: int) -> Code:
-    return replace(stage.code(run.request, frames), side=side)
 
 
 def _one_launch() -> list[Block]:

@@ -21,12 +21,13 @@ def frames_of(ledger: Ledger) -> list[MoveFrame]:
                 "title": f"{entry} {VERBS[move.kind]} {move.tensor}",
                 "sentence": sentence(ledger, move),
                 "details": f"{count(move.accesses, 'access', 'accesses')}, {SIDES[move.side]} kernel.",
-                "lines": move.lines,
                 "launch": column,
                 "tensor": tensors.index(move.tensor),
                 "kind": move.kind,
                 "bytes": move.bytes,
                 "so_far": list(so_far),
+                "separate_lines": move.lines if move.side == 0 else {},
+                "fused_lines": move.lines if move.side == 1 else {},
             }
         )
     last: MoveFrame = {
@@ -38,6 +39,8 @@ def frames_of(ledger: Ledger) -> list[MoveFrame]:
         "kind": "",
         "bytes": 0,
         "so_far": list(so_far),
+        "separate_lines": {},
+        "fused_lines": {},
     }
     return [*frames, last]
 
