@@ -103,7 +103,7 @@ class Catalog:
         """The kernel that a fused kernel changes: it solves the same problems in more launches. None for a kernel
         without one."""
         before = self.kernels.get(spec.changed_from)
-        if before is None or before.problem_type is not spec.problem_type:
+        if before is None or not before.solves_class(spec.problem_type):
             return None
         return before if len(before.launch_texts) > len(spec.launch_texts) else None
 

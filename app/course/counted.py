@@ -8,6 +8,7 @@ from explainers.stories.block_table import serving
 from kernels.build.occupancy import MACHINES, limits
 from kernels.catalog import Catalog
 from kernels.kv_cache.scenarios import SERVED
+from kernels.measure.protocol import plan_bytes
 from kernels.trace.memory.model import global_sectors
 
 WARP = 32  # lanes
@@ -51,6 +52,19 @@ def _stored(gain: Gain, catalog: Catalog) -> Compared:
     return Compared(lse.nbytes, lse.size * keys * part["O"].itemsize, "B", place, sizes, sizes)
 
 
+def _moved(gain: Gain, catalog: Catalog) -> Compared:
+    """The least bytes of all launches of a kernel: each launch reads or writes each of its tensors once."""
+
+    def count(name: str) -> int:
+        spec = catalog.kernels[name]
+        problem = spec.problem_type(**_as_tuples(gain.problem))
+        plan, work = spec.plan(problem, tuple(spec.settings_for(problem).items())), problem.work
+        return plan_bytes(plan, work.touched if work else {})
+
+    place, sizes = "counted from the sizes of the tensors", sizes_of(gain.problem)
+    return Compared(count(gain.kernel), count(gain.before), "B", place, sizes, sizes)
+
+
 def _warps(gain: Gain, catalog: Catalog) -> Compared:
     """The warps of an SM. problem: threads, registers and shared_bytes of a build's block."""
 
@@ -74,6 +88,7 @@ def _serving(gain: Gain, catalog: Catalog) -> Compared:
 
 COUNTED: dict[str, Callable[[Gain, Catalog], Compared]] = {
     "cache": _cache,
+    "moved": _moved,
     "sectors": _sectors,
     "serving": _serving,
     "stored": _stored,

@@ -14,6 +14,7 @@ from app.course.counted import COUNTED
 from app.course.stop import Gain, Stop, StopError
 from explainers.story.glossary import listed
 from kernels.catalog import Catalog
+from kernels.measure import chains
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -137,7 +138,22 @@ def _duel(gain: Gain, catalog: Catalog) -> Compared:
     raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, "rested": _duel, **COUNTED}
+def _chain(gain: Gain, catalog: Catalog) -> Compared:
+    """A fused kernel's time in a graph against its separate launches or torch.compile, or with `mode` both ways of one
+    kernel: in a graph and one after another. With a hot L2, rested."""
+    spec, before_mode = catalog.kernels[gain.kernel], str(gain.before_problem.get("mode", "graph"))
+    found = chains.recorded(spec if catalog.separate_of(spec) else catalog.kernels[gain.before])
+    if found is not None:
+        rows, where = found
+        listed = [_values(row) for row in rows[rows.l2 == "hot"].to_dict("records")]
+        now = row_of(listed, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
+        before = row_of(listed, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
+        if now and before:
+            return Compared(_number(now["us"]), _number(before["us"]), "us", place_of(where, "rested"), sizes_of(now))
+    raise StopError(f"No recorded chain of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
+
+
+RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, "rested": _duel, "chain": _chain, **COUNTED}
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:

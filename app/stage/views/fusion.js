@@ -135,7 +135,8 @@ export default function (host, { meta }, context) {
     });
   };
   // A ground for text over slanted lines.
-  const plate = (rect, id, [x, y, most_, size], paint, letters) => {
+  const plate = (rect, id, place, paint, letters) => {
+    const [x, y, most_, size] = place;
     const wide = Math.min(most_, letters * 0.55 * size + 4);
     rect(id, [x - wide / 2, y - 0.95 * size, wide, 1.25 * size], { fill: paint.background });
   };
@@ -147,7 +148,7 @@ export default function (host, { meta }, context) {
       rect: [0, box.sums + 1.1 * em, box.label, small],
     });
     const x = box.x[0],
-      wide = box.x.at(-1) + box.w - x - 8.5 * em;
+      wide = box.x.at(-1) + box.w - x - 11 * em;
     [0, 1].forEach(side => {
       const y = box.sums + 0.2 * em + side * 2.1 * em,
         full = (Math.max(wide, 20) * totals[side]) / top,

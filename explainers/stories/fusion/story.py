@@ -57,7 +57,7 @@ class Fusion(Story[Pair]):
                 for n, (side, run) in enumerate(zip(ledger.SIDES, runs))
             ],
             state=[
-                State(f"{side}: bytes so far", [frame["so_far"][n] for frame in frames], of=found.totals[n])
+                State(f"{side}: bytes so far", [frame["so_far"][n] for frame in frames])
                 for n, side in enumerate(ledger.SIDES)
             ],
             tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
