@@ -143,7 +143,7 @@ class Compiled:
 
 
 class Stream:
-    """Chains one after another in a stream. The GPU waits until a batch of them is in the queue."""
+    """Successive chains in a stream. The GPU waits until a batch of them is in the queue."""
 
     def __init__(self, chain: Runs, sets: int) -> None:
         self._runs = chain.runs(sets)
@@ -173,7 +173,7 @@ class Stream:
 
 
 class Graph:
-    """Chains one after another in one CUDA graph."""
+    """Successive chains in a CUDA graph."""
 
     def __init__(self, chain: Runs, sets: int) -> None:
         import cupy

@@ -40,7 +40,7 @@ COLUMNS = (
 mode: stream or graph. l2: hot or cold. launches: of one chain.
 us, sustained_us: of one chain, the median of the rounds, rested and on a chip at work (graphs only).
 clock, power: MHz and W meanwhile.
-rounds, sustained_rounds: JSON, us of each round. Equal places of two rows of a problem and L2 are a raw pair.
+rounds, sustained_rounds: JSON, us of each round. Equal places in two rows of a problem and an L2 are a raw pair.
 spans: JSON, [start, end] of each launch in us from the start of the first, by the timeline build, with a hot L2.
 Other columns are as in bench_rows.COLUMNS."""
 
