@@ -143,7 +143,7 @@ class Compiled:
 
 
 class Stream:
-    """Successive chains in a stream. The GPU waits until a batch of them is in the queue."""
+    """Successive chains in a stream. The GPU waits until a batch is in the queue."""
 
     def __init__(self, chain: Runs, sets: int) -> None:
         self._runs = chain.runs(sets)

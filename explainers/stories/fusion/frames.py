@@ -29,7 +29,7 @@ class ShownTensor(TypedDict):
     """A row of the picture.
 
     bytes: the size of the tensor.
-    kept: why the fused kernel moves less of it: never (not in its memory at all), once (not read again), or "".
+    kept: why the fused kernel moves fewer bytes: never (the tensor stays on the chip), once (not read again), or "".
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The ledger of a fused kernel next to its separate launches: the bytes of each tensor in each launch.
 
-Executed runs log every access of global memory. The bytes of an access are those of its probe.
+Executed runs log every access of global memory. Each access has the bytes of its probe.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Ledger:
         return [self.bytes(side) for side in range(2)]
 
     def kept(self, tensor: str) -> str:
-        """NEVER if only the separate launches move a tensor, ONCE if the fused kernel moves fewer bytes of it."""
+        """NEVER if only the separate launches move a tensor, ONCE if the fused kernel moves fewer of its bytes."""
         before, after = (self.bytes(side, tensor) for side in range(2))
         return NEVER if before and not after else ONCE if after < before else ""
 

@@ -11,7 +11,7 @@ from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
-ASKED = "The bytes are those that threads request. A cache may serve a request."
+ASKED = "Threads request these bytes. A cache may serve a request."
 
 
 @dataclass(frozen=True)
