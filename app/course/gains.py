@@ -142,7 +142,8 @@ def _chain(gain: Gain, catalog: Catalog) -> Compared:
     """A fused kernel's time in a graph against its separate launches or torch.compile, or with `mode` both ways of one
     kernel: in a graph and one after another. With a hot L2, rested."""
     spec, before_mode = catalog.kernels[gain.kernel], str(gain.before_problem.get("mode", "graph"))
-    found = chains.recorded(spec if catalog.separate_of(spec) else catalog.kernels[gain.before])
+    fused = (other for other in catalog.kernels.values() if catalog.separate_of(other) is spec)
+    found = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
     if found is not None:
         rows, where = found
         listed = [_values(row) for row in rows[rows.l2 == "hot"].to_dict("records")]

@@ -48,12 +48,9 @@ class RotaryCases(Problem):
     @classmethod
     def chain_problems(cls) -> list[Self]:
         """The models decode 1 to 64 sequences, or read a prompt."""
-        sizes = [(n, n < 512) for n in CHAIN_TOKENS]
-        return [
-            cls(**{**LLAMA, "tokens": n, "decode": decode, "dtype": dtype})
-            for dtype in DTYPES[::-1]
-            for n, decode in sizes
-        ]
+        sizes = [{**LLAMA, "tokens": n, "decode": n < 512} for n in CHAIN_TOKENS]
+        kinds = {"bfloat16": sizes, "float16": sizes[:-1]}
+        return [cls(**{**size, "dtype": dtype}) for dtype, listed in kinds.items() for size in listed]
 
     @classmethod
     def bench_default(cls) -> Self:

@@ -49,6 +49,11 @@ __device__ __forceinline__ void add_residual(const T* residual_gmem, T* sum_gmem
 // y = row / sqrt(mean of row^2 + eps) * weight
 __device__ __forceinline__ void rms_norm(const float (&row)[PIECES][X], const T* weight_gmem, T* y_gmem, int token,
                                          float eps, float* parts_smem PROBE_REF) {
+  float4 weights[PIECES];  // they come during the sum
+  FOR_PIECES(p) {
+    PROBE_LOAD(weight_gmem, PIECE(p) * X, 16, token);
+    weights[p] = ldg<float4>(&weight_gmem[PIECE(p) * X]);
+  }
   float squares = 0;
   UNROLL for (int p = 0; p < PIECES; ++p)
     UNROLL for (int e = 0; e < X; ++e) squares = fmaf(row[p][e], row[p][e], squares);
@@ -56,12 +61,10 @@ __device__ __forceinline__ void rms_norm(const float (&row)[PIECES][X], const T*
   PROBE_VALUE(mean_square, token, mean_square);
   const float factor = 1.f / sqrtf(mean_square + eps);
   FOR_PIECES(p) {
-    const int piece = PIECE(p);
     float weight[X], y[X];
-    PROBE_LOAD(weight_gmem, piece * X, 16, token);
-    unpack(ldg<float4>(&weight_gmem[piece * X]), weight);
+    unpack(weights[p], weight);
     UNROLL for (int e = 0; e < X; ++e) y[e] = row[p][e] * factor * weight[e];
-    const size_t at = (size_t)token * HIDDEN + piece * X;
+    const size_t at = (size_t)token * HIDDEN + PIECE(p) * X;
     PROBE_STORE(y_gmem, at, 16, token);
     stg<float4>(&y_gmem[at], pack(y));
   }
@@ -71,6 +74,13 @@ __device__ __forceinline__ void rms_norm(const float (&row)[PIECES][X], const T*
 // mean takes no digits away.
 __device__ __forceinline__ void layer_norm(const float (&row)[PIECES][X], const T* weight_gmem, const T* bias_gmem,
                                            T* y_gmem, int token, float eps, float* parts_smem PROBE_REF) {
+  float4 weights[PIECES], biases[PIECES];  // they come during the sums
+  FOR_PIECES(p) {
+    PROBE_LOAD(weight_gmem, PIECE(p) * X, 16, token);
+    weights[p] = ldg<float4>(&weight_gmem[PIECE(p) * X]);
+    PROBE_LOAD(bias_gmem, PIECE(p) * X, 16, token);
+    biases[p] = ldg<float4>(&bias_gmem[PIECE(p) * X]);
+  }
   float sum = 0, squares = 0;
   UNROLL for (int p = 0; p < PIECES; ++p)
     UNROLL for (int e = 0; e < X; ++e) sum += row[p][e];
@@ -85,14 +95,11 @@ __device__ __forceinline__ void layer_norm(const float (&row)[PIECES][X], const 
   PROBE_VALUE(variance, token, variance);
   const float factor = 1.f / sqrtf(variance + eps);
   FOR_PIECES(p) {
-    const int piece = PIECE(p);
     float weight[X], bias[X], y[X];
-    PROBE_LOAD(weight_gmem, piece * X, 16, token);
-    unpack(ldg<float4>(&weight_gmem[piece * X]), weight);
-    PROBE_LOAD(bias_gmem, piece * X, 16, token);
-    unpack(ldg<float4>(&bias_gmem[piece * X]), bias);
+    unpack(weights[p], weight);
+    unpack(biases[p], bias);
     UNROLL for (int e = 0; e < X; ++e) y[e] = (row[p][e] - mean) * factor * weight[e] + bias[e];
-    const size_t at = (size_t)token * HIDDEN + piece * X;
+    const size_t at = (size_t)token * HIDDEN + PIECE(p) * X;
     PROBE_STORE(y_gmem, at, 16, token);
     stg<float4>(&y_gmem[at], pack(y));
   }
