@@ -46,9 +46,9 @@ extern "C" __global__ void attention(const float* __restrict__ Q, const float* _
     for (int j = 0; j < TILE; ++j) {
       const int col = start + j;
       if (col >= seq_len || (causal && col > row)) break;
-      float s = 0.0f;
-      for (int d = 0; d < head_dim; ++d) s = fmaf(q[d], k_tile[j][d], s);
-      s *= scale;
+      float sums[4] = {};  // four short sums round less than one of head_dim terms
+      for (int d = 0; d < head_dim; ++d) sums[d % 4] = fmaf(q[d], k_tile[j][d], sums[d % 4]);
+      const float s = scale * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
       const float m_new = fmaxf(m, s);
       const float alpha = expf(m - m_new);
       const float p = expf(s - m_new);
