@@ -19,6 +19,7 @@ _TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
 
 LAST_LINE = 10**6
+QUERY_TILE = "query tile"  # the item of the stories of attention
 
 
 @dataclass
@@ -84,6 +85,9 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     }
     made.lines.append(("family", f"{fit.family}, problem {fit.problem}", _tensors_said(fit)))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
+    if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
+        entries[0]["item"] = QUERY_TILE
+        made.lines.append(("  item", QUERY_TILE, "its grid"))
     conditions = conditions_of(fit, text, entries)
     if conditions:
         made.table["conditions"] = conditions
@@ -94,6 +98,14 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     made.questions += scratch.questions
     made.table["launches"] = entries
     return made
+
+
+def _by_queries(fit: Fit, grid: object) -> bool:
+    """Whether the blocks of a grid divide the queries in x, and nothing but heads elsewhere."""
+    queries = dict(fit.shown.intermediates.get("m", ())).get("query", "")
+    first, *rest = map(str, grid) if isinstance(grid, list) else [""]
+    divided = first == queries or first.startswith(f"ceil_div({queries},")
+    return bool(queries) and divided and not any(queries in size or size.isdigit() and size != "1" for size in rest)
 
 
 def _launch(

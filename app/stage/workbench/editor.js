@@ -112,9 +112,13 @@ export function makeEditor({ parent, text, changed, check, watched }) {
     get text() {
       return view.state.doc.toString();
     },
-    // Another text in place of this one, with its own undo history.
+    // Another text in place of this one, with its own undo history, at its first place to write.
     open(other) {
       view.setState(stateOf(other));
+      const at = other.indexOf('// TODO');
+      if (at < 0) return;
+      const effects = EditorView.scrollIntoView(at, { y: 'center' });
+      view.dispatch({ selection: { anchor: at }, effects });
     },
     // Another text as one edit, which the reader can undo.
     change(other) {

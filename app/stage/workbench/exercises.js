@@ -37,7 +37,7 @@ export function makeExercises({ element, button }, all, { kept, keep }, editor) 
 
   /** @param {Exercise} one */
   function draw(one) {
-    const hints = element('ol', { class: 'steps-of-help' }),
+    const hints = element('ol', { class: 'steps-of-help', 'aria-label': 'Hints' }),
       solution = element('div', { hidden: true });
     const more = button('Show a hint', () => {
       hints.append(element('li', {}, ...inline(element, one.hints[hints.childElementCount])));
@@ -47,15 +47,20 @@ export function makeExercises({ element, button }, all, { kept, keep }, editor) 
     const show = button('Show the solution', () => {
       solution.hidden = !solution.hidden;
       show.textContent = solution.hidden ? 'Show the solution' : 'Hide the solution';
+      if (!solution.hidden) solution.scrollIntoView({ block: 'start' });
     });
-    solution.append(element('pre', {}, one.solution), ...blocks(element, one.story));
+    solution.append(
+      element('h3', {}, 'Solution'),
+      ...blocks(element, one.story),
+      element('pre', { tabindex: '0' }, one.solution),
+    );
     results.replaceChildren();
     node.replaceChildren(
       element('h2', {}, one.title),
       ...blocks(element, one.task),
-      results,
       hints,
       element('p', { class: 'tools' }, more, show),
+      results,
       solution,
     );
   }

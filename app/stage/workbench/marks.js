@@ -64,7 +64,7 @@ export function toggled(text, line) {
     const last = entries.length === 1;
     return {
       changes: { from: last ? from - (head[from - 2] === '\n' ? 1 : 0) : own.from, to: own.to },
-      said: `Line ${line} is no longer marked.`,
+      said: `Line ${line} is no longer watched.`,
     };
   }
   const key = keyFor(text, head, lines, line),
@@ -75,10 +75,13 @@ export function toggled(text, line) {
     return { said: `Line ${line} has no text of its own. Add a comment to it, then mark it.` };
   const entry = `${quoted(key)} = "${value}"\n`;
   const insert = from < 0 ? `${head.at(-3) === '\n' ? '' : '\n'}\n[watch]\n${entry}` : entry;
-  const what = /\bfor\s*\(/.test(key) ? 'Each pass of the loop is a step' : 'Its value is logged';
+  const what = /\bfor\s*\(/.test(key)
+    ? 'Each pass of the loop is a step.'
+    : 'Step to see its value.';
+  const at = line + insert.split('\n').length - 1;
   return {
     changes: { from: end, insert },
-    said: `Line ${line + insert.split('\n').length - 1} is marked as ${value}. ${what}. Change the name in [watch].`,
+    said: `Line ${at} is watched as ${value}. ${what} The table [watch] has its name.`,
   };
 }
 

@@ -274,3 +274,19 @@ def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
     fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
     assert multiples_of(fit, text) == must
+
+
+def test_a_grid_over_the_queries_proposes_query_tiles_as_items():
+    items = {
+        path.stem: [one.get("item", "") for one in _proposed(path, _bare(path)).table["launches"]] for path in TUTORIALS
+    }
+    tiled = {name for name, found in items.items() if found == ["query tile"]}
+    assert tiled >= {
+        "t01_static_shared",
+        "t02_dynamic_shared",
+        "t06_half2",
+        "t07_wmma",
+        "t10_float4_ldg",
+        "t12_pipeline",
+    }
+    assert tiled.isdisjoint({"t04_two_launches", "t08_cooperative_grid", "t09_paged_walk", "t11_split_k"})
