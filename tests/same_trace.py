@@ -5,7 +5,16 @@ import pyarrow as pa
 
 from kernels.core.dtypes import element_type
 
-AFTER_ROUNDING = ("o", "o_part", "ds", "dk", "dv", "dq", "dq_part")  # events that follow a rounding to 16 bits
+AFTER_ROUNDING = (
+    "o",
+    "o_part",
+    "o_after",
+    "ds",
+    "dk",
+    "dv",
+    "dq",
+    "dq_part",
+)  # events that follow a rounding to 16 bits
 
 
 def assert_same(gpu, cpu):

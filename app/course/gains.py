@@ -14,7 +14,7 @@ from app.course.counted import COUNTED
 from app.course.stop import Gain, Stop, StopError
 from explainers.story.glossary import listed
 from kernels.catalog import Catalog
-from kernels.measure import chains
+from kernels.measure import chains, rings
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -154,7 +154,23 @@ def _chain(gain: Gain, catalog: Catalog) -> Compared:
     raise StopError(f"No recorded chain of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {"duel": _duel, "rested": _duel, "chain": _chain, **COUNTED}
+def _ring(gain: Gain, catalog: Catalog) -> Compared:
+    """A way to use several GPUs against another one, both at work (measure/rings.py)."""
+    recorded = rings.recorded()
+    rows = [_values(row) for row in recorded[0].to_dict("records")] if recorded else []
+    now, before = (row_of(rows, "way", name, gain.problem, {}, catalog) for name in (gain.kernel, gain.before))
+    if not recorded or not now or not before:
+        raise StopError(
+            f"No recorded ring has {gain.kernel} and {gain.before} with {dict(gain.problem)}. Record it again."
+        )
+    amounts = _number(now["sustained_us"]), _number(before["sustained_us"])
+    return Compared(*amounts, "us", place_of(recorded[1], "at work"), sizes_of(now))
+
+
+RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
+    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring},
+    **COUNTED,
+}
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:

@@ -140,6 +140,10 @@ class Problem:
         """An array [batch, head, row, dim] in the axis order of the problem's tensors, and back: a view."""
         return array
 
+    def rows_of(self, tensor: str) -> np.ndarray:
+        """The rows of the whole sequence in a tensor of one device, in its order. Empty if it has all rows."""
+        return np.zeros(0, int)
+
     def heads(self) -> Iterator[Head]:
         """Each head of attention, in the order of the items, to explain a wrong result. None by default."""
         return iter(())

@@ -123,6 +123,9 @@ class RingProblem(RingCases):
             return np.ascontiguousarray(array[:, gpu * count : (gpu + 1) * count])
         return np.ascontiguousarray(array[:, :, self.row_numbers(gpu)])
 
+    def rows_of(self, tensor: str) -> np.ndarray:
+        return self.row_numbers(int(tensor.split("_")[1]))
+
     def row_numbers(self, gpu: int) -> np.ndarray:
         """The rows of the sequence on a GPU, in the order of its tensors."""
         if self.split == "heads":

@@ -1,0 +1,141 @@
+"""Recorded times of attention over several GPUs: the ways side by side, and the timeline of one run."""
+
+import json
+
+import altair as alt
+import pandas as pd
+
+from explainers.charts.palette import OKABE_ITO
+from explainers.story import stage
+from explainers.story.stage import Block
+from kernels.measure import rings
+
+WAYS = {
+    rings.RING: "ring, copies meanwhile",
+    rings.NO_COPIES: "the same launches without copies",
+    rings.COPIES: "the copies only",
+    rings.ONE: "the same kernel on one GPU",
+    rings.BEST: "the fastest kernel on one GPU",
+    rings.SPLIT: "whole heads on each GPU",
+}
+HEIGHT = 90
+
+
+def blocks() -> list[Block]:
+    """The tables and timelines, or a note without a recording."""
+    found = rings.recorded()
+    if found is None:
+        return [stage.note("No recording of the present code on two GPUs exists. A CPU yields no time.")]
+    table, where = found
+    link = where.more["link"]
+    said = (
+        f"Recorded on {where.device}, {where.date}. A copy from GPU to GPU moves {link['one_way']:g} GB/s. All ways "
+        "of our kernels took turns. torch ran in processes of its own, right before."
+    )
+    made: list[Block] = [stage.text(said, "recorded")]
+    for (length, causal, order), rows in groups(table):
+        one = single(rows)
+        mask = f"causal, {order} order" if causal else "every key"
+        made += [
+            stage.heading(f"{length:,} tokens, {mask}"),
+            stage.table(
+                pd.DataFrame([_row(row, one) for row in rows]).convert_dtypes(),
+                "Medians. The speedups are over the same kernel on one GPU.",
+            ),
+        ]
+        ring = next(row for row in rows if row["way"] == rings.RING)
+        if length == table.seq_len.max():
+            made.append(stage.chart(timeline(ring), f"Launches and copies of each GPU, {mask}", _gaps(ring)))
+    return made
+
+
+def groups(table: pd.DataFrame) -> list[tuple[tuple[int, bool, str], list[dict[str, object]]]]:
+    """The rows of each length, mask and order. Rows of whole sequences join the orders of their mask."""
+    found = []
+    rings_ = table[table.way == rings.RING]
+    for ring in rings_.itertuples():
+        same = table[(table.seq_len == ring.seq_len) & (table.causal == ring.causal)]
+        own = same[(same.order == ring.order) | same.way.isin([rings.BEST, rings.SPLIT])].drop_duplicates(
+            ["name", "way"]
+        )
+        found.append(((int(ring.seq_len), bool(ring.causal), str(ring.order)), own.to_dict("records")))
+    return found  # type: ignore[return-value]
+
+
+def single(rows: list[dict[str, object]]) -> dict[str, object]:
+    """The row of the same kernel on one GPU."""
+    return next(row for row in rows if row["way"] == rings.ONE)
+
+
+def _row(row: dict[str, object], one: dict[str, object]) -> dict[str, object]:
+    timed = row["status"] == "ok"
+    said = WAYS.get(str(row["way"]), f"{row['way']}: {row['name']}")
+    compares = timed and row["way"] not in (rings.COPIES, rings.ONE) and row["flops"] == row["flops"]
+    return {
+        "way": said,
+        "rested": _ms(row["us"]) if timed else "",
+        "sustained": _ms(row["sustained_us"]) if timed else "",
+        "speedup, rested": _ratio(one["us"], row["us"]) if compares else None,
+        "speedup, sustained": _ratio(one["sustained_us"], row["sustained_us"]) if compares else None,
+        "reason": "" if timed else str(row["reason"]),
+    }
+
+
+def _ms(us: object) -> str:
+    return f"{float(str(us)) / 1000:.3g} ms"
+
+
+def _ratio(before: object, now: object) -> float:
+    return round(float(str(before)) / float(str(now)), 2)
+
+
+def spans(ring: dict[str, object]) -> pd.DataFrame:
+    """GPU, kind, step, start and end in ms of each launch and copy."""
+    rows = [
+        {"GPU": f"GPU {device}", "kind": kind, "step": step, "start": begin / 1000, "end": end / 1000}
+        for kind, column in (("products", "launches"), ("copy", "copies"))
+        for device, step, begin, end in json.loads(str(ring[column]))
+    ]
+    return pd.DataFrame(rows)
+
+
+def hidden(ring: dict[str, object]) -> float:
+    """The share of the copies' time during which their GPU multiplies."""
+    found = spans(ring)
+    copies, launches = found[found.kind == "copy"], found[found.kind == "products"]
+    covered = sum(
+        max(0.0, min(copy.end, launch.end) - max(copy.start, launch.start))
+        for copy in copies.itertuples()
+        for launch in launches[launches.GPU == copy.GPU].itertuples()
+    )
+    return covered / float((copies.end - copies.start).sum())
+
+
+def busy(ring: dict[str, object]) -> dict[str, float]:
+    """GPU -> the share of the run during which it multiplies."""
+    found = spans(ring)
+    launches, end = found[found.kind == "products"], found.end.max()
+    return {str(gpu): float((own.end - own.start).sum() / end) for gpu, own in launches.groupby("GPU")}
+
+
+def _gaps(ring: dict[str, object]) -> str:
+    shares = ", ".join(f"{gpu} multiplies {share:.0%} of the time" for gpu, share in busy(ring).items())
+    return f"Recorded, one run. {hidden(ring):.0%} of the copies' time is hidden behind products. {shares}."
+
+
+def timeline(ring: dict[str, object]) -> alt.Chart:
+    """A row for each GPU and kind."""
+    found = spans(ring)
+    found["row"] = found.GPU + ", " + found.kind
+    colours = alt.Scale(domain=["products", "copy"], range=[OKABE_ITO["blue"], OKABE_ITO["orange"]])
+    return (
+        alt.Chart(found, height=HEIGHT)
+        .mark_bar()
+        .encode(
+            x=alt.X("start:Q", title="ms"),
+            x2="end:Q",
+            y=alt.Y("row:N", title=None),
+            color=alt.Color("kind:N", scale=colours, title=None),
+            tooltip=["GPU", "kind", "step", "start", "end"],
+        )
+    )

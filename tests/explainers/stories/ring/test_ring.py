@@ -1,0 +1,93 @@
+"""The story of a ring: its steps, copies and merges come from the run, and its times from the recording."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import cpu_run
+
+from explainers.stories.ring import times
+from explainers.stories.ring.frames import Walk, sent
+from explainers.stories.ring.rounds import rounds
+from explainers.stories.ring.story import STORY
+from explainers.story import encoding, stage
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.families.ring.problem import RingProblem
+from kernels.measure import rings
+
+SETTINGS = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
+
+
+def run_of(**fields):
+    problem = RingProblem(**fields)
+    plan = Request(KERNELS["ring_attention"], problem, SETTINGS).plan
+    return cpu_run("ring_attention", problem, SETTINGS, Scope.everything(plan))
+
+
+@pytest.fixture(scope="module", name="plain")
+def plain_run():
+    return run_of(order="plain")
+
+
+@pytest.fixture(scope="module", name="zigzag")
+def zigzag_run():
+    return run_of()
+
+
+def test_in_plain_causal_order_a_gpu_waits_and_in_zigzag_order_none_does(plain, zigzag):
+    assert [one.idle for one in rounds(plain)] == [[], [0], [0, 1], [0, 1, 2]]
+    assert [one.idle for one in rounds(zigzag)] == [[], [], [], []]
+    assert len({work.pairs for one in rounds(zigzag)[1:] for work in one.works}) == 1
+
+
+def test_each_gpu_holds_another_part_in_each_step_and_sends_its_bytes(zigzag):
+    steps = rounds(zigzag)
+    for device in range(4):
+        assert [one.works[device].part for one in steps] == [(device - step) % 4 for step in range(4)]
+        assert [sent(one, device) for one in steps] == [*[2 * 32 * 64 * 2] * 3, 0]  # K and V, 32 rows of 64 numbers
+
+
+def test_a_frame_shows_the_pairs_and_the_merge_of_the_trace(zigzag):
+    walk = Walk(zigzag)
+    met = np.zeros((8, 8), int)
+    for frame in walk.frames:
+        if frame["kind"] == "products":
+            for device in frame["devices"]:
+                for row, key in device["cells"]:
+                    met[row, key] += 1
+    assert np.array_equal(met, np.tri(8, dtype=int))
+    device, row, merges = walk.followed
+    for merge in merges[1:]:
+        before, now, after = merge.m
+        assert after == max(before, now)
+        assert merge.shares == pytest.approx((np.exp(before - after), np.exp(now - after)), rel=1e-5)
+        assert merge.l[2] == pytest.approx(merge.l[0] * merge.shares[0] + merge.l[1] * merge.shares[1], rel=1e-5)
+    assert merges[0].shares is None and len(merges) == 4
+
+
+def test_the_stage_goes_to_the_browser_and_asks_about_work_bytes_and_factor(plain):
+    runner = SimpleNamespace(run=lambda _: plain, provenance=stage.provenance, broken=lambda _: ("", ""))
+    made = STORY.stage(plain.request, runner)
+    assert encoding.decode(encoding.encode(made))["frames"]
+    asked = {question.id: question for question in made.questions}
+    work = [sum(one.works[device].pairs for one in rounds(plain)) for device in range(4)]
+    assert asked["balance"].answer == work.index(max(work)) == 3
+    assert asked["bytes"].answer == 3 * 8192
+    assert {"factor", "hidden"} <= {*asked}
+
+
+def test_heads_over_gpus_send_only_outputs():
+    (one,) = rounds(run_of(split="heads", num_heads=2, gpus=2, seq_len=32))
+    assert [(move.source, move.target, move.bytes, move.waits) for move in one.moves] == [(1, 0, 32 * 64 * 2, True)]
+
+
+def test_recorded_copies_hide_behind_products_and_plain_order_leaves_a_gpu_idle():
+    table, _ = rings.recorded()
+    for (length, causal, order), rows in times.groups(table):
+        ring = next(row for row in rows if row["way"] == rings.RING)
+        assert times.single(rows)["gpus"] == 1 and len(times.spans(ring)) > 2
+        if length == 65536:
+            assert times.hidden(ring) > 0.95
+            assert (times.busy(ring)["GPU 0"] < 0.6) == (causal and order == "plain")
