@@ -96,6 +96,11 @@ class KernelSpec:
         return is_plain(self.files)
 
     @property
+    def repeats(self) -> bool:
+        """Whether its launches repeat, usually on several GPUs. A probe's name then has several tensors (tensor_in)."""
+        return any(text.repeat for text in self.launch_texts)
+
+    @property
     def code_hash(self) -> str:
         """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS.
 

@@ -101,8 +101,9 @@ def _attention(problem: RingProblem, backend: str, rotate: str) -> dict[str, Any
     name = f"context_parallel, {backend.split('_')[0].lower()}, {rotate}"
     row = {"way": "torch over NCCL", "name": name, "flops": problem.work.flops}
     try:
-        from torch.distributed.tensor.experimental._attention import set_rotate_method
+        from torch.distributed.tensor.experimental._attention import _cp_options, set_rotate_method
 
+        _cp_options.enable_load_balance = problem.causal
         mesh = init_device_mesh("cuda", (problem.gpus,))
         set_rotate_method(rotate)
         generator = torch.Generator("cuda").manual_seed(7)

@@ -44,7 +44,7 @@ export default function (host, { meta }, context) {
     boxW = (width - gap) / columns - gap;
     boxH = 6.6 * em;
     const rows = Math.ceil(gpus / columns);
-    mapY = 1.4 * em + rows * (boxH + 1.9 * em) + 1.2 * em;
+    mapY = 1.4 * em + rows * (boxH + 1.9 * em) + 1.8 * em;
     const narrow = width < 34 * em || heads,
       free = pane.height - mapY - 2.2 * em;
     side = heads
@@ -84,7 +84,7 @@ export default function (host, { meta }, context) {
     made.text(
       `pairs ${gpu}`,
       [x + boxW - 0.5 * em, y + 1.2 * em],
-      fitted([`${exact(pairs)} pairs`, exact(pairs)], boxW - 4.5 * em),
+      fitted([`${pairs.toLocaleString('en')} pairs`, pairs.toLocaleString('en')], boxW - 4.5 * em),
       { align: 'right' },
     );
     made.text(
@@ -135,7 +135,10 @@ export default function (host, { meta }, context) {
         next = y0 === y1 && x1 > x0 && !heads,
         lane = y0 + boxH + (next ? 0.7 : 1.25) * em,
         to = [x1 + boxW / 2 - (next ? 0 : 0.8 * em), y1 + boxH],
-        points = [from, [from[0], lane], [to[0], y1 === y0 ? lane : y1 + boxH + 1.25 * em], to];
+        across = y0 !== y1, // to another row of GPUs: only its start, and where it goes
+        points = across
+          ? [from, [from[0], lane + 0.4 * em]]
+          : [from, [from[0], lane], [to[0], lane], to];
       if (next) ((points[0] = [from[0] + 0.8 * em, from[1]]), (points[1] = [points[0][0], lane]));
       made.add(`way ${source} ${target}`, 'way', null, {
         points,
@@ -145,7 +148,8 @@ export default function (host, { meta }, context) {
         enter: { grown: 0 },
         span: [0, 0.6],
       });
-      const middle = (points[1][0] + to[0]) / 2;
+      const middle = across ? from[0] - 2 * em : (points[1][0] + to[0]) / 2;
+      if (across) made.text(`to ${source}`, [from[0] + 0.6 * em, lane + 0.4 * em], `to ${target}`);
       made.rect(`copy ${part}`, [middle - em, lane - 0.45 * em, 2 * em, 0.9 * em], {
         fill: colourOf(part),
         enter: { rect: [from[0] - em, from[1] - em, 2 * em, 0.9 * em] },

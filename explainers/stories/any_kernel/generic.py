@@ -50,8 +50,8 @@ class Generic:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Every kernel: one without probes shows its tensors."""
-    return True
+    """Every kernel whose launches do not repeat. A kernel without probes shows its tensors."""
+    return not spec.repeats
 
 
 def explain(run: Run) -> Generic:

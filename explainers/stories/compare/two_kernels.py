@@ -25,8 +25,8 @@ MOST_OPTIONS = 4  # most options of a question
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Whether the kernel has a probe."""
-    return len(probed.probes(spec)) > 0
+    """Whether the kernel has a probe, and launches that do not repeat."""
+    return len(probed.probes(spec)) > 0 and not spec.repeats
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,8 @@ class Walk:
                 }
             )
             if step in of_step:
-                merged: RingFrame = {**found[-1], "kind": "merge", "title": f"Step {step}: merge", "moves": []}
+                what = "merge" if of_step[step].shares else "m, l and O"
+                merged: RingFrame = {**found[-1], "kind": "merge", "title": f"Step {step}: {what}", "moves": []}
                 merged["sentence"], merged["lines"] = self._merged(of_step[step]), self._lines(step, MERGE)
                 merged["merged"] = _values(of_step[step])
                 found.append(merged)

@@ -34,21 +34,23 @@ def _balance(walk: Walk) -> Question | None:
     if len(pairs) < 2:
         return None
     equal, least = max(pairs) == min(pairs), pairs.index(min(pairs))
-    most = len(pairs) if equal else pairs.index(max(pairs))
-    options = [*(f"GPU {device}" for device in range(len(pairs))), "All have equal work"]
+    shown = sorted({0, pairs.index(max(pairs)), len(pairs) - 1})
+    most = pairs.index(max(pairs))
+    options = [*(f"GPU {device}" for device in shown), "All have equal work"]
+    answer = len(shown) if equal else shown.index(most)
     said = f"Each GPU multiplies {pairs[0]:,} pairs of a query and a key."
     if not equal:
         said = f"GPU {most} multiplies {max(pairs):,} pairs, GPU {least} only {min(pairs):,}."
-    reasons = [f"It multiplies {n:,} pairs." for n in pairs]
+    reasons = [f"It multiplies {pairs[device]:,} pairs." for device in shown]
     reasons.append(f"The GPUs multiply {min(pairs):,} to {max(pairs):,} pairs.")
     return Question(
         "balance",
         "Which GPU multiplies most pairs in all steps together?",
         "options",
-        most,
+        answer,
         said,
         options=options,
-        reasons=["" if n == most else reason for n, reason in enumerate(reasons)],
+        reasons=["" if n == answer else reason for n, reason in enumerate(reasons)],
         step=len(walk.frames) - 1,
         veils=("strip",),
     )

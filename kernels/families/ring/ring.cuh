@@ -11,7 +11,7 @@ effect = "l and O of two parts count against two maxima. The part with the small
 #pragma once
 #include "fragments.cuh"
 
-// m, l and O of the rows so far.  M_gmem, L_gmem  [heads, rows];  O_part_gmem  [heads, rows, HEAD_DIM], not divided by l
+// m, l and O of the rows so far.  M_gmem, L_gmem  [heads, rows];  O_part_gmem  [heads, rows, HEAD_DIM], undivided
 struct SoFar {
   float *M_gmem, *L_gmem, *O_part_gmem;
 };

@@ -24,8 +24,8 @@ launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, devic
   {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128}, "o_{gpu}",
   "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}", {struct = [
   "int32 ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads", "int32 local_heads", "int32 local_kv_heads",
-  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size", "int32 head_dim",
-  "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
+  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size",
+  "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
   "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale"]}]}]
 copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
   split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},

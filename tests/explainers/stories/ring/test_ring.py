@@ -73,7 +73,8 @@ def test_the_stage_goes_to_the_browser_and_asks_about_work_bytes_and_factor(plai
     assert encoding.decode(encoding.encode(made))["frames"]
     asked = {question.id: question for question in made.questions}
     work = [sum(one.works[device].pairs for one in rounds(plain)) for device in range(4)]
-    assert asked["balance"].answer == work.index(max(work)) == 3
+    balance = asked["balance"]
+    assert balance.options[balance.answer] == f"GPU {work.index(max(work))}" == "GPU 3"
     assert asked["bytes"].answer == 3 * 8192
     assert {"factor", "hidden"} <= {*asked}
 
