@@ -188,7 +188,7 @@ def _kept(path: Path, asked: Mapping[str, Case], device: Device) -> dict[str, li
     found = {}
     for key, case in asked.items():
         rows = _of_case(made, case)
-        if {spec.name for spec in case.kernels} <= set(rows["name"]):
+        if {COMPILED, *(spec.name for spec in case.kernels)} <= set(rows["name"]):
             found[key] = rows.to_dict("records")
     return found
 

@@ -9,7 +9,6 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS, MARKS, OKABE_ITO
-from explainers.story.glossary import short
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -89,14 +88,16 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         us = times.us(who, mode)
         if not math.isnan(us):
             name = who_said(who, mode)
-            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{short(us)} us"})
+            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{us:.3g} us"})
             spans = times.spans(who, mode)
             launches += [
                 {"way": name, "start": a, "end": b, "launch": f"launch {n + 1}"} for n, (a, b) in enumerate(spans)
             ]
     order = [str(row["way"]) for row in chain]
     y = alt.Y("way:N", title=None, sort=order, axis=alt.Axis(labelLimit=220, labelFontSize=13))
-    x = alt.X("start:Q", title="microseconds from the start of a chain")
+    most = 1.08 * max(float(str(row["end"])) for row in chain)
+    axis, scale = alt.Axis(tickCount=8), alt.Scale(domain=[0, most], nice=False)
+    x = alt.X("start:Q", title="microseconds from the start of a chain", axis=axis, scale=scale)
     base = alt.Chart(pd.DataFrame(chain))
     whole = base.mark_bar(height=34, color=OKABE_ITO["grey"], opacity=0.35).encode(x=x, x2="end:Q", y=y)
     said = base.mark_text(align="left", dx=6, fontSize=13, color=AXIS).encode(x="end:Q", y=y, text="us:N")
@@ -110,16 +111,17 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         bars = alt.Chart(pd.DataFrame(launches)).mark_bar(height=18)
         tips = ["way:N", "launch:N", alt.Tooltip("start:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
         layers.append(bars.encode(x="start:Q", x2="end:Q", y=y, color=colour, tooltip=tips))
-    return alt.layer(*layers, said).properties(height=ROW * len(chain))
+    lines = alt.TitleParams(caption(times)[0], subtitle=caption(times)[1:], anchor="start", fontSize=13)
+    return alt.layer(*layers, said).properties(height=ROW * len(chain), title=lines)
 
 
-def caption(times: Times) -> str:
+def caption(times: Times) -> list[str]:
     """What the lines are."""
     kind = times.problem.values().get("dtype", "")
-    return (
-        f"{times.problem.size}, {kind}, hot L2. {times.said} Grey: from one chain to the next. Colours: each launch, "
-        "from its first block's start to its last block's end, by the timeline build."
-    )
+    return [
+        f"{times.said} {times.problem.size}, {kind}, hot L2, rested.",
+        "Grey: from one chain to the next. Colours: from a launch's first block to its last one.",
+    ]
 
 
 def table(times: list[Times]) -> pd.DataFrame:
@@ -140,5 +142,5 @@ def table(times: list[Times]) -> pd.DataFrame:
 def sentence(times: Times) -> str:
     """The gains of the graph and of fusion, in two sentences."""
     stream, graph, fused = times.us("separate", "stream"), times.us("separate", "graph"), times.us("fused", "graph")
-    said = f"A graph alone makes the separate launches {stream / graph:.2f} times as fast. "
+    said = f"One graph makes the separate launches {stream / graph:.2f} times as fast. "
     return f"{said}Fusion makes the graph {graph / fused:.2f} times as fast."

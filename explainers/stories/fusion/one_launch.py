@@ -34,6 +34,11 @@ class Layer:
         return self.projection_flops * (tiles + 1) // 2 - self.projection_flops
 
     @property
+    def turns_per_key(self) -> float:
+        """The query tiles that see a key, on average, times the query heads of its KV head."""
+        return (self.tokens // self.tile + 1) / 2 * self.num_heads // self.num_kv_heads
+
+    @property
     def attention_flops(self) -> int:
         """Both products of attention under the mask."""
         return 2 * self.num_heads * self.tokens * (self.tokens + 1) * self.head_dim
@@ -52,6 +57,8 @@ def sentences(layer: Layer = LAYER) -> list[str]:
         "that it sees, because no other block has stored K and V.",
         f"{layer.name}, {layer.tokens:,} tokens: one launch would save {short(saved)} MB of K and V. It would repeat "
         f"{short(gflop)} GFLOP, and attention itself has {short(layer.attention_flops / 1e9)}.",
+        f"Rotary embedding of K inside attention has the same fault: each query tile turns a key again, "
+        f"{layer.turns_per_key:g} times on average. So a cache keeps K turned, and only Q is turned inside attention.",
         "After attention, the next norm needs the outputs of all heads, which are in other blocks. One launch would "
         "need a barrier over the whole grid.",
         "So the norm fuses with the addition before it, and the rotary embedding with the write of the cache.",

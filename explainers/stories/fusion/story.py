@@ -84,7 +84,7 @@ def times_tab(subject: Pair, runner: Runner) -> list[Block]:
     said = f"{times[0].said} us of one chain: in graphs sustained, one after another rested. "
     said += "With a cold L2, each chain's arrays were last used more than twice the L2 ago."
     near = clock.nearest(subject.request)
-    shown = [stage.chart(clock.chart(near), clock.ALT, clock.caption(near), "One clock")] if near else []
+    shown = [stage.chart(clock.chart(near), clock.ALT, "", "One clock")] if near else []
     return [*shown, stage.table(clock.table(times), said)]
 
 

@@ -1,6 +1,7 @@
 """The small kernels round attention, apart and fused: residual and norm, rotary embedding and cache write."""
 
 from kernels.families.fusion.norm import AddLayerNormProblem, AddNormProblem
+from kernels.families.fusion.rope_attention import RopeAttentionProblem
 from kernels.families.fusion.rotary import Fp8RotaryProblem, NormRotaryProblem, RotaryProblem
 
 AFTER = "paged"
@@ -10,4 +11,5 @@ PROBLEMS = {
     "rotary": RotaryProblem,
     "norm_rotary": NormRotaryProblem,
     "rotary_fp8": Fp8RotaryProblem,
+    "rope_attention": RopeAttentionProblem,
 }

@@ -1,5 +1,7 @@
 """The kernels round attention: their truths by another way, their cases, and the tensors that fusion leaves out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,9 +19,12 @@ from kernels.families.fusion import (
 )
 from kernels.families.fusion.norm import DTYPES
 from kernels.families.fusion.rotation import PAIRS, table, turned
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import check, execute
 
-OURS = current().of_family("fusion")
+ALL = current().of_family("fusion")
+INSIDE = ALL["rope_attention"]  # its problems are of attention
+OURS = {name: spec for name, spec in ALL.items() if spec is not INSIDE}
 ROTARY = {name: spec for name, spec in OURS.items() if issubclass(spec.problem_type, RotaryProblem)}
 APART = {
     "add_rms_norm": "add_rms_norm_separate",
@@ -126,3 +131,38 @@ def test_each_number_in_8_bits_is_a_neighbour_of_the_exact_one(cpu_run):
         exact = truth[name]
         step = np.exp2(np.maximum(np.floor(np.log2(np.maximum(np.abs(exact), 1e-9))), -6) - 3)
         assert (np.abs(arrays[name].astype(np.float64) - exact) <= 0.51 * step).all()
+
+
+def test_attention_with_rotary_embedding_inside_covers_both_conventions_and_turned_keys():
+    problems = [case.problem for case in INSIDE.problem_type.check_cases(INSIDE)]
+    assert len(problems) >= 60
+    assert {(p.pairs, p.keys_turned) for p in problems} == {
+        (pairs, turned) for pairs in PAIRS for turned in (False, True)
+    }
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_only_the_right_convention_is_right_inside_attention(pairs):
+    problem = INSIDE.problem_type(40, num_heads=1, causal=True, pairs=pairs)
+    right, wrong = (
+        [verdict.ok for verdict in check.check_case(INSIDE, Case(problem, (("WRONG_PAIRS", value),)), "cpu")]
+        for value in (0, 1)
+    )
+    assert right == [True, True] and wrong == [False, False]
+
+
+def test_scores_of_turned_queries_and_keys_depend_on_their_distance_only():
+    """A turn of both by the same angle leaves attention as it is: the first key, alone in the past, shows no angle."""
+    problem = INSIDE.problem_type(1, seq_len_kv=1, head_dim=64, num_heads=2)
+    plain = SixteenBitProblem(1, seq_len_kv=1, head_dim=64, num_heads=2)
+    assert np.allclose(problem.truth()["lse"], plain.truth()["lse"], atol=1e-6)
+    late = replace(problem, seq_len=2, seq_len_kv=300, seed=3)
+    assert not np.allclose(late.truth()["lse"], replace(plain, seq_len=2, seq_len_kv=300, seed=3).truth()["lse"])
+    q, k = (late._rounded()[name][0, 0].astype(np.float64) for name in ("q", "k"))
+    raw = SixteenBitProblem._rounded(late)
+    turns = 500000.0 ** (-np.arange(0, 64, 2) / 64)
+    complex_of = {name: raw[name][0, 0].astype(np.float64) for name in ("q", "k")}
+    a, b = (x[:, :32] + 1j * x[:, 32:] for x in complex_of.values())
+    angle = (np.arange(298, 300)[:, None, None] - np.arange(300)[None, :, None]) * turns
+    scores = np.einsum("qd,kd,qkd->qk", a, b.conj(), np.exp(1j * angle)).real
+    assert np.allclose(q @ k.T, scores, atol=1e-4)

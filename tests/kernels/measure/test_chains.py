@@ -8,7 +8,7 @@ from kernels.catalog import current
 from kernels.core.reference import on_device, on_host
 from kernels.core.tolerance import max_abs_error
 from kernels.measure import chains
-from kernels.measure.chains import COLUMNS
+from kernels.measure.chains import COLUMNS, COMPILED
 from kernels.recordings import tables
 from kernels.run import workers
 from kernels.run.backends import Device
@@ -44,7 +44,7 @@ def test_torch_s_chain_writes_the_cache_in_place():
 
 
 class Submitted:
-    """In place of a worker: a row for each kernel of the case."""
+    """In place of a worker: a row for each contestant of the case."""
 
     def __init__(self):
         self.asked = []
@@ -52,6 +52,7 @@ class Submitted:
     def __call__(self, function, case, **rest):
         self.asked.append(case)
         self.rows = [row(case, spec) for spec in case.kernels]
+        self.rows.append(self.rows[-1] | {"name": COMPILED, "code_hash": None, "settings": None})
         return self
 
     def result(self):
@@ -77,7 +78,7 @@ def test_a_break_loses_one_case_and_the_next_call_goes_on(tmp_path, monkeypatch)
     chains.record(GPU)
     assert [case.key for case in submit.asked] == [asked[n].key for n in (0, 1, 1, 2)]
     rows, where = chains.recorded(asked[0].fused)
-    assert len(rows) == 6 and where.device == "Small GPU" and np.all(rows.us == 2)
+    assert len(rows) == 9 and where.device == "Small GPU" and np.all(rows.us == 2)
 
 
 def test_a_time_of_other_constants_is_not_shown(tmp_path, monkeypatch):

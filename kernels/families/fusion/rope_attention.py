@@ -1,0 +1,127 @@
+"""The problem of attention with rotary embedding inside: Q, and K if it is stored unturned, are turned on the way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.call import Call
+from kernels.core.dtypes import element_type
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, Sweeps
+from kernels.core.reference import on_device, on_host
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Tensor
+from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.fusion import rotation
+from kernels.families.fusion.rotation import PAIRS
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+
+@dataclass(frozen=True)
+class RopeAttentionProblem(SixteenBitProblem):
+    """Attention in 16 bits whose kernel turns Q, and K as well unless `keys_turned`.
+
+    Key j has position j, and query i has position i + seq_len_kv - seq_len. Positions before 0 count as 0.
+    cos_sin [keys, head_dim]: head_dim / 2 cosines of each position, then as many sines, float32.
+    """
+
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
+    pairs: str = problem_field("halves", "the pairs of dims that turn together", allowed=PAIRS)
+    keys_turned: bool = problem_field(False, "K is stored turned, as in a cache", allowed=(False, True))
+    theta: float = problem_field(500000.0, "base of the angles: 500,000 in Llama 3", low=1, high=1e9)
+
+    title: ClassVar[str] = "Attention with rotary embedding"
+    operator: ClassVar[str] = ""
+    recorded_length: ClassVar[int] = 96
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"NEIGHBOURS": int(self.pairs == "neighbours"), "KEYS_TURNED": int(self.keys_turned)}
+        return {**super().defines, **own}
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        q, k, v, *made = super().tensors()
+        return (q, k, v, Tensor("cos_sin", (self.keys, self.head_dim), "float32", ("position", "cos_sin")), *made)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """q, k, v as without rotary embedding, and cos_sin."""
+        given = {name: np.array(self.logical(array), order="C") for name, array in super()._rounded().items()}
+        return {**given, "cos_sin": self._table()}
+
+    def _table(self) -> np.ndarray:
+        return rotation.table(self.keys, self.head_dim, self.theta)
+
+    def _rows(self, name: str) -> np.ndarray:
+        """The rows of the table for q or k, [rows, head_dim]."""
+        table = self._table()
+        return table if name == "k" else table[np.maximum(0, np.arange(self.seq_len) + self.offset)]
+
+    @property
+    def _unturned(self) -> tuple[str, ...]:
+        return ("q",) if self.keys_turned else ("q", "k")
+
+    def _rounded(self) -> dict[str, np.ndarray]:
+        """q, k, v [batch, head, row, dim] as attention takes them, q and k turned in float64 and kept in
+        float32."""
+        given = super()._rounded()
+        return {**given, **{name: self._turned(given[name], name) for name in self._unturned}}
+
+    def _turned(self, x: np.ndarray, name: str) -> np.ndarray:
+        rows = np.moveaxis(x.astype(np.float64), 2, 0)
+        flat = rows.reshape(len(rows), -1, self.head_dim)
+        made = rotation.turned(flat, self._rows(name), self.pairs)
+        return np.moveaxis(made.reshape(rows.shape), 0, 2).astype(np.float32)
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """torch's rotation and attention, each operation in `dtype`."""
+        given = dict(super()._rounded())
+        for name in self._unturned:
+            x = np.ascontiguousarray(np.moveaxis(given[name], 2, 0))
+            flat = on_device(x.reshape(len(x), -1, self.head_dim), device)
+            made = on_host(rotation.torch_turned(flat, on_device(self._rows(name), device), self.pairs))
+            given[name] = np.ascontiguousarray(np.moveaxis(made.reshape(x.shape), 0, 2))
+        kind = element_type(self.dtype).numpy
+        q, k, v = (given[name].astype(kind) for name in ("q", "k", "v"))
+        o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
+        return {"o": self.logical(o), "lse": lse}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
+        raise PeerUnavailable("torch's attention has no rotary embedding inside.")
+
+    @classmethod
+    def from_call(cls, call: Call) -> "RopeAttentionProblem":
+        raise ProblemError("The operator attention takes Q and K as they are.")
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Those of attention with heads of 64 and 128, in both conventions, with K unturned and turned."""
+        made = []
+        for number, case in enumerate(super().check_cases(kernel)):
+            assert isinstance(case.problem, cls)
+            problem = replace(case.problem, pairs=PAIRS[number % 2], keys_turned=number % 5 == 4)
+            made.append(replace(case, problem=replace(problem, theta=(500000.0, 10000.0)[number % 2])))
+        return made
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [([("seq_len", [1024, 4096, 8192])], {"head_dim": 128, "num_heads": 16, "causal": True})]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "A few tiles": {},
+            "Pairs of neighbours": {"pairs": "neighbours"},
+            "Keys stored turned": {"keys_turned": True},
+            "Causal": {"causal": True},
+        }
