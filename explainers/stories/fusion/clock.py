@@ -95,7 +95,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
             ]
     order = [str(row["way"]) for row in chain]
     y = alt.Y("way:N", title=None, sort=order, axis=alt.Axis(labelLimit=220, labelFontSize=13))
-    most = 1.08 * max(float(str(row["end"])) for row in chain)
+    most = 1.15 * max(float(str(row["end"])) for row in chain)
     axis, scale = alt.Axis(tickCount=8), alt.Scale(domain=[0, most], nice=False)
     x = alt.X("start:Q", title="microseconds from the start of a chain", axis=axis, scale=scale)
     base = alt.Chart(pd.DataFrame(chain))
@@ -119,7 +119,8 @@ def caption(times: Times) -> list[str]:
     """What the lines are."""
     kind = times.problem.values().get("dtype", "")
     return [
-        f"{times.said} {times.problem.size}, {kind}, hot L2, rested.",
+        times.problem.size,
+        f"{times.said} {kind}, hot L2, rested.",
         "Grey: from one chain to the next. Colours: from a launch's first block to its last one.",
     ]
 
