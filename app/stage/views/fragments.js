@@ -7,19 +7,19 @@ import { matches } from '../core/covers.js';
 import { blend, COLOURS, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
-const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
-  LANES = 32,
+const LANES = 32,
   K = 16,
   BANKS = 32,
   FEW = 4, // products in a low picture
   ROOMY = 1.35, // em: lines that do not touch
   HUES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9', '#8a6fd1', '#777'],
   SHADES = [0.3, 0.45, 0.6, 0.75];
-const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
 
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
-  const { instruction, scale, sum_bits, dtype, matrices, fetches, bases, symbols, frames } = meta;
+  const { instruction, scale, sum_bits, dtype, kinds, matrices, fetches, bases, symbols, frames } =
+    meta;
+  const partOf = name => name.split(' ')[0]; // of a matrix: `Q of dK` is the part Q
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const group = instruction === 'wgmma';
   let em,
@@ -56,10 +56,10 @@ export default function (host, { meta, columns }, context) {
   };
   // Where cell (i, j) of a part lies: matrix, row, column.
   const element = (f, part, i, j) => {
-    const [a, b] = MADE_OF[f.c];
-    if (part === 'A') return [a, f.rows[0] + i, f.k[0] + j];
-    if (part === 'C') return [f.c, f.rows[0] + i, f.cols[0] + j];
-    return f.c === 'S' ? [b, f.cols[0] + j, f.k[0] + i] : [b, f.k[0] + i, f.cols[0] + j];
+    const { a, b, c, turned } = kinds[f.c],
+      name = { A: a, B: b, C: c }[part],
+      at = [(part === 'B' ? f.k : f.rows)[0] + i, (part === 'A' ? f.k : f.cols)[0] + j];
+    return [name, ...(turned.includes(part) ? at.reverse() : at)];
   };
   const half = value => {
     // rounded to 11 bits, as fp16 sums are
@@ -92,14 +92,14 @@ export default function (host, { meta, columns }, context) {
     let earlier = n - 1;
     while (earlier >= 0 && !same(frames[earlier], f)) earlier--;
     if (earlier >= 0) before.set(sums(earlier).after);
-    else if (f.c === 'O') {
-      const [row0, col0, all, wide] = matrices.O;
+    else if (kinds[f.c].grows) {
+      const [row0, col0, all, wide] = matrices[f.c];
       for (let i = 0; i < rows; i++)
         for (let j = 0; j < cols; j++) {
           const r = f.rows[0] + i - row0,
             c = f.cols[0] + j - col0;
           before[i * cols + j] =
-            r < all && c < wide ? columns.O_before[(f.at_tile * all + r) * wide + c] : 0;
+            r < all && c < wide ? columns[`${f.c}_before`][(f.at_tile * all + r) * wide + c] : 0;
         }
     }
     const b = Array.from({ length: K }, (_, k) =>
@@ -132,9 +132,10 @@ export default function (host, { meta, columns }, context) {
     const [name, row, col] = element(f, 'C', i, j),
       n = place(name, row, col);
     if (n < 0) return NaN;
-    return name === 'S'
-      ? columns.S_value[n]
-      : columns.O_after[f.at_tile * matrices.O[2] * matrices.O[3] + n];
+    const [, , rows, cols] = matrices[name];
+    return kinds[name].grows
+      ? columns[`${name}_after`][f.at_tile * rows * cols + n]
+      : columns[`${name}_value`][n];
   };
   const valueAt = (f, step, part, i, j) => {
     if (part !== 'C') return taken(...element(f, part, i, j));
@@ -159,7 +160,7 @@ export default function (host, { meta, columns }, context) {
   // piece of 128 bytes and that piece's place.
   const lies = (name, row, col) => {
     const n = place(name, row, col),
-      [base, rowStep, dimStep, item] = bases[name],
+      [base, rowStep, dimStep, item] = bases[partOf(name)],
       at = base + row * rowStep + col * dimStep,
       byte = has(name, 'byte', n);
     return {
@@ -172,24 +173,37 @@ export default function (host, { meta, columns }, context) {
       fetch: fetches[has(name, 'fetch', n)],
     };
   };
+  // The way of a weight or of its gradient, which the kernel makes itself.
+  const ofSquare = (name, n, holder) => {
+    const said = [
+        `the ${partOf(name) === 'P' ? 'weight of the key' : 'number of this pair'}, rounded to ${dtype}`,
+      ],
+      byte = has(name, 'byte', n),
+      fetch = fetches[has(name, 'fetch', n)];
+    if (byte >= 0)
+      said.push(
+        `byte ${number(byte)} of ${partOf(name)} in shared memory, bank ${Math.floor(byte / 4) % BANKS}`,
+        `fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ${fetch.ideal} at best)`,
+        `then in ${holder}`,
+      );
+    else if (holder) said.push(`in ${holder}: it never was in memory`);
+    else said.push('a hidden key, or a row beyond the last: nothing is logged, and it counts as 0');
+    return said;
+  };
   const way = (f, part, i, j) => {
     const [name, row, col] = element(f, part, i, j),
       n = place(name, row, col),
       holder = who(f, part, i, j),
       said = [];
-    if (name === 'P')
-      return [
-        `the weight of the key, rounded to ${dtype}`,
-        holder
-          ? `in ${holder}: it never was in memory`
-          : 'a hidden key, or a row beyond the last: nothing is logged, and it counts as 0',
-      ];
+    if (!bases[partOf(name)]) return ofSquare(name, n, holder);
     if (n < 0) return ['beyond the last row: zeros'];
     const { at, first, byte, bank, piece, to, fetch } = lies(name, row, col);
-    said.push(`element ${number(at)} of ${symbols[name]} in global memory (byte ${number(first)})`);
+    said.push(
+      `element ${number(at)} of ${symbols[partOf(name)]} in global memory (byte ${number(first)})`,
+    );
     if (byte >= 0)
       said.push(
-        `byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ` +
+        `byte ${number(byte)} of ${symbols[partOf(name)]} in shared memory, bank ${bank}: piece ` +
           `${piece} of its 128 bytes lies in place ` +
           `${to}${piece === to ? '' : ' (swizzled)'}`,
       );
@@ -204,7 +218,7 @@ export default function (host, { meta, columns }, context) {
   };
   const title = (f, part, i, j) => {
     const [name, row, col] = element(f, part, i, j);
-    return `${name}[${row}, ${col}]`;
+    return `${partOf(name)}[${row}, ${col}]`;
   };
   const ofC = (f, step, i, j) => {
     const { before, after, cols } = sums(step),
@@ -215,10 +229,13 @@ export default function (host, { meta, columns }, context) {
     said.push(
       `${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`,
     );
-    said.push(holder ? `in ${holder}` : 'hidden, or beyond an edge: not logged');
-    if (f.last && holder && f.c === 'S')
+    said.push(
+      holder ? `in ${holder}` : 'no lane logs it: hidden, beyond an edge, or without a probe',
+    );
+    if (Number.isNaN(value)) return said;
+    if (f.last && holder && kinds[f.c].scaled)
       said.push(
-        `times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; ` +
+        `times ${scale}: ${f.c === 'S' ? 'the score ' : ''}${exact(Math.fround(Math.fround(scale) * after[n]))}; ` +
           `the kernel logged ${exact(value)}; unrounded ` +
           `${(scale * unrounded(step, i, j)).toPrecision(10)}`,
       );
@@ -237,11 +254,15 @@ export default function (host, { meta, columns }, context) {
   const shortlyC = (f, step, i, j, holder) => {
     const { before, after, cols } = sums(step),
       [was, now] = [before, after].map(one => figure(one[i * cols + j], 4)),
-      said = [`${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`];
+      said = [`${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`],
+      value = logged(f, i, j);
     said.push(`This product takes it from ${was} to ${now}.`);
-    if (f.last && holder && f.c === 'S')
-      said.push(`Times ${scale}, it is the score ${figure(scale * after[i * cols + j], 4)}.`);
-    if (f.last && holder) said.push(`The kernel logged ${figure(logged(f, i, j), 4)}.`);
+    if (!f.last || !holder || Number.isNaN(value)) return said.join(' ');
+    if (kinds[f.c].scaled)
+      said.push(
+        `Times ${scale}, it is ${f.c === 'S' ? 'the score ' : ''}${figure(scale * after[i * cols + j], 4)}.`,
+      );
+    said.push(`The kernel logged ${figure(value, 4)}.`);
     return said.join(' ');
   };
   // The same in a line: from place to place.
@@ -250,7 +271,7 @@ export default function (host, { meta, columns }, context) {
       [name, row, col] = element(f, part, i, j),
       holder = who(f, part, i, j);
     if (part === 'C') return shortlyC(f, step, i, j, holder);
-    if (name === 'P' || has(name, 'byte', place(name, row, col)) < 0)
+    if (!bases[partOf(name)] || has(name, 'byte', place(name, row, col)) < 0)
       return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
     const { at, byte, bank, piece, to, fetch } = lies(name, row, col);
     const stops = [
@@ -402,11 +423,12 @@ export default function (host, { meta, columns }, context) {
   };
   const drawHead = (g, paint, f, part, small) => {
     const { x, y } = box[part],
-      name = element(f, part, 0, 0)[0],
-      [along, across] = [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]];
+      name = partOf(element(f, part, 0, 0)[0]),
+      { along, across, labels } = kinds[f.c],
+      tall = kinds[f.c].down === 'queries' ? 'rows' : kinds[f.c].down;
     const [[down, rows], [over, cols]] = {
       A: [
-        ['rows', f.rows],
+        [tall, f.rows],
         [along, f.k],
       ],
       B: [
@@ -414,7 +436,7 @@ export default function (host, { meta, columns }, context) {
         [across, f.cols],
       ],
       C: [
-        ['rows', f.rows],
+        [tall, f.rows],
         [across, f.cols],
       ],
     }[part].map(([axis, [first, end]]) => [axis, `${first} to ${end - 1}`]);
@@ -423,7 +445,7 @@ export default function (host, { meta, columns }, context) {
     g.fillRect(x, y - 1.55 * em - up, 0.7 * em, 0.7 * em);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    const head = `${part} = ${name}${part === 'B' && f.c === 'S' ? '\u1d40' : ''}`;
+    const head = `${part} = ${labels[part]}`;
     g.fillText(head, x + 1.1 * em, y - 0.9 * em - up);
     const beside = up ? 0 : g.measureText(head).width + 1.6 * em;
     g.font = `${small}px ${paint.font}`;
@@ -437,7 +459,7 @@ export default function (host, { meta, columns }, context) {
     const [rows, cols] = shape(f, 'C'),
       r = Math.min(i, rows - 1),
       c = Math.min(j, cols - 1),
-      [a, b, along] = MADE_OF[f.c];
+      { a, b, along } = kinds[f.c];
     const x = box.A.x,
       wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
@@ -465,7 +487,7 @@ export default function (host, { meta, columns }, context) {
       most = Math.max(...lines.map(({ product }) => Math.abs(product)), 1e-30);
     const pairs = lines.filter(one => one.pair.length).length;
     [a, b, f.c].forEach((name, n) => {
-      g.fillStyle = blend(rgb(COLOURS[name]), rgb(paint.background), 0.16);
+      g.fillStyle = blend(rgb(COLOURS[partOf(name)]), rgb(paint.background), 0.16);
       const width = g.measureText('\u22120.0000').width + 6;
       g.fillRect(ends[n] - width + 3, box.B.y, width, high * (n < 2 ? pairs : lines.length));
     });
@@ -490,12 +512,13 @@ export default function (host, { meta, columns }, context) {
   };
   // A line for each product; where the lines would touch, for the first ones and for the rest.
   const linesOf = (all, along, [first, end], touch) => {
-    const line = ([p, q], k) => ({ name: `${along} ${first + k}`, pair: [p, q], product: p * q });
+    const one = { queries: 'query', keys: 'key', dims: 'dim' }[along];
+    const line = ([p, q], k) => ({ name: `${one} ${first + k}`, pair: [p, q], product: p * q });
     if (!touch) return all.map(line);
     const product = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);
     return [
       ...all.slice(0, FEW).map(line),
-      { name: `${along}s ${first + FEW} to ${end - 1}, added`, pair: [], product },
+      { name: `${along} ${first + FEW} to ${end - 1}, added`, pair: [], product },
     ];
   };
   const short = v =>

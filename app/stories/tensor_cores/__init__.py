@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from app.choices import pages, places
+from app.choices import pages
 from app.choices.page import Page, State
 from app.parts.explained import story_of
 from app.stories.tensor_cores import choices
@@ -18,7 +18,7 @@ def page(catalog: Catalog) -> Page:
 
 
 def subject(page: Page, state: State, backend: str) -> Unit:
-    return Unit(places.request(page, state, backend), state["unit"], state["key_tile"])
+    return Unit(choices.request(page, state, backend), state["unit"], state["key_tile"])
 
 
 STORY = story_of(

@@ -1,7 +1,7 @@
 """The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
 grow."""
 
-from explainers.stories.backward import errors, holders, parts, sums, tabs, times, walk
+from explainers.stories.backward import errors, parts, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -19,7 +19,6 @@ TABS = {
     "stored": "Stored and recomputed",
     "nudge": "Change one input",
     "errors": "Errors by step",
-    "holders": "Who holds what",
     "times": "Time and memory",
 }
 
@@ -48,7 +47,7 @@ class Backward(Story[Request]):
             story.frames,
             views,
             state=states(run.request, story),
-            tabs=[*_tabs(subject), stage.BUILDS, stage.DATA],
+            tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
             summary=summary,
@@ -61,15 +60,8 @@ class Backward(Story[Request]):
             "stored": _stored,
             "nudge": _nudge,
             "errors": _errors,
-            "holders": _holders,
             "times": _times,
         }
-
-
-def _tabs(subject: Request) -> list[Tab]:
-    """The tabs. The holders of the operands are known with ldmatrix only."""
-    known = holders.accepts(subject)
-    return [Tab(name, title) for name, title in TABS.items() if known or name != "holders"]
 
 
 def _seen(run: Run, story: walk.Walk, runner: Runner) -> Seen:
@@ -94,11 +86,6 @@ def _nudge(subject: Request, runner: Runner) -> list[Block]:
 def _errors(subject: Request, runner: Runner) -> list[Block]:
     run = runner.run(subject)
     return errors.blocks(run, walk.walk(run).head)
-
-
-def _holders(subject: Request, runner: Runner) -> list[Block]:
-    run = runner.run(subject)
-    return holders.blocks(run, walk.walk(run).head)
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:

@@ -6,7 +6,17 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.tensor_cores import operand_memory
-from explainers.stories.tensor_cores.tensor_products import GROUP, LANES, Fetch, K, Matrix, Product, Products
+from explainers.stories.tensor_cores.tensor_products import (
+    FORWARD,
+    GROUP,
+    LANES,
+    MOST,
+    Fetch,
+    K,
+    Matrix,
+    Product,
+    Products,
+)
 from explainers.story import axes, picture
 from explainers.story.glossary import count
 from kernels.core.dtypes import element_type
@@ -15,8 +25,6 @@ from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.memory import model
 from kernels.trace.probes import Site
-
-MOST = 320  # products in the picture. The next key tile starts only below this number
 
 
 class FragmentReader:
@@ -70,9 +78,11 @@ class FragmentReader:
         return Products(
             shown,
             self.fetches,
+            FORWARD,
             self.matrices,
-            before,
-            after,
+            {"O": before},
+            {"O": after},
+            "key",
             first,
             scale,
             self.request.value_of("sum_bits") or 32,
@@ -82,6 +92,7 @@ class FragmentReader:
             len(every) - len(shown),
             axes.length(picture.tensor_at(self.request, "Q"), "query"),
             axes.length(picture.tensor_at(self.request, "K"), "key"),
+            head,
         )
 
     # ---- the matrices ----

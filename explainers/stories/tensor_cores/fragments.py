@@ -13,7 +13,8 @@ The trace has no record of a product. A meets B if both have the same dims (or k
 import numpy as np
 
 from explainers.stories.tensor_cores.fragment_reader import FragmentReader
-from explainers.stories.tensor_cores.tensor_products import MADE_OF, Matrix, Product, Products
+from explainers.stories.tensor_cores.gradient_reader import GradientReader
+from explainers.stories.tensor_cores.tensor_products import Kind, Product, Products, walks_queries
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -22,11 +23,16 @@ from kernels.run.results import Run
 def read(run: Run, unit: int = 0, key_tile: int = 0) -> Products:
     """The Products of one warp or warpgroup of the traced block, from a key tile on. ProblemError if the block has no
     such warp or tile."""
-    return FragmentReader(run).read(unit, key_tile)
+    reader = GradientReader if walks_queries(run.request) else FragmentReader
+    return reader(run).read(unit, key_tile)
 
 
 def key_tiles(request: Request) -> int:
-    """How many key tiles the traced query tile meets. Rule: tiles of BLOCK_KV keys, as far as its last row sees."""
+    """How many key tiles the traced query tile meets. Rule: tiles of BLOCK_KV keys, as far as its last row sees. For a
+    block of keys: the query tiles of a head."""
+    if walks_queries(request):
+        queries = axes.length(picture.tensor_at(request, "Q"), "query")
+        return -(-queries // (request.value_of("query_rows") or queries))
     keys = axes.length(picture.tensor_at(request, "K"), "key")
     _, _, end = picture.query_rows(request)
     if request.problem.causal:
@@ -37,15 +43,15 @@ def key_tiles(request: Request) -> int:
 def element(made: Products, product: Product, row: int, col: int) -> tuple[float, list[float]]:
     """One element of C: before the tile's first product, and after each product of its group up to this one."""
     group = [p for p in made.products if p.part == product.part and p.k <= product.k]
-    a, b = (made.matrices[name] for name in MADE_OF[product.c][:2])
     before = 0.0
-    if product.c == "O":
-        o = made.o_before[product.tile - made.first_tile]
-        at = row - made.matrices["O"].row0
-        before = float(o[at, col]) if at < len(o) else 0.0  # beyond the last row C is 0, and stays it
+    if made.kinds[product.c].grows:
+        known = made.before[product.c][product.tile - made.first_tile]
+        c = made.matrices[product.c]
+        at = row - c.row0, col - c.col0
+        before = float(known[at]) if at[0] < known.shape[0] and at[1] < known.shape[1] else 0.0  # beyond an edge
     kind, now, after = np.float16 if made.sum_bits == 16 else np.float32, before, []
     for p in group:
-        products = [x * y for _, x, y in factors(a, b, product.c, p.k, row, col)]
+        products = [x * y for _, x, y in factors(made, p, row, col)]
         with np.errstate(over="ignore", invalid="ignore"):
             now = float(kind(float(kind(now)) + float(np.sum(products))))
         after.append(now)
@@ -58,31 +64,33 @@ def disagreeing(made: Products) -> tuple[int, int]:
     Its real operands then differ from the elements here."""
     wrong = compared = 0
     for p in made.last.values():
-        row, col = p.rows[0], p.cols[0]
-        due = element(made, p, row, col)[1][-1] * (made.scale if p.c == "S" else 1)
-        values = made.matrices["S"].value if p.c == "S" else made.o_after[p.tile - made.first_tile]
-        at = (row - made.matrices[p.c].row0, col - made.matrices[p.c].col0)
-        lane = made.matrices[p.c].lane
-        if at[0] >= len(lane) or at[1] >= lane.shape[1] or lane[at] < 0:
+        kind, row, col = made.kinds[p.c], p.rows[0], p.cols[0]
+        due = element(made, p, row, col)[1][-1] * (made.scale if kind.scaled else 1)
+        c = made.matrices[p.c]
+        values = made.after[p.c][p.tile - made.first_tile] if kind.grows else c.value
+        at = (col - c.row0, row - c.col0) if "C" in kind.turned else (row - c.row0, col - c.col0)
+        if at[0] >= len(c.lane) or at[1] >= c.lane.shape[1] or c.lane[at] < 0:
             continue  # hidden, or beyond an edge
+        if made.walks == "query" and not np.isfinite(values).any():
+            continue  # not logged
+        found = float(values[at])
         compared += 1
         span = np.max(np.abs(values), where=np.isfinite(values), initial=0)
-        found = float(values[at])
         wrong += not (abs(due - found) <= 0.01 * span or due == found or np.isnan(due) == np.isnan(found) == 1)
     return int(wrong), compared
 
 
-def factors(a: Matrix, b: Matrix, c: str, k: tuple[int, int], row: int, col: int) -> list[tuple[int, float, float]]:
-    """The factors of one element of C: (dim or key, of A, of B). 0 beyond an edge, and for the weight of a hidden
-    key."""
-    found = []
-    for n in range(*k):
-        x, y = _at(a, row, n), _at(b, *((col, n) if c == "S" else (n, col)))
-        found.append((n, x, y))
-    return found
+def factors(made: Products, product: Product, row: int, col: int) -> list[tuple[int, float, float]]:
+    """The factors of one element of C: (dim, key or query, of A, of B). 0 beyond an edge, and for the weight of a
+    hidden key."""
+    kind = made.kinds[product.c]
+    return [(n, _at(made, kind, "A", row, n), _at(made, kind, "B", n, col)) for n in range(*product.k)]
 
 
-def _at(m: Matrix, row: int, col: int) -> float:
+def _at(made: Products, kind: Kind, letter: str, row: int, col: int) -> float:
+    m = made.matrices[kind.name(letter)]
+    if letter in kind.turned:
+        row, col = col, row
     row, col = row - m.row0, col - m.col0
     if not (0 <= row < m.value.shape[0] and 0 <= col < m.value.shape[1]):
         return 0.0

@@ -8,10 +8,10 @@ from explainers.story.frames import Frame
 class ProductFrame(Frame):
     """One product.
 
-    c: S or O. It decides A and B.
-    at_tile: its place among the shown key tiles.
+    c: the name of its kind, such as S. It decides A and B.
+    at_tile: its place among the shown tiles.
     rows, cols: [first, end) of C.
-    k: [first, end) of the summed dims or keys.
+    k: [first, end) of the summed dims, keys or queries.
     a, b: the fetches of A and B, or -1.
     last: whether it is the last product of this part of C in this tile.
     """
@@ -26,6 +26,26 @@ class ProductFrame(Frame):
     last: bool
 
 
+class ShownKind(TypedDict):
+    """One kind of product, as tensor_products.Kind.
+
+    a, b, c: the names of its matrices.
+    labels: A, B and C in words.
+    along, across, down: what the sum, the columns and the rows of C count.
+    """
+
+    a: str
+    b: str
+    c: str
+    labels: dict[str, str]
+    along: str
+    across: str
+    down: str
+    turned: str
+    grows: bool
+    scaled: bool
+
+
 class FragmentsMeta(TypedDict):
     """The fields of the view.
 
@@ -33,21 +53,23 @@ class FragmentsMeta(TypedDict):
     scale: the factor from S to the scores.
     sum_bits: bits of the sums, 32 or 16.
     dtype: of A and B.
+    kinds: the name of C -> its kind.
     matrices: name -> [first row, first column, rows, columns] of the shown part.
     fetches: place, wavefronts and ideal of each ldmatrix.
-    bases: Q, K, V -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
+    bases: part -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
         memory.
-    symbols: Q, K, V -> the kernel's name for it.
+    symbols: part -> the kernel's name for it.
 
     Columns, for each matrix NAME: NAME_value, and NAME_lane, NAME_register, NAME_half, NAME_byte, NAME_fetch and
-        NAME_by if it has them (tensor_products.Matrix), [rows, columns]. O_before, O_after [key tiles, rows,
-        columns].
+        NAME_by if it has them (tensor_products.Matrix), [rows, columns]. NAME_before, NAME_after [tiles, rows,
+        columns] of a growing C.
     """
 
     instruction: str
     scale: float
     sum_bits: int
     dtype: str
+    kinds: dict[str, ShownKind]
     matrices: dict[str, list[int]]
     fetches: list[dict[str, object]]
     bases: dict[str, list[int]]

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from explainers.stories.tensor_cores.product_frames import ProductStory
+from explainers.stories.tensor_cores.tensor_products import part_of
 from explainers.story.stage import View
 
 ROWS = 8  # of a matrix of ldmatrix, and pieces of 128 bytes
@@ -45,7 +46,8 @@ def views(story: ProductStory) -> list[View]:
     first = story.products[0] if story.products else None
     if first is None or first.b < 0 or first.c != "S":
         return []
-    k = story.matrices["K"]
+    b = story.kinds["S"].b
+    k = story.matrices[b]
     row, item = first.cols[0] - k.row0, 2
     bytes_of = k.byte[row : row + ROWS, : LINE // item : PIECE // item]
     if bytes_of.shape != (ROWS, ROWS) or (bytes_of < 0).any():
@@ -66,5 +68,5 @@ def views(story: ProductStory) -> list[View]:
         }
         for title, (order, rule) in orders.items()
     ]
-    meta: PiecesMeta = {"tensor": "K", "first": first.cols[0], "piece": int(piece), "sides": sides}
+    meta: PiecesMeta = {"tensor": part_of(b), "first": first.cols[0], "piece": int(piece), "sides": sides}
     return [View("pieces", "pieces", "Rows in the banks", meta)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from explainers.stories.tensor_cores.frames import ProductFrame
-from explainers.stories.tensor_cores.tensor_products import MADE_OF, Product, Products
+from explainers.stories.tensor_cores.tensor_products import FORWARD, Product, Products, part_of
 from explainers.story.glossary import count
 
 
@@ -24,7 +24,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
         is_last = last[product.part] == product
         yield {
             "tile": product.tile,
-            "title": f"Key tile {product.tile} · product {number} of {totals[product.tile]}",
+            "title": f"{story.walks.capitalize()} tile {product.tile} · product {number} of {totals[product.tile]}",
             "sentence": _said(story, product, number == totals[product.tile]),
             "phase": product.c,
             "lines": {line: 1 for line in product.lines},
@@ -41,37 +41,46 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
 
 def _said(story: Products, product: Product, ends_tile: bool) -> str:
     """The product in a few sentences: its sum and the way of its operands. The picture tells the chosen number."""
-    a, b, along = MADE_OF[product.c]
+    kind = story.kinds[product.c]
     row, col = product.rows[0], product.cols[0]
     size = (product.rows[1] - row) * (product.cols[1] - col)
-    noun = {"S": "score", "O": "output"}[product.c]
-    added = f"{count(size, noun)} of {'keys' if product.c == 'S' else 'dims'} {_span(product.cols)}"
-    what = f"One {story.instruction} adds the products of {along}s {_span(product.k)} to {added}."
+    noun = {"S": "score", "O": "output"}.get(product.c)
+    numbers = count(size, noun) if noun else f"{count(size, 'number')} of {kind.label('C')},"
+    along, across = (f"{axis_words(kind.axes[n])} {_span(span)}" for n, span in ((2, product.k), (1, product.cols)))
+    what = f"One {story.instruction} adds the products of {along} to {numbers} {'of ' if noun else ''}{across}."
+    ends = f" The {story.walks} tile ends here." if ends_tile and kind.axes[2] != "dim" else ""
+    return f"{what} {_past(story, product)}{_came(story, product)}{ends}"
+
+
+def _came(story: Products, product: Product) -> str:
+    """The way of the operands in a sentence or two."""
+    kind = story.kinds[product.c]
+    a, b = part_of(kind.a), part_of(kind.b)
+    in_lanes = a in ("P", "dS")
     if product.a >= 0 or product.b >= 0:
         fetched = [name for name, n in ((a, product.a), (b, product.b)) if n >= 0]
-        came = f"ldmatrix brought {' and '.join(fetched)} from shared memory."
-    elif product.c == "S":
-        came = f"The tensor cores read {a} and {b} from shared memory."
-    else:
-        came = f"{a} is in registers already. The tensor cores read {b} from shared memory."
-    ends = " The key tile ends here." if ends_tile and product.c == "O" else ""
-    return f"{what} {_past(story, product)}{came}{ends}"
+        stays = f"{a} is in registers already. " if product.a < 0 and in_lanes and product.c not in FORWARD else ""
+        return f"{stays}ldmatrix brought {' and '.join(fetched)} from shared memory."
+    if in_lanes:
+        return f"{a} is in registers already. The tensor cores read {b} from shared memory."
+    return f"The tensor cores read {a} and {b} from shared memory."
+
+
+def axis_words(axis: str) -> str:
+    """The numbers of an axis in the plural."""
+    return {"query": "queries", "key": "keys", "dim": "dims"}[axis]
 
 
 def _past(story: Products, product: Product) -> str:
-    """The sentences on rows and keys past the end. Tiles are whole, with zeros there."""
-    spans = {"rows": product.rows, "keys": product.cols if product.c == "S" else product.k}
-    found = []
-    for name, (first, end) in spans.items():
-        last = story.queries if name == "rows" else story.keys
+    """The sentences on queries and keys past the end. Tiles are whole, with zeros there."""
+    found, ends = [], {"query": story.queries, "key": story.keys}
+    for axis, (first, end) in zip(story.kinds[product.c].axes, (product.rows, product.cols, product.k)):
+        last = ends.get(axis, end)
         if end > last:
-            found.append(f"{_upper(name)} {max(first, last)} to {end - 1} do not exist and count as zeros. ")
+            name = "Rows" if axis == "query" and product.c in FORWARD else axis_words(axis).capitalize()
+            found.append(f"{name} {max(first, last)} to {end - 1} do not exist and count as zeros. ")
     return "".join(found)
 
 
 def _span(pair: tuple[int, int]) -> str:
     return f"{pair[0]} to {pair[1] - 1}"
-
-
-def _upper(text: str) -> str:
-    return text[0].upper() + text[1:]

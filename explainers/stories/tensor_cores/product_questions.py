@@ -23,16 +23,30 @@ def fetch_cost(fetch: Fetch) -> str:
 
 def questions(story: ProductStory) -> list[Question]:
     """The questions of the story."""
-    if not story.products:
+    if not story.products or story.products[0].c != "S":
         return []
     return [*_spread(story), *_owner(story), *_fetch(story), *_swizzle(story)]
 
 
 def _lanes(story: ProductStory, product: Product) -> np.ndarray:
     """The lane of each score of a product, -1 without a record: [rows, keys]."""
-    s, (top, end), (left, right) = story.matrices["S"], product.rows, product.cols
-    lane = s.lane[top - s.row0 : end - s.row0, left - s.col0 : right - s.col0]
+    lane = _window(story, product, "lane")
     return np.where(lane >= 0, lane % LANES, -1)
+
+
+def _window(story: ProductStory, product: Product, what: str) -> np.ndarray:
+    """An attribute of the product's C, [rows, columns]."""
+    c, (top, end), (left, right) = story.matrices[product.c], product.rows, product.cols
+    whole, down, across = c.attributes[what], c.row0, c.col0
+    if "C" in story.kinds[product.c].turned:
+        whole, down, across = whole.T, across, down
+    return whole[top - down : end - down, left - across : right - across]
+
+
+def _named(story: ProductStory, row: int, col: int) -> str:
+    """A score of the first product by its row and column there."""
+    at = (col, row) if "C" in story.kinds["S"].turned else (row, col)
+    return f"S[{at[0]}, {at[1]}]"
 
 
 def _spread(story: ProductStory) -> list[Question]:
@@ -55,7 +69,7 @@ def _spread(story: ProductStory) -> list[Question]:
             {
                 f"One lane, all {_spoken(wide)}": f"Each lane holds only {_spoken(held)} numbers of C.",
                 f"{_spoken(wide).capitalize()} lanes, one score each": f"Lane {mine[0]} holds both "
-                f"S[{row}, {left}] and S[{row}, {left + 1}].",
+                f"{_named(story, row, left)} and {_named(story, row, left + 1)}.",
                 "All 32 lanes, a part of each score": f"Each score is whole in one lane. Lanes {owners[0]} to "
                 f"{owners[-1]} hold row {row}.",
             },
@@ -72,27 +86,27 @@ def _spread(story: ProductStory) -> list[Question]:
 def _owner(story: ProductStory) -> list[Question]:
     """The lane of one score of the first product."""
     first = story.products[0]
-    s, col, left = story.matrices["S"], first.cols[0] + AHEAD, first.cols[0]
-    rows = s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0]
-    seen = np.flatnonzero(rows[:, col - s.col0 : col - s.col0 + 1] >= 0)  # none with fewer keys
+    lanes, registers = _lanes(story, first), _window(story, first, "register")
+    seen = np.flatnonzero(lanes[:, AHEAD : AHEAD + 1] >= 0)  # none with fewer columns
     if not len(seen):
         return []
-    i = int(seen[0])  # the first query with this key, and the ones before it
-    row, at = first.rows[0] + i, (first.rows[0] + i - s.row0, col - s.col0)
-    lane, register = int(s.lane[at]) % LANES, int(s.register[at])
-    begin, beside = (int(s.lane[at[0], left - s.col0 + n]) % LANES for n in (0, 2))
+    i, left = int(seen[0]), first.cols[0]  # the first row with this column, and the ones before it
+    row = first.rows[0] + i
+    lane, register = int(lanes[i, AHEAD]), int(registers[i, AHEAD])
+    begin, beside = int(lanes[i, 0]), int(lanes[i, 2])
     four = list(range(begin, begin + 4))  # lanes of a row are neighbours
-    held = {n: [left + int(c) for c in np.flatnonzero(_lanes(story, first)[i] == n)] for n in four}
+    asked, held = _named(story, row, left + AHEAD), [_named(story, row, left + n) for n in range(lanes.shape[1])]
+    of_lane = {n: [held[int(c)] for c in np.flatnonzero(lanes[i] == n)] for n in four}
     return [
         Question(
             "owner",
-            f"Lane {begin} holds S[{row}, {left}] and S[{row}, {left + 1}]. Lane {beside} holds the next two of the "
-            f"row. Which lane holds S[{row}, {col}]?",
+            f"Lane {begin} holds {held[0]} and {held[1]}. Lane {beside} holds the next two of the "
+            f"row. Which lane holds {asked}?",
             "options",
             four.index(lane),
-            f"Lane {lane} holds S[{row}, {col}], in its register c{register}.",
+            f"Lane {lane} holds {asked}, in its register c{register}.",
             options=[f"lane {n}" for n in four],
-            reasons=["" if n == lane else _holds(row, n, held[n]) for n in four],
+            reasons=["" if n == lane else _holds(row, n, of_lane[n]) for n in four],
             view="fragments",
             covers=[{"part": "C", "i": i, "j": [AHEAD - 1, AHEAD]}],
             shows={"part": "C", "i": i, "j": AHEAD},
@@ -101,9 +115,8 @@ def _owner(story: ProductStory) -> list[Question]:
     ]
 
 
-def _holds(row: int, lane: int, cols: list[int]) -> str:
-    named = " and ".join(f"S[{row}, {col}]" for col in cols[:2])
-    return f"Lane {lane} holds {named or f'nothing of row {row}'}."
+def _holds(row: int, lane: int, held: list[str]) -> str:
+    return f"Lane {lane} holds {' and '.join(held[:2]) or f'nothing of row {row}'}."
 
 
 def _where(story: ProductStory, side: int, covers: Sequence[Mapping[str, object]]) -> ask.Where:

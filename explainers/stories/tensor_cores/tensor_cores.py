@@ -4,11 +4,12 @@ questions. fragments.py reads the products from a run."""
 import numpy as np
 import pandas as pd
 
+from explainers.stories.backward import parts
 from explainers.stories.tensor_cores import fragments, pieces, tensor_products
-from explainers.stories.tensor_cores.frames import FragmentsMeta
-from explainers.stories.tensor_cores.product_frames import ProductStory, frames_of
+from explainers.stories.tensor_cores.frames import FragmentsMeta, ShownKind
+from explainers.stories.tensor_cores.product_frames import ProductStory, axis_words, frames_of
 from explainers.stories.tensor_cores.product_questions import fetch_cost, questions
-from explainers.stories.tensor_cores.tensor_products import MADE_OF, K, Product
+from explainers.stories.tensor_cores.tensor_products import K, Kind, Product, part_of, walks_queries
 from explainers.stories.tiling import tiling
 from explainers.story import axes, glossary, picture, probed, stage
 from explainers.story.glossary import count
@@ -19,6 +20,7 @@ from kernels.trace.probes import sites_of
 
 WANTS = ("score", "p", "o", "rescale")
 NEEDS = {"score": ("row", "col"), "p": ("row", "col"), "o": ("row", "tile", "dim"), "rescale": ("row", "tile")}
+INPUTS = ("Q", "K", "V", "dO")  # operands with a tensor in global memory
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -29,13 +31,19 @@ def accepts(spec: KernelSpec) -> bool:
 
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel in a sentence, or an empty text."""
-    if lacking := tiling.refusal(spec) or probed.without_events(spec, NEEDS):
-        return lacking
     request = probed.sample(spec)
+    if walks_queries(request) and not parts.lacking(request):
+        lacking = probed.without_events(spec, parts.NEEDED)
+    else:
+        lacking = tiling.refusal(spec) or probed.without_events(spec, NEEDS)
+    if lacking:
+        return lacking
     fetched = {site.tensor for site in sites_of(request) if site.event in ("ldmatrix", "product")}
     known, at = axes.tensors(request), picture.places(request)
-    if not {"K", "V"} <= {at.get(symbol or "") for symbol in fetched}:
-        return f"{spec.name} fetches K and V for no product. Add a PROBE_LDMATRIX or a PROBE_PRODUCT of each."
+    due = ("Q", "dO") if walks_queries(request) else ("K", "V")
+    if not set(due) <= {at.get(symbol or "") for symbol in fetched}:
+        both = " and ".join(due)
+        return f"{spec.name} fetches {both} for no product. Add a PROBE_LDMATRIX or a PROBE_PRODUCT of each."
     wide = [symbol for symbol in fetched if symbol in known and known[symbol].itemsize != 2]
     return f"{spec.name} multiplies {glossary.listed(sorted(map(str, wide)))} of other than 16 bits." if wide else ""
 
@@ -52,30 +60,51 @@ def explain(run: Run, unit: int = 0, key_tile: int = 0) -> ProductStory:
 def view(run: Run, story: ProductStory) -> stage.View:
     """The picture `fragments`."""
     matrices = story.matrices
-    columns = {f"{name}_value": m.value for name, m in matrices.items() if name != "O"}
+    grows = [kind.c for kind in story.kinds.values() if kind.grows]
+    columns = {f"{name}_value": m.value for name, m in matrices.items() if name not in grows}
     for name, m in matrices.items():
         columns |= {f"{name}_{key}": a for key, a in m.attributes.items() if (a >= 0).any()}
-    columns |= {"O_before": story.o_before, "O_after": story.o_after}
+    for name in grows:
+        columns |= {f"{name}_before": story.before[name], f"{name}_after": story.after[name]}
+    symbols = {place: symbol for symbol, place in picture.places(run.request).items()}
+    inputs = [p for p in dict.fromkeys(map(part_of, matrices)) if p in INPUTS]
     meta: FragmentsMeta = {
         "instruction": story.instruction,
         "scale": story.scale,
         "sum_bits": story.sum_bits,
         "dtype": picture.tensor_at(run.request, "Q").dtype,
+        "kinds": {name: _shown(kind) for name, kind in story.kinds.items()},
         "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
         "fetches": [{"place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches],
-        "bases": {place: _base(run.request, place) for place in "QKV"},
-        "symbols": {place: symbol for symbol, place in picture.places(run.request).items() if place in "QKV"},
+        "bases": {part: _base(run.request, part, story.head) for part in inputs},
+        "symbols": {part: symbols[part] for part in inputs},
         "frames": story.frames,
     }
     return stage.View("fragments", "fragments", "One product", meta, columns)
 
 
-def _base(request: Request, place: str) -> list[int]:
-    """The first element of the traced head's matrix, the elements to the next row and to the next dim, and the bytes of
+def _shown(kind: Kind) -> ShownKind:
+    down, across, along = map(axis_words, kind.axes)
+    return {
+        "a": kind.a,
+        "b": kind.b,
+        "c": kind.c,
+        "labels": {letter: kind.label(letter) for letter in "ABC"},
+        "along": along,
+        "across": across,
+        "down": down,
+        "turned": kind.turned,
+        "grows": kind.grows,
+        "scaled": kind.scaled,
+    }
+
+
+def _base(request: Request, place: str, head: int) -> list[int]:
+    """The first element of a query head's matrix, the elements to the next row and to the next dim, and the bytes of
     an element."""
     tensor, o = picture.tensor_at(request, place), picture.tensor_at(request, "O")
     rows = tensor.axes.index(axes.rows(tensor))
-    dims, head = tensor.axes.index("dim"), picture.query_rows(request)[0]
+    dims = tensor.axes.index("dim")
     outer = [n for n in range(len(tensor.axes)) if n not in (rows, dims)]
     number = head * axes.heads(tensor) // axes.heads(o)
     index = [0] * len(tensor.axes)
@@ -94,8 +123,8 @@ def stage_of(
     """
     shown, noun = count(len(story.products), "product"), tensor_products.units(run.request)[0]
     left = (
-        f"The picture has the first {shown} of {noun} {story.unit}, from key tile {story.first_tile} on. "
-        f"{story.left_out:,} more come later: choose another first key tile under More."
+        f"The picture has the first {shown} of {noun} {story.unit}, from {story.walks} tile {story.first_tile} on. "
+        f"{story.left_out:,} more come later: choose another first {story.walks} tile under More."
     )
     made = stage.Stage(
         headline=stage.headline(run.request.kernel),
@@ -105,7 +134,7 @@ def stage_of(
         state=states(story),
         tabs=TABS,
         provenance=provenance,
-        summary=" ".join(filter(None, [broken[0], left if story.left_out else ""])),
+        summary=" ".join(filter(None, [broken[0], left if story.left_out else "", unlogged(story)])),
         tone=broken[1] or "info",
         questions=questions(story),
     )
@@ -123,6 +152,19 @@ TABS = [
     stage.Tab("builds", "Builds"),
     stage.Tab("data", "Data and labels"),
 ]
+
+
+def unlogged(story: ProductStory) -> str:
+    """The sentence on sums without records, and on products outside the picture, or an empty text."""
+    silent = [
+        c
+        for c, kind in story.kinds.items()
+        if any(p.c == c for p in story.products)
+        and not np.isfinite(story.after[c] if kind.grows else story.matrices[c].value).any()
+    ]
+    absent = [made.made for made in parts.PRODUCTS if made.made not in story.kinds] if story.walks == "query" else []
+    said = f"The kernel logs no sum of {glossary.listed(silent)}, so the picture adds up from 0. " if silent else ""
+    return said + (f"{glossary.listed(absent)} is left out: its rows are not logged." if absent else "")
 
 
 def states(story: ProductStory) -> list[stage.State]:
@@ -148,18 +190,18 @@ def layout_table(story: ProductStory) -> pd.DataFrame:
     """The elements of the first product of each kind, lane by lane, as this run has them: (row, column) within the
     product for each register of A, B and C, and for both halves of a word."""
     rows = []
-    for c in "SO":
+    for c, kind in story.kinds.items():
         product = next((p for p in story.products if p.c == c and p.tile == story.first_tile), None)
-        for part, (name, low, left, high, wide, turned) in _parts(product).items() if product else ():
+        for part, (name, low, left, high, wide, turned) in _parts(kind, product).items() if product else ():
             m = story.matrices[name]
             lane = m.lane[low - m.row0 : low - m.row0 + high, left - m.col0 : left - m.col0 + wide]
             if not (lane >= 0).any():
                 rows.append(
                     {
-                        "of": f"{part} = {name}",
+                        "of": f"{part} = {kind.label(part)}",
                         "lane": "none",
                         "register": "",
-                        "elements": "in shared memory: the tensor cores fetch it",
+                        "elements": "not logged" if part == "C" else "in shared memory: the tensor cores fetch it",
                     }
                 )
                 continue
@@ -170,7 +212,7 @@ def layout_table(story: ProductStory) -> pd.DataFrame:
                     said = ", ".join(f"[{c}, {r}]" if turned else f"[{r}, {c}]" for r, c in at)
                     rows.append(
                         {
-                            "of": f"{part} = {name}",
+                            "of": f"{part} = {kind.label(part)}",
                             "lane": str(one),
                             "register": f"{part.lower()}{number}",
                             "elements": said,
@@ -179,13 +221,20 @@ def layout_table(story: ProductStory) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _parts(product: Product) -> dict[str, tuple[str, int, int, int, int, bool]]:
-    """A, B and C of a product: matrix, first row, first column, rows and columns, and whether the product transposes
-    the matrix, as with K."""
-    a, b, _ = MADE_OF[product.c]
+def _parts(kind: Kind, product: Product) -> dict[str, tuple[str, int, int, int, int, bool]]:
+    """A, B and C of a product: matrix, first row, first column, rows and columns in it, and whether the product
+    transposes the matrix, as with K."""
     (r0, r1), (c0, c1), (k0, k1) = product.rows, product.cols, product.k
-    of_b = (b, c0, k0, c1 - c0, k1 - k0, True) if product.c == "S" else (b, k0, c0, k1 - k0, c1 - c0, False)
-    return {"A": (a, r0, k0, r1 - r0, k1 - k0, False), "B": of_b, "C": (product.c, r0, c0, r1 - r0, c1 - c0, False)}
+    found = {}
+    for letter, ((top, end), (left, right)) in {
+        "A": ((r0, r1), (k0, k1)),
+        "B": ((k0, k1), (c0, c1)),
+        "C": ((r0, r1), (c0, c1)),
+    }.items():
+        turned = letter in kind.turned
+        (x0, x1), (y0, y1) = ((left, right), (top, end)) if turned else ((top, end), (left, right))
+        found[letter] = (kind.name(letter), x0, y0, x1 - x0, y1 - y0, turned)
+    return found
 
 
 def fetches_table(story: ProductStory) -> pd.DataFrame:

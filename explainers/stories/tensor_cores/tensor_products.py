@@ -9,9 +9,49 @@ from kernels.core.request import Request
 from kernels.trace.probes import sites_of
 
 K = 16  # terms of an instruction: dims of Q and K, or keys of P and V
+KEY_ITEM = "key tile"  # the item of a block that walks over query tiles
+MOST = 320  # products in the picture. The next tile starts only below this number
 LANES = 32  # threads of a warp
 GROUP = 128  # threads of a warpgroup
-MADE_OF = {"S": ("Q", "K", "dim"), "O": ("P", "V", "key")}  # C -> A, B, and the summed axis
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of product, C = A @ B or C += A @ B.
+
+    c, a, b: the names of their matrices.
+    axes: of the rows of C, of its columns, and of the sum: query, key or dim.
+    turned: the letters among A, B and C whose matrix is stored with rows and columns exchanged.
+    grows: whether C keeps its sum from tile to tile.
+    scaled: whether the kernel logs C times the scale.
+    """
+
+    c: str
+    a: str
+    b: str
+    axes: tuple[str, str, str]
+    turned: str = ""
+    grows: bool = False
+    scaled: bool = False
+
+    def name(self, letter: str) -> str:
+        """The matrix of A, B or C."""
+        return {"A": self.a, "B": self.b, "C": self.c}[letter]
+
+    def label(self, letter: str) -> str:
+        """The matrix in words. A transposed one has a T."""
+        return part_of(self.name(letter)) + ("ᵀ" if letter in self.turned else "")
+
+
+def part_of(name: str) -> str:
+    """The part of a matrix. `Q of dK` is the part Q, as the operand of dK."""
+    return name.split(" ")[0]
+
+
+FORWARD = {
+    "S": Kind("S", "Q", "K", ("query", "key", "dim"), "B", scaled=True),
+    "O": Kind("O", "P", "V", ("query", "dim", "key"), grows=True),
+}
 
 
 @dataclass
@@ -70,7 +110,7 @@ class Fetch:
 class Product:
     """One product.
 
-    c: S or O.
+    c: the name of its kind, such as S or O.
     rows, cols, k: [first, end) of C, and of the summed dims or keys.
     a, b: the fetches of the operands, or -1.
     lines: of the source.
@@ -96,19 +136,24 @@ class Products:
     """The products of a warp or warpgroup.
 
     products: in order.
-    matrices: Q, K, V, P, S, and O for its owners.
-    o_before, o_after: [tiles, rows, dims], O before the first product of each key tile, and after it.
+    kinds: C -> its kind.
+    matrices: A, B and C of each kind. A growing C only has owners.
+    before, after: a growing C -> [tiles, rows, cols], its numbers before the first product of each tile, and after it.
+    walks: key or query, the axis of the tiles.
     instruction: its name.
     unit, units: the number of the warp or warpgroup, and of all.
     left_out: the number of products outside the picture.
     queries, keys: of the head.
+    head: the first query head, counted over the batch.
     """
 
     products: list[Product]
     fetches: list[Fetch]
+    kinds: dict[str, Kind]
     matrices: dict[str, Matrix]
-    o_before: np.ndarray
-    o_after: np.ndarray
+    before: dict[str, np.ndarray]
+    after: dict[str, np.ndarray]
+    walks: str
     first_tile: int
     scale: float
     sum_bits: int
@@ -118,6 +163,7 @@ class Products:
     left_out: int
     queries: int
     keys: int
+    head: int
 
     @property
     def last(self) -> dict[tuple, Product]:
@@ -125,9 +171,15 @@ class Products:
         return {p.part: p for p in self.products}
 
 
+def walks_queries(request: Request) -> bool:
+    """Whether a block keeps keys and walks over query tiles."""
+    return any(launch.item == KEY_ITEM for launch in request.plan.launches)
+
+
 def units(request: Request) -> tuple[str, int]:
-    """The unit of a product, warp or warpgroup, and its number in a block. A warpgroup has 64 rows of a query tile.
+    """The unit of a product, warp or warpgroup, and its number in a block. A warpgroup has 64 rows of the block's tile.
     Otherwise all warps of the block are units."""
     if any(site.event == "product" for site in sites_of(request)):
-        return "warpgroup", max(1, (request.value_of("query_rows") or 64) // 64)
+        rows = request.value_of("key_rows") if walks_queries(request) else request.value_of("query_rows")
+        return "warpgroup", max(1, (rows or 64) // 64)
     return "warp", max(1, request.plan.launches[-1].threads // LANES)

@@ -7,7 +7,7 @@ import pytest
 from conftest import small_tiles
 
 from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
-from explainers.stories.tensor_cores.tensor_products import MADE_OF, K
+from explainers.stories.tensor_cores.tensor_products import FORWARD, K
 from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -57,7 +57,7 @@ def logged(run, event, col):
 
 def test_the_story_takes_the_rungs_of_sixteen_bits_alone():
     taken = {name for name, spec in KERNELS.items() if tensor_cores.accepts(spec)}
-    assert taken == set(RUNGS)
+    assert taken == {*RUNGS, *(name for name, spec in current().of_family("backward").items() if spec.rung > 3)}
 
 
 def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
@@ -75,8 +75,8 @@ def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
                     seen["S"] += 1
                 if product.c == "O":
                     at = row - story.matrices["O"].row0
-                    there = at < story.o_after.shape[1] and col < story.o_after.shape[2]
-                    due = story.o_after[product.tile - story.first_tile, at, col] if there else np.nan
+                    there = at < story.after["O"].shape[1] and col < story.after["O"].shape[2]
+                    due = story.after["O"][product.tile - story.first_tile, at, col] if there else np.nan
                     if not np.isnan(due):
                         assert np.float32(after) == due
                         seen["O"] += 1
@@ -132,7 +132,7 @@ def test_fragments_of_mma_m16n8k16_lie_as_ptx_has_them(name):
     story, seen = tensor_cores.explain(run_of(name, SixteenBitProblem())), set()
     for product in story.products[:32]:
         seen.add(product.c)
-        for part, (m, low, left, high, wide, turned) in tensor_cores._parts(product).items():
+        for part, (m, low, left, high, wide, turned) in tensor_cores._parts(FORWARD[product.c], product).items():
             of = story.matrices[m]
             window = np.s_[low - of.row0 : low - of.row0 + high, left - of.col0 : left - of.col0 + wide]
             lane, register, half = (a[window].T if turned else a[window] for a in (of.lane, of.register, of.half))
@@ -353,8 +353,7 @@ def test_one_query_and_one_key_are_a_story_too():
 
 def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
     for product in (story.products[0], story.products[-1]):
-        a, b = (story.matrices[name] for name in MADE_OF[product.c][:2])
-        made = fragments.factors(a, b, product.c, product.k, product.rows[0], product.cols[0])
+        made = fragments.factors(story, product, product.rows[0], product.cols[0])
         assert [n for n, _, _ in made] == list(range(*product.k)) and len(made) == K
 
 

@@ -1,0 +1,443 @@
+"""Reads the products of a kernel whose blocks keep keys and walk over query tiles.
+
+The summed axis of an operand from shared memory follows from its fetch: a transposed ldmatrix sums over the rows of the
+tensor, another one over its dims. Part and axis name the product (KINDS). For wgmma the mark of the step names it. The
+operand with known addresses comes last, and has the columns of C. A has the rows of C.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.backward import parts
+from explainers.stories.tensor_cores import operand_memory
+from explainers.stories.tensor_cores.tensor_products import (
+    GROUP,
+    LANES,
+    MOST,
+    Fetch,
+    K,
+    Kind,
+    Matrix,
+    Product,
+    Products,
+    part_of,
+)
+from explainers.story import axes, picture
+from explainers.story.glossary import count
+from kernels.core.dtypes import element_type
+from kernels.errors import ProblemError
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.memory import model
+from kernels.trace.probes import Site
+
+KEYS_DOWN = (
+    Kind("S", "K of S", "Q of S", ("key", "query", "dim"), "BC", scaled=True),
+    Kind("dP", "V of dP", "dO of dP", ("key", "query", "dim"), "BC"),
+)
+QUERIES_DOWN = (
+    Kind("S", "Q of S", "K of S", ("query", "key", "dim"), "B", scaled=True),
+    Kind("dP", "dO of dP", "V of dP", ("query", "key", "dim"), "B"),
+)
+SUMS = (
+    Kind("dV", "P of dV", "dO of dV", ("key", "dim", "query"), "A", grows=True),
+    Kind("dK", "dS of dK", "Q of dK", ("key", "dim", "query"), "A", grows=True, scaled=True),
+    Kind("dQ", "dS of dQ", "K of dQ", ("query", "dim", "key"), scaled=True),
+)
+SOURCE = {"S": "P", "dP": "dS"}  # a C without records -> the part that its lane makes of it, in the same registers
+EVENT_OF = {"S": "score", "dP": "dp", "P": "p", "dS": "ds", "dV": "dv", "dK": "dk", "dQ": "dq_part"}
+OPERANDS = ("Q", "K", "V", "dO")
+TALL = 16  # rows of an mma.sync
+
+
+class GradientReader:
+    """Reads a run's trace."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.request, self.sites = run, run.request, run.sites
+        self.steps = cutting.cut(run.trace, self.sites)
+        table = run.trace.table
+        frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
+        self.by_group = any(site.event == "product" for site in self.sites)
+        self.event = "product" if self.by_group else "ldmatrix"
+        self.size = GROUP if self.by_group else LANES
+        first = frame[(frame.event == self.event) & (frame.step >= 0)].iloc[0]
+        self.records = frame[(frame.step >= 0) & (frame.launch == first.launch) & (frame.block == first.block)]
+        self.of_symbol = picture.places(self.request)
+        self.tensors = parts.tensors(self.request)
+        self.queries, self.keys, self.dims = parts.sizes(self.request)
+        self.tile_rows = self.request.value_of("query_rows") or self.queries
+        self.texts = {name: text.splitlines() for name, text in self.request.kernel.files}
+        self.scale = float(self.request.problem.scale)
+
+    def read(self, unit: int, first_tile: int) -> Products:
+        """The Products of a warp or warpgroup, from a query tile on."""
+        there = np.unique(self.records.thread[self.records.event == self.event] // self.size)
+        if unit >= len(there):
+            noun = "warpgroup" if self.by_group else "warp"
+            raise ProblemError(
+                f"{noun} is {unit}. This block has products in {count(len(there), noun)}, counted from 0."
+            )
+        self.own = self.records[self.records.thread // self.size == there[unit]]
+        if self.own[self.own.event == "p"].empty:
+            raise ProblemError("This warp computes no weight: all its pairs are hidden. Choose another warp or tile.")
+        self.head = self._head()
+        self.fetches: list[Fetch] = []
+        down = KEYS_DOWN if self._keys_down() else QUERIES_DOWN
+        self.kinds = {kind.c: kind for kind in (*down, *SUMS) if not (self.by_group and kind.c == "dQ")}
+        self.matrices = self._matrices()
+        every = self._first_head()
+        shown, tiles = self._shown(every, first_tile)
+        before, after = self._sums(sorted({p.tile for p in every}), tiles)
+        windows = self._cut(shown)
+        before, after = ({c: a[:, *windows[c]] for c, a in sums.items()} for sums in (before, after))
+        return Products(
+            products=shown,
+            fetches=self.fetches,
+            kinds=self.kinds,
+            matrices=self.matrices,
+            before=before,
+            after=after,
+            walks="query",
+            first_tile=tiles[0],
+            scale=self.scale,
+            sum_bits=32,
+            instruction="wgmma" if self.by_group else "mma.sync",
+            unit=unit,
+            units=len(there),
+            left_out=len(every) - len(shown),
+            queries=self.queries,
+            keys=self.keys,
+            head=self.head,
+        )
+
+    def _shown(self, every: list[Product], first_tile: int) -> tuple[list[Product], list[int]]:
+        """The products of whole tiles, at most MOST, and their tiles."""
+        tiles = sorted({p.tile for p in every})
+        if first_tile and first_tile not in tiles:
+            raise ProblemError(
+                f"key_tile is {first_tile}. This block has the query tiles {tiles[0]} to {tiles[-1]}, counted from 0."
+            )
+        shown: list[Product] = []
+        for tile in (t for t in tiles if t >= first_tile):
+            of_tile = [p for p in every if p.tile == tile]
+            if shown and len(shown) + len(of_tile) > MOST:
+                break
+            shown += of_tile
+        return shown, sorted({p.tile for p in shown})
+
+    def _first_head(self) -> list[Product]:
+        """The products of the first query head. The next one repeats them. So does a product ahead of the last tile."""
+        found: dict[tuple[object, ...], Product] = {}
+        for p in self._by_group() if self.by_group else self._by_warp():
+            same = (p.c, p.rows, p.cols, p.k)
+            if same in found and not self.by_group and p.tile < max(q.tile for q in found.values()):
+                break
+            found.setdefault(same, p)
+        return [*found.values()]
+
+    # ---- the matrices ----
+
+    def _keys_down(self) -> bool:
+        """Whether the rows of a product's scores are keys: four neighbouring lanes then have few keys."""
+        p = self.own[self.own.event == "p"]
+        p = p[p.step == p.step.min()]
+        fours = p.thread // 4
+        return len(set(zip(fours, p.col))) < len(set(zip(fours, p.row)))
+
+    def _head(self) -> int:
+        """The first query head of this block's keys, counted over the batch: that of the first fetch of Q."""
+        symbol = next(s for s, part in self.of_symbol.items() if part == "Q")
+        loads = self.records[(self.records.tensor == symbol) & (self.records.space == "global")]
+        q = self.tensors["Q"]
+        along = dict(zip(q.axes, axes.coordinates(q, loads.offset.to_numpy(np.int64)[:1])))
+        return int(along["batch"][0]) * axes.length(q, "head") + int(along["head"][0])
+
+    def _matrices(self) -> dict[str, Matrix]:
+        """The matrices of all kinds: operands with their inputs, and squares and sums with their records."""
+        found: dict[str, Matrix] = {}
+        kind16 = element_type(self.tensors["Q"].dtype).numpy
+        for kind in self.kinds.values():
+            for name in (kind.a, kind.b):
+                part = part_of(name)
+                if part in OPERANDS:
+                    found[name] = Matrix.of(0, 0, parts.values(self.run, part, self.head))
+                else:
+                    values = np.nan_to_num(self._square(self.records, part)).astype(kind16).astype(np.float32)
+                    found[name] = Matrix.of(0, 0, values)
+                    self._own_square(found[name], part, as_a=True)
+            if kind.c in parts.SQUARES:
+                found[kind.c] = Matrix.of(0, 0, self._square(self.own, kind.c))
+                logged = kind.c if (self.own.event == EVENT_OF[kind.c]).any() else SOURCE[kind.c]
+                self._own_square(found[kind.c], logged, as_a=False)
+            else:
+                found[kind.c] = self._sum_owners(kind)
+        return found
+
+    def _of_first_head(self, part: str, records: pd.DataFrame) -> pd.DataFrame:
+        """The records of a part, the first of each element: later ones belong to the next query heads."""
+        own = records[records.event == EVENT_OF[part]]
+        return own.drop_duplicates(["row", "col"])
+
+    def _square(self, records: pd.DataFrame, part: str) -> np.ndarray:
+        """A square part [queries, keys], NaN without a record."""
+        values, own = np.full((self.queries, self.keys), np.nan, np.float32), self._of_first_head(part, records)
+        values[own.row.astype(int), own.col.astype(int)] = own.value
+        return values
+
+    def _own_square(self, m: Matrix, part: str, as_a: bool) -> None:
+        """The owners of a square part. Rule: a lane has two rows of each sixteen and pairs of neighbours in each."""
+        own = self._of_first_head(part, self.own)
+        row, col = own.row.to_numpy(int), own.col.to_numpy(int)
+        down, across = (col, row) if self._keys_down() else (row, col)
+        lane, lower = own.thread.to_numpy() % self.size, down % TALL // 8
+        if as_a:
+            m.set(row, col, lane=lane, register=lower + 2 * (across % TALL // 8), half=across % 2)
+        else:
+            eights = across % self.tile_rows // 8 if self.by_group else np.zeros_like(across)
+            m.set(row, col, lane=lane, register=4 * eights + 2 * lower + across % 2)
+
+    def _sum_owners(self, kind: Kind) -> Matrix:
+        """The owners of a sum with a row of queries or keys, and the numbers of dQ."""
+        axis, rows = ("row", self.queries) if kind.axes[0] == "query" else ("col", self.keys)
+        m = Matrix.of(0, 0, np.full((rows, self.dims), np.nan))
+        if not self._logs(kind.c):
+            return m
+        own = self.own[self.own.event == EVENT_OF[kind.c]].drop_duplicates([axis, "dim"])
+        row, dim = own[axis].to_numpy(int), own.dim.to_numpy(int)
+        m.set(row, dim, lane=own.thread.to_numpy() % self.size, register=2 * (row % TALL // 8) + dim % 2)
+        m.value[row, dim] = own.value
+        return m
+
+    def _logs(self, part: str) -> bool:
+        return bool((self.own.event == EVENT_OF[part]).any())
+
+    def _sums(self, every: list[int], tiles: list[int]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The growing sums before and after each shown tile. A sum starts at zero. Without a record, `before` is added
+        up here, and `after` is unknown."""
+        before, after = {}, {}
+        for kind in (k for k in self.kinds.values() if k.grows):
+            m = self.matrices[kind.c]
+            logged = np.full((max(every) + 1, *m.value.shape), np.nan, np.float32)
+            if self._logs(kind.c):
+                own = self.own[self.own.event == EVENT_OF[kind.c]].drop_duplicates(["tile", "col", "dim"])
+                logged[own.tile.astype(int), own.col.astype(int), own.dim.astype(int)] = own.value
+            factor = self.scale if kind.scaled else 1.0
+            a, b = self.matrices[kind.a].value, self.matrices[kind.b].value
+            starts, now = {}, np.zeros(m.value.shape, np.float32)
+            for tile in every:
+                starts[tile] = now
+                rows = slice(tile * self.tile_rows, (tile + 1) * self.tile_rows)
+                now = logged[tile] / np.float32(factor) if self._logs(kind.c) else now + a[rows].T @ b[rows]
+            before[kind.c] = np.stack([starts[tile] for tile in tiles])
+            after[kind.c] = logged[tiles]
+        return before, after
+
+    def _cut(self, shown: list[Product]) -> dict[str, tuple[slice, slice]]:
+        """Cuts each matrix to the shown products. Returns the window of each C."""
+        windows = {}
+        for kind in self.kinds.values():
+            mine = [p for p in shown if p.c == kind.c]
+            for letter, spans in {"A": ("rows", "k"), "B": ("k", "cols"), "C": ("rows", "cols")}.items():
+                ends = [[getattr(p, name) for p in mine] or [(0, 0)] for name in spans]
+                down, across = ((min(e[0] for e in all_), max(e[1] for e in all_)) for all_ in ends)
+                if letter in kind.turned:
+                    down, across = across, down
+                m, at = self.matrices[kind.name(letter)], (slice(*down), slice(*across))
+                cut = {key: a[at] for key, a in m.attributes.items()}
+                self.matrices[kind.name(letter)] = Matrix(down[0], across[0], m.value[at], cut)
+                if letter == "C":
+                    windows[kind.c] = at
+        return windows
+
+    # ---- mma.sync ----
+
+    def _by_warp(self) -> Iterator[Product]:
+        """The products of a warp. Their operands come by ldmatrix, or from the lanes that made them."""
+        loads = self.own[self.own.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
+        loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
+        of_step = {int(step): part for step, part in loads.groupby("step")}
+        tile_of = self.steps.table.tile.to_numpy()
+        for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
+            self.tile = int(tile_of[step])
+            a: dict[tuple[str, int, int], tuple[int, str]] = {}  # matrix, first row, first k -> fetch, line
+            squares: dict[str, list[tuple[int, str, np.ndarray]]] = {}  # part -> its last fetches
+            for _, part in of_step[step].groupby("nth") if step in of_step else ():
+                yield from self._fetched(part, now, a, squares)
+
+    def _operands(self) -> dict[str, tuple[str, axes.Tensor]]:
+        symbols = {part: symbol for symbol, part in self.of_symbol.items()}
+        return {part: (symbols[part], self.tensors[part]) for part in OPERANDS}
+
+    def _fetched(
+        self,
+        part: pd.DataFrame,
+        now: dict[str, np.ndarray],
+        a: dict[tuple[str, int, int], tuple[int, str]],
+        squares: dict[str, list[tuple[int, str, np.ndarray]]],
+    ) -> Iterator[Product]:
+        """Notes the elements of one ldmatrix, and yields the products with them."""
+        site = self.sites[int(part.site.iloc[0])]
+        place = self.of_symbol.get(site.tensor or "", "")
+        if place not in (*OPERANDS, "P", "dS"):
+            return
+        turned = "trans" in self.texts[site.file][site.code_line - 1]
+        offsets, active = np.zeros((1, LANES), np.int64), np.zeros((1, LANES), bool)
+        offsets[0, part.lane], active[0, part.lane] = part.offset.to_numpy(), True
+        (wavefronts,), (ideal,) = model.count_wavefronts(offsets, active, int(part.bytes.iloc[0]), "ldmatrix")
+        number = len(self.fetches)
+        self.fetches.append(Fetch(place, site.place, int(wavefronts), int(ideal), turned))
+        if place not in OPERANDS:
+            squares.setdefault(place, []).append((number, site.place, offsets[0]))
+            return
+        kind, letter = self._kind_of(place, turned)
+        corners = self._note(kind.name(letter), turned, offsets[0], now[place], number, letter)
+        if letter == "A":
+            if there := [corner for corner in corners if corner]:
+                rows, k = (min(at) for at in zip(*there))
+                a[kind.c, rows - rows % TALL, k] = (number, site.place)
+            return
+        for pair in range(0, len(corners), 2):
+            there = [corner for corner in corners[pair : pair + 2] if corner]
+            if not there:
+                continue
+            row, col = (min(at) for at in zip(*there))  # of the tensor
+            first_k, first_col = (row, col) if turned else (col, row)
+            lines = tuple(dict.fromkeys([site.place, *self._line_of_product(site.file, site.code_line, pair // 2)]))
+            yield from self._with(kind, first_k, first_col, lines, number, a, squares)
+
+    def _kind_of(self, part: str, turned: bool) -> tuple[Kind, str]:
+        """The product of an operand, and its side: A or B. turned: it is summed over the rows of its tensor."""
+        for kind in self.kinds.values():
+            for letter in "AB":
+                if part_of(kind.name(letter)) == part and (kind.axes[2] != "dim") == turned:
+                    return kind, letter
+        raise ProblemError(f"A transposed ldmatrix of {part} belongs to no product of this page.")
+
+    def _note(
+        self, name: str, turned: bool, offsets: np.ndarray, elements: np.ndarray, number: int, letter: str
+    ) -> list[tuple[int, int] | None]:
+        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8, or
+        None for a matrix past the end."""
+        item = self.tensors["Q"].itemsize
+        first = offsets.reshape(-1, 8) // item
+        lies: np.ndarray = elements[first]
+        corners: list[tuple[int, int] | None] = []
+        r, c = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
+        lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
+        for i in range(len(first)):
+            row, dim = (int(n) for n in lies[i, 0])
+            if row < 0 or row % 8:  # rows past the end are zeros, or repeat the last one
+                corners.append(None)
+                continue
+            corners.append((row, dim))
+            there = r[lies[i, :, 0] == row + np.arange(8)], c[lies[i, :, 0] == row + np.arange(8)]
+            more = {"byte": ((first[i][:, None] + c) * item)[there], "fetch": number, "by": 8 * i + there[0]}
+            register = i if letter == "A" else i % 2
+            self.matrices[name].set(
+                row + there[0], dim + there[1], lane=lane[there], half=half[there], register=register, **more
+            )
+        return corners
+
+    def _with(
+        self,
+        kind: Kind,
+        k: int,
+        col: int,
+        lines: tuple[str, ...],
+        number: int,
+        a: dict[tuple[str, int, int], tuple[int, str]],
+        squares: dict[str, list[tuple[int, str, np.ndarray]]],
+    ) -> Iterator[Product]:
+        """The products of an operand B, from this k and column on, with each A of this warp."""
+        cols, span = (col, col + 8), (k, k + K)
+        if part_of(kind.a) in OPERANDS:
+            for (c, top, first), (fetch, where) in a.items():
+                if c == kind.c and first == k:
+                    tile = (col if kind.axes[1] == "query" else top) // self.tile_rows
+                    yield Product(kind.c, tile, (top, top + TALL), cols, span, (where, *lines), fetch, number)
+            return
+        tops, fetched = self._tops(kind, k), squares.get(part_of(kind.a), [])
+        for n, top in enumerate(tops):
+            of_a, read = -1, lines
+            if len(fetched) >= len(tops):
+                of_a, place, offsets = fetched[n - len(tops)]
+                read = (place, *lines)
+                self._note_square(kind, top, k, offsets, of_a)
+            tile = (top if kind.axes[0] == "query" else k) // self.tile_rows
+            yield Product(kind.c, tile, (top, top + TALL), cols, span, read, of_a, number)
+
+    def _tops(self, kind: Kind, k: int) -> list[int]:
+        """The first rows of C of this warp. Of dQ: in the tile of this step."""
+        m = self.matrices[kind.c]
+        rows = np.flatnonzero((m.lane >= 0).any(axis=1))
+        tops = sorted({int(row) // TALL * TALL for row in rows})
+        if kind.axes[0] == "key":
+            return tops
+        return [top for top in tops if top // self.tile_rows == self.tile]
+
+    def _note_square(self, kind: Kind, top: int, k: int, offsets: np.ndarray, number: int) -> None:
+        """The owners of a square operand that came by ldmatrix, by PTX's layout of A. Its rows and k are those of the
+        product. Of the other warps' numbers only these owners are known."""
+        m, item = self.matrices[kind.a], self.tensors["Q"].itemsize
+        r, c = np.meshgrid(np.arange(TALL), np.arange(K), indexing="ij")
+        matrix = r // 8 + 2 * (c // 8)
+        line, within = (c % 8, r % 8) if self.fetches[number].transposed else (r % 8, c % 8)
+        by = 8 * matrix + line
+        row, col = (k + c, top + r) if "A" in kind.turned else (top + r, k + c)
+        m.set(row, col, byte=offsets[by] + within * item, fetch=number, by=by)
+        m.set(row, col, lane=4 * (r % 8) + c % 8 // 2, half=c % 2, register=matrix)
+
+    def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
+        """The source lines of a product, soon after the line of the fetch."""
+        after = range(line, min(line + 6, len(self.texts[file])))
+        names = ("mma<", "mma(", "multiply(")
+        found = [n + 1 for n in after if any(name in self.texts[file][n] for name in names)]
+        return [f"{file}:{found[min(which, len(found) - 1)]}"] if found else []
+
+    # ---- wgmma ----
+
+    def _by_group(self) -> Iterator[Product]:
+        """The products of a warpgroup. The tensor cores fetch B, and A of S and dP, from shared memory."""
+        asked = self.own[self.own.event == "product"].sort_values(["step", "seq"])
+        of_step = {int(step): part for step, part in asked.groupby("step")}
+        phase, item = self.steps.table.phase.to_numpy(), self.tensors["Q"].itemsize
+        keys = np.flatnonzero((self.matrices["S"].lane >= 0).any(axis=0))
+        rows = int(keys[0]) // 64 * 64, int(keys[0]) // 64 * 64 + 64
+        waiting: list[tuple[Kind, Site, np.ndarray]] = []  # a product can be marked before the copy of its tile
+        for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
+            kind = self.kinds.get(parts.MARKS.get(str(phase[step]), "")) if step in of_step else None
+            for record in of_step[step].itertuples() if kind else ():
+                site = self.sites[int(record.site)]
+                if kind and self.of_symbol.get(site.tensor or "", "") == part_of(kind.b):
+                    region = np.arange(int(record.bytes) // item) + int(record.offset) // item
+                    waiting.append((kind, site, region))
+            late = []
+            for one in waiting:
+                made = self._group_products(*one, rows, now)
+                late += [] if made else [one]
+                yield from made
+            waiting = late
+
+    def _group_products(
+        self, kind: Kind, site: Site, region: np.ndarray, rows: tuple[int, int], now: dict[str, np.ndarray]
+    ) -> list[Product]:
+        """The products of a warpgroup's rows with a tile of B: a sum over the dims, or over the queries of the tile.
+        None before the copy of the tile."""
+        item, part = self.tensors["Q"].itemsize, part_of(kind.b)
+        lies = now[part][region[region < len(now[part])]]
+        known = lies[:, 0] >= 0
+        if not known.any():
+            return []
+        self.matrices[kind.b].set(lies[known, 0], lies[known, 1], byte=region[: len(lies)][known] * item)
+        if part_of(kind.a) in OPERANDS:
+            of_a = now[part_of(kind.a)]
+            at = np.flatnonzero(of_a[:, 0] >= 0)
+            self.matrices[kind.a].set(of_a[at, 0], of_a[at, 1], byte=at * item)
+        start = int(lies[known, 0].min())
+        tile, end = start // self.tile_rows, start + self.tile_rows
+        over = range(start, end, K) if kind.grows else range(0, self.dims, K)
+        cols = (0, self.dims) if kind.grows else (start, end)
+        return [Product(kind.c, tile, rows, cols, (k, k + K), (site.place,)) for k in over]

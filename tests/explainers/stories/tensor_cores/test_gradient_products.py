@@ -1,0 +1,89 @@
+"""The five products of the backward on tensor cores: sums as the trace has them, owners as PTX documents them."""
+
+import numpy as np
+import pytest
+
+from explainers.stories.backward import parts
+from explainers.stories.tensor_cores import fragments, tensor_cores
+from explainers.story import encoding, stage
+from kernels.catalog import current
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.errors import ProblemError
+from kernels.run import execute
+
+KERNELS = {name: k for name, k in current().of_family("backward").items() if tensor_cores.accepts(k)}
+
+
+def run_of(kernel, fields, scope=0, **constants):
+    problem = kernel.problem_type(**{"seq_len": 40, "num_heads": 1} | fields)
+    chosen = kernel.settings_for(problem, constants)
+    return execute.run(Request(kernel, problem, tuple(chosen.items()), Scope(scope), "cpu"))
+
+
+def small(kernel):
+    """The smallest tiles of keys, and a quarter of them as queries."""
+    keys, rows = kernel.constant_of("key_rows"), kernel.constant_of("query_rows")
+    return {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
+
+
+@pytest.fixture(scope="module", params=KERNELS.values(), ids=KERNELS)
+def run(request):
+    return run_of(request.param, {"causal": True}, **small(request.param))
+
+
+@pytest.fixture(scope="module")
+def story(run):
+    return tensor_cores.explain(run)
+
+
+def test_every_logged_sum_is_that_of_its_products(run, story):
+    wrong, compared = fragments.disagreeing(story)
+    logged = {site.event for site in run.sites if site.kind == "value"}
+    assert wrong == 0 and (compared > 20) == ("dk" in logged)
+    made = {product.c for product in story.products}
+    absent = {product.made for product in parts.PRODUCTS} - made
+    assert absent == (set() if "dq_part" in logged else {"dQ"})
+    assert ("left out" in tensor_cores.unlogged(story)) == bool(absent)
+
+
+def test_all_terms_of_a_tile_are_there_once(run, story):
+    """Added up over its products, each sum has every term of its axis: the whole product of the matrices."""
+    for c, kind in story.kinds.items():
+        last = max((p for p in story.last.values() if p.c == c), key=lambda p: p.tile)
+        group = [p for p in story.products if p.part == last.part]
+        covered = sorted(n for p in group for n in range(*p.k))
+        assert covered == [*range(covered[0], covered[0] + len(covered))] and len(set(covered)) == len(covered)
+        if kind.axes[2] == "dim":
+            assert len(covered) == run.request.problem.head_dim
+
+
+def test_owners_lie_as_ptx_has_them(story):
+    """PTX ISA, fragments of mma.m16n8k16, and of wgmma: A and C have a row for four lanes, pairs of neighbours."""
+    for product in story.products[:200:7]:
+        kind = story.kinds[product.c]
+        for letter, (name, low, left, high, wide, turned) in tensor_cores._parts(kind, product).items():
+            m = story.matrices[name]
+            window = np.s_[max(0, low - m.row0) : low - m.row0 + high, max(0, left - m.col0) : left - m.col0 + wide]
+            lane = m.lane[window].T if turned else m.lane[window]
+            for (i, j), who in np.ndenumerate(lane):
+                if who >= 0 and letter == "B":
+                    assert who == 4 * j + i % 8 // 2
+                elif who >= 0:
+                    assert who == 32 * (i // 16) + 4 * (i % 8) + j % 8 // 2
+
+
+def test_the_stage_has_a_frame_for_each_product(run, story):
+    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
+    assert len(made["frames"]) == len(story.products) and {q["id"] for q in made["questions"]} >= {"spread", "owner"}
+    for frame in made["frames"]:
+        assert all(len(said.split()) <= 25 for said in frame["sentence"].split(". ")), frame["sentence"]
+    table = tensor_cores.layout_table(story)
+    assert {f"C = {kind.label('C')}" for kind in story.kinds.values()} <= set(table.of)
+
+
+def test_a_later_tile_starts_from_the_sums_before_it(run):
+    later = tensor_cores.explain(run, 0, fragments.key_tiles(run.request) - 1)
+    assert fragments.disagreeing(later)[0] == 0
+    with pytest.raises(ProblemError, match="key_tile is 99. This block has the query tiles"):
+        tensor_cores.explain(run, 0, 99)
