@@ -6,7 +6,7 @@ record has its site's word, which both sides compute from file name and line num
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 
 import numpy as np
@@ -48,7 +48,9 @@ class Site:
     space: of an access, global or shared, else None.
     tensor: of an access, its name without the space (K of K_smem), else None.
     bytes: of one record of an access: a lane's bytes or a whole tile, else 0.
-    code_line: its statement: the access after it, or the computation of the value before it.
+    code_line: its statement: the access after it, or the computation of the value before it. A comment `// logged: m`
+        marks the computation of m on another line, or in another file.
+    code_file: of this line, if it is another file.
     """
 
     file: str
@@ -60,6 +62,7 @@ class Site:
     tensor: str | None = None
     bytes: int = 0
     code_line: int = 0
+    code_file: str = ""
 
     @property
     def word(self) -> int:
@@ -69,7 +72,7 @@ class Site:
     @property
     def place(self) -> str:
         """File and line of its statement, such as 03_flash.cu:57."""
-        return f"{self.file}:{self.code_line}"
+        return f"{self.code_file or self.file}:{self.code_line}"
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,23 @@ def sites(spec: KernelSpec, defines: Mapping[str, int]) -> Sites:
 
 @lru_cache(maxsize=128)
 def _sites(files: tuple[tuple[str, str], ...], defines: tuple[tuple[str, int], ...]) -> Sites:
-    return Sites(tuple(site for name, text in files for site in _sites_of_file(name, text, dict(defines))))
+    found = (site for name, text in files for site in _sites_of_file(name, text, dict(defines)))
+    computed = {event: at for name, text in files for event, at in _computations(name, text)}
+    return Sites(tuple(_at_computation(site, computed) for site in found))
+
+
+def _computations(file: str, text: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """(value, (file, line)) of each comment `// logged: VALUE`."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if said := re.search(r"// logged: (\w+)$", line):
+            yield said[1], (file, number)
+
+
+def _at_computation(site: Site, computed: Mapping[str, tuple[str, int]]) -> Site:
+    if site.kind != "value" or site.event not in computed:
+        return site
+    file, line = computed[site.event]
+    return replace(site, code_file=file, code_line=line)
 
 
 def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterator[Site]:

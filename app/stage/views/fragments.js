@@ -4,7 +4,8 @@
 // the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
-import { blend, COLOURS, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
+import { colourOf } from './backward_memory.js';
+import { blend, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
 const LANES = 32,
@@ -441,7 +442,7 @@ export default function (host, { meta, columns }, context) {
       ],
     }[part].map(([axis, [first, end]]) => [axis, `${first} to ${end - 1}`]);
     const up = box.lines === 2 ? 1.1 * em : 0;
-    g.fillStyle = COLOURS[name];
+    g.fillStyle = colourOf(name);
     g.fillRect(x, y - 1.55 * em - up, 0.7 * em, 0.7 * em);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
@@ -487,7 +488,7 @@ export default function (host, { meta, columns }, context) {
       most = Math.max(...lines.map(({ product }) => Math.abs(product)), 1e-30);
     const pairs = lines.filter(one => one.pair.length).length;
     [a, b, f.c].forEach((name, n) => {
-      g.fillStyle = blend(rgb(COLOURS[partOf(name)]), rgb(paint.background), 0.16);
+      g.fillStyle = blend(rgb(colourOf(partOf(name))), rgb(paint.background), 0.16);
       const width = g.measureText('\u22120.0000').width + 6;
       g.fillRect(ends[n] - width + 3, box.B.y, width, high * (n < 2 ? pairs : lines.length));
     });

@@ -97,8 +97,9 @@ def walk(run: Run) -> Walk:
     steps = cutting.cut(run.trace, sites)
     logged, touched = records.values(run, steps), records.touched(run, steps)
     lit = cutting.lit_lines(run.trace, steps, sites)
+    computed = {site.place: parts.EVENTS[site.event] for site in sites if site.event in parts.EVENTS}
     known = {part for values in logged.values() for part in values}
-    made = _Frames(parts.group_of(request), parts.adds(request), known)
+    made = _Frames(parts.group_of(request), parts.adds(request), known, computed)
     for number, step in enumerate(steps.table.itertuples()):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
@@ -110,10 +111,12 @@ class _Frames:
     """Makes the frames of one step of the kernel after another.
 
     A step that makes several parts has a frame for each, in the order of the formula. P has the frame of S.
+
+    computed: a line of code -> the part that it computes. A frame of other parts does not light it.
     """
 
-    def __init__(self, group: int, adds: bool, logged: set[str]) -> None:
-        self.group, self.adds, self.logged = group, adds, logged
+    def __init__(self, group: int, adds: bool, logged: set[str], computed: dict[str, str]) -> None:
+        self.group, self.adds, self.logged, self.computed = group, adds, logged, computed
         self.states, self.now, self.frames = _States(), _Now(), list[BackwardFrame]()
         self.bytes: dict[str, int] = {}
 
@@ -135,7 +138,8 @@ class _Frames:
                     self.now.state = {**self.now.state, part: self.states.add(part, logged[part])}
             if made != self.now.early:
                 self.now.done = [*self.now.done, *(part for part in made if part not in self.now.done)]
-            self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, lines, groups))
+            shown = {at: n for at, n in lines.items() if not made or self.computed.get(at, made[0]) in made}
+            self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, shown, groups))
 
     def _made(self, step: StepRow, logged: Logged) -> list[str]:
         """The parts made in a step: those it logs, and the part of its mark, if the kernel never logs that part. A

@@ -20,7 +20,10 @@ ADDED = (
     "Other blocks add to these queries, too."
 )
 PART = "dS K is the part of this block in dQ. Other blocks have other parts of it."
-PHASES = {"add": "The block adds its part of dQ in global memory, where other blocks add too."}
+PHASES = {
+    "add": "The block adds its part of dQ in global memory, where other blocks add too.",
+    "key_value_sums": "The products for dV and dK run. A later step completes both sums of this tile.",
+}
 
 
 def title(step: StepRow, made: list[str], touched: list[TouchedRows]) -> str:

@@ -98,8 +98,8 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
       ldmatrix_trans(dO_rmem, &dO_smem[from]);
       PROBE_LDMATRIX(Q_smem, from, 16);
       ldmatrix_trans(Q_rmem, &Q_smem[from]);
-      multiply(dV_rmem, d, P, dO_rmem);
-      multiply(dK_rmem, d, dS, Q_rmem);
+      multiply(dV_rmem, d, P, dO_rmem);  // logged: dv
+      multiply(dK_rmem, d, dS, Q_rmem);  // logged: dk
       UNROLL for (int i = add + d / 16; i < DIMS / 4; i += HALF_Q * HALF_D / 256) {
         add_sums(SUMS_gmem, dQ_rmem, sums, i PROBE_PASS);
       }
@@ -132,7 +132,7 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
         unsigned Q_rmem[4];
         PROBE_LDMATRIX(Q_smem, from, 16);
         ldmatrix(Q_rmem, &Q_smem[from]);
-        multiply(S_rmem, n, K_rmem, Q_rmem);
+        multiply(S_rmem, n, K_rmem, Q_rmem);  // logged: score
       }
     }
     UNROLL for (int part = 0; part < 2; ++part) {
@@ -156,7 +156,7 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
         unsigned dO_rmem[4];
         PROBE_LDMATRIX(dO_smem, from, 16);
         ldmatrix(dO_rmem, &dO_smem[from]);
-        multiply(dP_rmem, n, V_rmem, dO_rmem);
+        multiply(dP_rmem, n, V_rmem, dO_rmem);  // logged: dp
       }
       UNROLL for (int i = d * HALF_Q / 8 / HEAD_DIM; i < (d + 16) * HALF_Q / 8 / HEAD_DIM; ++i) {
         weights(S_rmem, i, STATS_smem, stats, z.scale * LOG2_E PROBE_PASS);

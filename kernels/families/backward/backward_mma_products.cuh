@@ -22,7 +22,7 @@ __device__ __forceinline__ void weights(float (&S_rmem)[2][HALF_Q / 2], int i, c
   UNROLL for (int part = 0; part < 2; ++part) {
     UNROLL for (int e = 0; e < 4; ++e) {
       float& s = S_rmem[part][4 * i + e];
-      s = exp2_approx(fmaf(s, to_log2, e % 2 ? -lse.y : -lse.x));
+      s = exp2_approx(fmaf(s, to_log2, e % 2 ? -lse.y : -lse.x));  // logged: p
     }
   }
 }
@@ -37,7 +37,7 @@ __device__ __forceinline__ void score_gradients(const float (&P_rmem)[2][HALF_Q 
     UNROLL for (int part = 0; part < 2; ++part) {
       UNROLL for (int e = 0; e < 4; ++e) {
         float& dp = dP_rmem[part][4 * i + e];
-        dp = P_rmem[part][4 * i + e] * (dp - (e % 2 ? delta.y : delta.x));
+        dp = P_rmem[part][4 * i + e] * (dp - (e % 2 ? delta.y : delta.x));  // logged: ds
       }
     }
   }
@@ -90,7 +90,7 @@ __device__ __forceinline__ void multiply_keys(float (&dQ_rmem)[2][DIMS / 2], con
       unsigned K_rmem[4];
       PROBE_LDMATRIX(K_smem, from, 16);
       ldmatrix_trans(K_rmem, &K_smem[from]);
-      multiply(dQ_rmem, d, dS_rmem, K_rmem);
+      multiply(dQ_rmem, d, dS_rmem, K_rmem);  // logged: dq_part
     }
   }
 }

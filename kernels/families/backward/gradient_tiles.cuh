@@ -200,7 +200,7 @@ template <int N> __device__ __forceinline__ void weights(unsigned (&P_rmem)[N / 
   UNROLL for (int i = 0; i < N; i += 2) {
     S_rmem[i] = exp2_approx(__fmul_rn(S_rmem[i], to_log2));
     S_rmem[i + 1] = exp2_approx(__fmul_rn(S_rmem[i + 1], to_log2));
-    P_rmem[i / 2] = pair<T>(S_rmem[i], S_rmem[i + 1]);
+    P_rmem[i / 2] = pair<T>(S_rmem[i], S_rmem[i + 1]);  // logged: p
   }
 }
 // dS = P * (dP - delta), from the weights in fp32
@@ -208,7 +208,7 @@ template <int N>
 __device__ __forceinline__ void score_gradients(unsigned (&dS_rmem)[N / 2], const float (&P_rmem)[N],
                                                 const float (&dP_rmem)[N]) {
   UNROLL for (int i = 0; i < N; i += 2) {
-    dS_rmem[i / 2] = pair<T>(P_rmem[i] * dP_rmem[i], P_rmem[i + 1] * dP_rmem[i + 1]);
+    dS_rmem[i / 2] = pair<T>(P_rmem[i] * dP_rmem[i], P_rmem[i + 1] * dP_rmem[i + 1]);  // logged: ds
   }
 }
 // dS^T of this warp's 16 keys to shared memory, in rows of 64 queries, swizzled as TMA writes

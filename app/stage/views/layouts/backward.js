@@ -86,7 +86,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     Math.min(
       (width - gaps - 2 * pad) / (2 * d + 2 * cols),
       (width - gaps - 2 * pad - name) / (d + 2 * cols),
-      (height - title - foot - pad - between - 4 * label) / (2 * (rows + cols)),
+      (height - 3 - title - foot - pad - between - 4 * label) / (2 * (rows + cols)),
     ),
   );
   const unit = fitted >= 2 ? Math.floor(fitted) : fitted,
