@@ -138,8 +138,15 @@ class _Frames:
                     self.now.state = {**self.now.state, part: self.states.add(part, logged[part])}
             if made != self.now.early:
                 self.now.done = [*self.now.done, *(part for part in made if part not in self.now.done)]
-            shown = {at: n for at, n in lines.items() if not made or self.computed.get(at, made[0]) in made}
+            shown = lines if len(groups) < 2 else self._lines_of(made, lines, number == len(groups) - 1)
             self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, shown, groups))
+
+    def _lines_of(self, made: list[str], lines: dict[str, int], last: bool) -> dict[str, int]:
+        """The lines that compute the parts of one of several frames. The last frame has the step's accesses, too."""
+        computed = {part for part in map(self.computed.get, lines) if part}
+        if not computed & set(made):
+            return lines
+        return {at: n for at, n in lines.items() if (self.computed[at] in made if at in self.computed else last)}
 
     def _made(self, step: StepRow, logged: Logged) -> list[str]:
         """The parts made in a step: those it logs, and the part of its mark, if the kernel never logs that part. A

@@ -5,6 +5,7 @@ tensor, another one over its dims. Part and axis name the product (KINDS). For w
 operand with known addresses comes last, and has the columns of C. A has the rows of C.
 """
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -305,7 +306,7 @@ class GradientReader:
                 continue
             row, col = (min(at) for at in zip(*there))  # of the tensor
             first_k, first_col = (row, col) if turned else (col, row)
-            lines = tuple(dict.fromkeys([site.place, *self._line_of_product(site.file, site.code_line, pair // 2)]))
+            lines = tuple(dict.fromkeys([site.place, *self._line_of_product(site, kind.c)]))
             yield from self._with(kind, first_k, first_col, lines, number, a, squares)
 
     def _kind_of(self, part: str, turned: bool) -> tuple[Kind, str]:
@@ -390,12 +391,11 @@ class GradientReader:
         m.set(row, col, byte=offsets[by] + within * item, fetch=number, by=by)
         m.set(row, col, lane=4 * (r % 8) + c % 8 // 2, half=c % 2, register=matrix)
 
-    def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
-        """The source lines of a product, soon after the line of the fetch."""
-        after = range(line, min(line + 6, len(self.texts[file])))
-        names = ("mma<", "mma(", "multiply(")
-        found = [n + 1 for n in after if any(name in self.texts[file][n] for name in names)]
-        return [f"{file}:{found[min(which, len(found) - 1)]}"] if found else []
+    def _line_of_product(self, site: Site, c: str) -> list[str]:
+        """The source line that multiplies for C, soon after the line of the fetch: the first one that names C."""
+        texts, line = self.texts[site.file], site.code_line
+        found = [n + 1 for n in range(line, min(line + 6, len(texts))) if re.search(rf"\b{c}_\w+, ", texts[n])]
+        return [f"{site.file}:{found[0]}"] if found else []
 
     # ---- wgmma ----
 
