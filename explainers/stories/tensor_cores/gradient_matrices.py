@@ -23,7 +23,7 @@ SUMS = (
     Kind("dK", "dS of dK", "Q of dK", ("key", "dim", "query"), "A", grows=True, scaled=True),
     Kind("dQ", "dS of dQ", "K of dQ", ("query", "dim", "key"), scaled=True),
 )
-SOURCE = {"S": "P", "dP": "dS"}  # a C without records -> the part that its lane makes of it, in the same registers
+SOURCE = {"S": "P", "dP": "dS"}  # a C without records -> the part with the same lanes and registers
 EVENT_OF = {"S": "score", "dP": "dp", "P": "p", "dS": "ds", "dV": "dv", "dK": "dk", "dQ": "dq_part"}
 OPERANDS = ("Q", "K", "V", "dO")
 TALL = 16  # rows of an mma.sync

@@ -184,7 +184,7 @@ class GradientReader(GradientMatrices):
         lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
         for i in range(len(first)):
             row, dim = (int(n) for n in lies[i, 0])
-            if row < 0 or row % 8:  # rows past the end are zeros, or repeat the last one
+            if row < 0 or row % 8:  # rows past the end are zeros, or the last row again
                 corners.append(None)
                 continue
             corners.append((row, dim))
@@ -260,7 +260,7 @@ class GradientReader(GradientMatrices):
         phase, item = self.steps.table.phase.to_numpy(), self.tensors["Q"].itemsize
         keys = np.flatnonzero((self.matrices["S"].lane >= 0).any(axis=0))
         rows = int(keys[0]) // 64 * 64, int(keys[0]) // 64 * 64 + 64
-        waiting: list[tuple[Kind, Site, np.ndarray]] = []  # a product can be marked before the copy of its tile
+        waiting: list[tuple[Kind, Site, np.ndarray]] = []  # products with a mark before the copy of the tile
         for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
             kind = self.kinds.get(parts.MARKS.get(str(phase[step]), "")) if step in of_step else None
             for record in of_step[step].itertuples() if kind else ():
