@@ -35,6 +35,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 _COMPUTING: dict[str, tuple[int | None, int | None]] = {
     **{"read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "pread64": (17, 67)},
     **{"readv": (19, 65), "writev": (20, 66), "open": (2, None), "openat": (257, 56), "newfstatat": (262, 79)},
+    **{"stat": (4, None)},  # NVRTC asks so whether a header is a file
     **{"mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216)},
     **{"madvise": (28, 233), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139)},
     **{"sigaltstack": (131, 132), "getitimer": (36, 102), "setitimer": (38, 103), "restart_syscall": (219, 128)},

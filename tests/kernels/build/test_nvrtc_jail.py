@@ -14,6 +14,7 @@ from kernels.errors import BuildError
 from kernels.jail import Limits, in_place, setting
 
 pytestmark = pytest.mark.skipif(bool(in_place.why_none()), reason=in_place.why_none())
+HERE = Path(__file__).parents[1]
 FORMS = [
     '#include "{secret}"',
     "#include <{secret}>",
@@ -103,6 +104,14 @@ def test_a_strangers_kernel_is_compiled_for_a_gpu_in_the_jail(spec, secret, monk
     own = build(spec, defines(spec), Mode.TIMED, "sm_90a")
     texts = [one.ptx_path.read_text().replace(f"{Path.cwd()}/", "") for one in (own, made)]
     assert not own.jailed and texts[0] == texts[1] and own.facts == made.facts  # in the jail NVRTC sees no folder
+
+
+def test_a_strangers_plain_kernel_reads_cudas_headers_in_the_jail(tmp_path, monkeypatch):
+    monkeypatch.setenv(setting.VARIABLE, "jail")
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine.cu").write_text((HERE / "plain" / "tutorials" / "t06_half2.cu").read_text())
+    spec = load_kernel(tmp_path / "mine.cu")
+    assert build(spec, defines(spec), Mode.TIMED, "sm_90a").jailed
 
 
 def test_an_answer_that_is_no_answer_is_refused(monkeypatch):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from kernels import catalog
 from kernels.build import Build, Mode
 from kernels.core.cases import sample
+from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError, RunError, RunTimeout
@@ -36,6 +36,7 @@ class runtime:
     def free(pointer): {free}
     def deviceGetAttribute(which, device): return {attribute}
     def deviceSetLimit(which, value): pass
+    def deviceSynchronize(): pass
 class cuda: runtime = runtime
 """
 
@@ -174,8 +175,7 @@ def guest(tmp_path, monkeypatch):
         path = tmp_path / "build"
         path.mkdir(exist_ok=True)
         built = Build("mine", Mode.TIMED, "sm_90a", path / "mine.cubin", "", "", (), True)
-        plan = SimpleNamespace(tensors=(), written=(), launches=())
-        return parent.launch(built, plan, {}, None)
+        return parent.launch(built, Plan((), ()), {}, None)
 
     return ask
 
