@@ -275,6 +275,11 @@ def _check_size(point: Point, request: Request | None) -> None:
     reason = request and request.kernel.cannot_run(problem, request.constants, gpu.device())
     if reason:
         raise TooLargeError(reason)
+    if request and request.plan.devices > 1:
+        raise TooLargeError(
+            f"{point.name} at {problem.size} would run its GPUs one after another here, so it has no time. Choose one "
+            "GPU, or python -m kernels measure rings on several."
+        )
     seconds = 2 * problem.cpu_steps / SLOW_FLOPS
     if seconds > SLOWEST_RUN:
         raise TooLargeError(
