@@ -95,7 +95,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
             ]
     order = [str(row["way"]) for row in chain]
     y = alt.Y("way:N", title=None, sort=order, axis=alt.Axis(labelLimit=220, labelFontSize=13))
-    most = 1.15 * max(float(str(row["end"])) for row in chain)
+    most = 1.3 * max(float(str(row["end"])) for row in chain)
     axis, scale = alt.Axis(tickCount=8), alt.Scale(domain=[0, most], nice=False)
     x = alt.X("start:Q", title="microseconds from the start of a chain", axis=axis, scale=scale)
     base = alt.Chart(pd.DataFrame(chain))
@@ -111,7 +111,9 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         bars = alt.Chart(pd.DataFrame(launches)).mark_bar(height=18)
         tips = ["way:N", "launch:N", alt.Tooltip("start:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
         layers.append(bars.encode(x="start:Q", x2="end:Q", y=y, color=colour, tooltip=tips))
-    lines = alt.TitleParams(caption(times)[0], subtitle=caption(times)[1:], anchor="start", fontSize=13)
+    lines = alt.TitleParams(
+        caption(times)[0], subtitle=caption(times)[1:], anchor="start", fontSize=13, subtitleColor=AXIS
+    )
     return alt.layer(*layers, said).properties(height=ROW * len(chain), title=lines)
 
 

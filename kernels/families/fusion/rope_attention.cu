@@ -92,7 +92,7 @@ __device__ __forceinline__ void turn(float4 (&raw)[2], const float* cos_sin_gmem
   }
 }
 
-// O = softmax(scale * turned Q @ turned K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
+// O = softmax(scale * Q @ K^T) @ V of turned Q and K   [seq_len, HEAD_DIM] of each head, and lse of each row
 //   Q_gmem, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [batch, kv_heads, keys, HEAD_DIM]
 //   LSE_gmem  [batch, num_heads, seq_len];  cos_sin_gmem  [keys, HEAD_DIM]
 extern "C" __global__ void __launch_bounds__(THREADS)
