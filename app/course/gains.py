@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from app.course.compared import Compared, sizes_of
 from app.course.counted import COUNTED
+from app.course.launched import launches
 from app.course.stop import Gain, Stop, StopError
 from explainers.story.glossary import listed
 from kernels.catalog import Catalog
@@ -168,7 +169,7 @@ def _ring(gain: Gain, catalog: Catalog) -> Compared:
 
 
 RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
-    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring},
+    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring, "launches": launches},
     **COUNTED,
 }
 

@@ -332,6 +332,11 @@ class Problem:
         return ()
 
     @classmethod
+    def launch_cases(cls, kernel: Any) -> Iterable[Case]:
+        """The runs with recorded times of their launches and copies, none by default."""
+        return ()
+
+    @classmethod
     def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
         """The runs with a recorded pipeline: by default the last run with a recorded timeline."""
         return list(cls.timeline_cases(kernel))[-1:]

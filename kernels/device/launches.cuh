@@ -1,8 +1,8 @@
 // Calls between launches, and among the blocks of one launch. In the CPU shim (simt/launches.h) they are plain C++.
 //
-//   let_next_launch()        the next launch of the stream may start, if it is dependent and all blocks have called this
-//   wait_for_launch()        in a dependent launch: waits for the end of the launch before it, from sm_90 on. Its results
-//                            are visible only after this call.
+//   let_next_launch()        the next launch of the stream may start, if dependent and after this call in all blocks
+//   wait_for_launch()        in a dependent launch: waits for the end of the launch before it. Its results are visible
+//                            only after this call. From sm_90 on.
 //   grid_barrier(arrived)    all threads of a cooperative launch, once in a launch. arrived: an int, 0 before and after
 //   is_last(arrived, count)  one thread of each of `count` blocks, after a __syncthreads(): true in the last to come,
 //                            whose block sees the stores of all. arrived: an int, 0 before and after

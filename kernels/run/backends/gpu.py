@@ -12,6 +12,7 @@ import numpy as np
 from kernels.build import Build
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
+from kernels.core.streams import Step
 from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver, streams
@@ -184,12 +185,17 @@ def launch_marks(
 
 
 def enqueuer(
-    build: Build, plan: Plan, on_gpu: Mapping[str, "cupy.ndarray"], extras: Sequence[tuple[object, ...]] | None = None
+    build: Build,
+    plan: Plan,
+    on_gpu: Mapping[str, "cupy.ndarray"],
+    extras: Sequence[tuple[object, ...]] | None = None,
+    mark: Callable[[Step, int], None] | None = None,
 ) -> Callable[[], None]:
     """A function that enqueues one run of the plan on its streams or as its graph, with little work of its own.
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
+    mark: see streams.enqueuer.
     Each run first zeroes its zero-initialised tensors, so its time includes this work.
     """
     import cupy
@@ -197,7 +203,7 @@ def enqueuer(
     added = extras or [()] * len(plan.launches)
     starts = [launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
     starts = [with_copies(start, plan.copies_after(number), on_gpu) for number, start in enumerate(starts)]
-    run = streams.enqueuer(plan, starts, on_gpu)
+    run = streams.enqueuer(plan, starts, on_gpu, mark)
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
 
     def enqueue() -> None:

@@ -23,20 +23,32 @@ RELAXED = 2  # cudaStreamCaptureModeRelaxed
 POISON = 0xFF  # each byte of a NaN, before a copy
 
 
-def enqueuer(plan: Plan, starts: Sequence[Callable[[], None]], on_gpu: "Arrays") -> Callable[[], None]:
+def enqueuer(
+    plan: Plan, starts: Sequence[Callable[[], None]], on_gpu: "Arrays", mark: Callable[[Step, int], None] | None = None
+) -> Callable[[], None]:
     """A function that enqueues one run of the plan. starts: each enqueues its launch on the current stream.
 
+    mark: called before (0) and after (1) each copy, on its stream.
     Tensors with a copy from host memory are poisoned here. Each run copies them anew.
     """
     if not plan.graph and not any(launch.stream or launch.fetch for launch in plan.launches):
         return partial(_one_stream, starts)
-    run = _Streams(plan, starts, _copies(plan, on_gpu)).enqueue
+    copies = _copies(plan, on_gpu)
+    if mark:
+        copies = {step: partial(_marked, mark, step, copy) for step, copy in copies.items()}
+    run = _Streams(plan, starts, copies).enqueue
     return _captured(run) if plan.graph else run
 
 
 def _one_stream(starts: Sequence[Callable[[], None]]) -> None:
     for start in starts:
         start()
+
+
+def _marked(mark: Callable[[Step, int], None], step: Step, copy: Callable[[], None]) -> None:
+    mark(step, 0)
+    copy()
+    mark(step, 1)
 
 
 def _captured(run: Callable[[], None]) -> Callable[[], None]:

@@ -43,6 +43,7 @@ TYPES = {
     "Survey": "kernels.run.backends",
     "Sustained": "kernels.measure.load",
     "Timeline": "kernels.measure.timelines",
+    "LaunchTimes": "kernels.measure.launch_times",
     "Timing": "kernels.measure.protocol",
     "Trace": "kernels.trace.trace",
     "Traffic": "kernels.run.results",

@@ -1,0 +1,224 @@
+// The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
+// with their ns. A line is at the time of the step.
+import { canvasView } from '../core/canvas.js';
+import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
+import { launchesLayout } from './layouts/launches.js';
+
+const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S, COLOURS.Q];
+const MICRO = 1e3; // ns
+
+export default function (host, { meta }, context) {
+  const { clock } = context,
+    { panels, frames, window: wide, label: source } = meta;
+  const names = [
+    ...new Set(panels.flatMap(one => one.bars.filter(bar => !bar.copy).map(bar => bar.name))),
+  ];
+  let em = 13,
+    small = 13,
+    box = launchesLayout({ width: 1, height: 1, em: 13 }, []);
+  const frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const tintOf = bar =>
+    bar.copy ? COLOURS.read : TINTS[Math.max(0, names.indexOf(bar.name)) % TINTS.length];
+  const xOf = ns => box.x + (ns / wide) * box.w;
+  const layout = size => {
+    ({ em } = size);
+    small = smallText(em);
+    box = launchesLayout(
+      size,
+      panels.map(one => one.rows),
+    );
+    return box.height;
+  };
+
+  // ---- marks: bars grow as far as the time of the step ----
+  const marks = ({ step, paint }) => {
+    const { at, panel, bar: current } = frameAt(step),
+      ended = current < 0;
+    const back = rgb(paint.background);
+    const listed = [];
+    panels.forEach((one, p) => {
+      const place = box.panels[p];
+      listed.push(
+        text(`title ${p}`, titleOf(one), 0, place.y + 1.25 * em, box.x + box.w, { bold: true }),
+      );
+      one.rows.forEach((name, r) => {
+        const y = place.rows[r];
+        listed.push(text(`row ${p} ${r}`, name, 2, y + box.row / 2 + 0.36 * small, box.x - 6));
+        listed.push({
+          id: `frame ${p} ${r}`,
+          kind: 'rect',
+          rect: [box.x + 0.5, y + 1.5, box.w - 1, box.row - 3],
+          stroke: paint.border,
+        });
+      });
+      one.bars.forEach((bar, n) => {
+        const y = place.rows[bar.row] + 3,
+          h = box.row - 6,
+          x = xOf(bar.start),
+          w = Math.max(2, xOf(bar.end) - x),
+          seen = ended ? w : Math.max(0, Math.min(w, xOf(at) - x)),
+          lit = p === panel && n === current;
+        listed.push({
+          id: `bar ${p} ${n}`,
+          kind: 'rect',
+          rect: [x, y, w, h],
+          fill: blend(rgb(tintOf(bar)), back, lit ? 0.9 : 0.35),
+          stroke: lit ? paint.primary : undefined,
+          width: 2,
+        });
+        listed.push({
+          id: `done ${p} ${n}`,
+          kind: 'rect',
+          rect: [x, y, seen, h],
+          fill: blend(rgb(tintOf(bar)), back, 0.9),
+        });
+      });
+    });
+    listed.push({
+      id: 'now',
+      kind: 'line',
+      rect: [xOf(at), 0, 0, box.axis],
+      stroke: paint.text,
+      width: 1.5,
+      dash: [4, 3],
+    });
+    return listed;
+  };
+  const text = (id, said, x, y, most, more = {}) => ({
+    id,
+    kind: 'text',
+    rect: [x, y, most, small],
+    text: said,
+    ...more,
+  });
+  const titleOf = one =>
+    clock.covers.length
+      ? one.title
+      : `${one.title}: ${number(Math.round(one.total / 100) / 10)} µs (${source})`;
+
+  // ---- the names of bars, the lengths of gaps and the axis do not move ----
+  const over = (g, { at, paint }) => {
+    panels.forEach((one, p) => {
+      const rows = box.panels[p].rows;
+      one.bars.forEach(bar => drawName(g, paint, bar, rows[bar.row]));
+      one.gaps.forEach(gap => drawGap(g, paint, gap, rows[gap.row]));
+    });
+    drawAxis(g, paint);
+    if (at?.bar >= 0) {
+      const bar = panels[at.panel].bars[at.bar],
+        x = xOf(bar.start);
+      g.strokeStyle = paint.primary;
+      g.lineWidth = 2;
+      g.strokeRect(
+        x,
+        box.panels[at.panel].rows[bar.row] + 3,
+        Math.max(3, xOf(bar.end) - x),
+        box.row - 6,
+      );
+    }
+  };
+  const drawName = (g, paint, bar, y) => {
+    const room = xOf(bar.end) - xOf(bar.start) - 6;
+    g.font = `600 ${small}px ${paint.font}`;
+    const said = [bar.name, bar.name.replace('copy of ', '')].find(
+      one => g.measureText(one).width <= room,
+    );
+    if (!said) return;
+    const wideName = g.measureText(said).width,
+      x = xOf(bar.start) + 3,
+      middle = y + box.row / 2;
+    g.fillStyle = paint.background;
+    g.globalAlpha = 0.85;
+    g.fillRect(x, middle - 0.68 * small, wideName + 4, 1.36 * small);
+    g.globalAlpha = 1;
+    g.fillStyle = paint.text;
+    g.fillText(said, x + 2, middle + 0.36 * small);
+  };
+  // A gap has a bracket at the foot of its row, and its ns where there is room beside its bars.
+  const drawGap = (g, paint, gap, y) => {
+    const length = gap.end - gap.start;
+    if (length <= 0) return;
+    const x = xOf(gap.start),
+      w = xOf(gap.end) - x,
+      foot = y + box.row - 5;
+    g.strokeStyle = paint.text;
+    g.lineWidth = 1.5;
+    g.beginPath();
+    g.moveTo(x, foot - 4);
+    g.lineTo(x, foot);
+    g.lineTo(x + w, foot);
+    g.lineTo(x + w, foot - 4);
+    g.stroke();
+    g.font = `${small}px ${paint.font}`;
+    const said = `${number(Math.round(length))} ns`,
+      size = g.measureText(said).width,
+      left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
+    g.fillStyle = paint.background;
+    g.fillRect(left - 2, y + 3, size + 4, 1.15 * small);
+    g.fillStyle = paint.text;
+    g.fillText(said, left, y + 3 + 0.9 * small);
+  };
+  const drawAxis = (g, paint) => {
+    const rough = (wide * 6 * em) / box.w,
+      power = 10 ** Math.floor(Math.log10(rough)),
+      every = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough) ?? rough;
+    g.font = `${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    for (let ns = 0; ns <= wide; ns += every) {
+      const x = xOf(ns),
+        said = `${number(ns / MICRO)} µs`;
+      g.fillRect(x, box.axis, 1, 4);
+      if (x + g.measureText(said).width < box.x + box.w)
+        g.fillText(said, x + 3, box.axis + 1.2 * em);
+    }
+  };
+
+  // ---- the cursor ----
+  const locate = (x, y) => {
+    const p = box.panels.findIndex(one => one.rows.some(top => y >= top && y < top + box.row));
+    if (p < 0 || x < box.x || x > box.x + box.w) return null;
+    const r = box.panels[p].rows.findIndex(top => y >= top && y < top + box.row),
+      ns = ((x - box.x) / box.w) * wide,
+      { bars, gaps } = panels[p];
+    const bar = bars.findIndex(one => one.row === r && one.start <= ns && ns < one.end);
+    if (bar >= 0) return { panel: p, row: r, bar, gap: -1 };
+    return {
+      panel: p,
+      row: r,
+      bar: -1,
+      gap: gaps.findIndex(one => one.row === r && one.start <= ns && ns < one.end),
+    };
+  };
+  const describe = ({ panel: p, row, bar, gap }) => {
+    const one = panels[p];
+    if (bar >= 0) {
+      const { name, start, end, bytes } = one.bars[bar];
+      const moved = bytes ? `, ${number(bytes)} bytes` : '';
+      return `${name}${moved}\n${number(Math.round(end - start))} ns from ${number(Math.round(start))} ns on (${source})`;
+    }
+    if (gap >= 0)
+      return `gap: ${number(Math.round(one.gaps[gap].end - one.gaps[gap].start))} ns (${source})`;
+    return `${one.rows[row]}: nothing`;
+  };
+  const label = step =>
+    `${panels.map(one => `${titleOf(one)}, ${one.bars.length} launches and copies`).join('. ')}. ` +
+    `${frameAt(step)?.sentence ?? ''}`;
+  const legend = [
+    ...names.map((name, n) => [`background:${TINTS[n % TINTS.length]}`, name]),
+    ...(panels.some(one => one.bars.some(bar => bar.copy))
+      ? [[`background:${COLOURS.read}`, 'copy from host memory']]
+      : []),
+    ['', 'bracket: a gap of the stream'],
+    ['border-left:2px dashed currentColor', 'time of the step'],
+  ];
+  return canvasView(host, context, {
+    title: 'Time line',
+    layout,
+    marks,
+    over,
+    locate,
+    describe,
+    label,
+    legend,
+  });
+}

@@ -1,0 +1,104 @@
+"""Launches: all kernels and copies of a run on one time line, and another way of launching above it on one scale."""
+
+from functools import lru_cache
+
+from app.choices.choice import Choice
+from app.choices.page import BACKEND, Descriptions, Page, State
+from app.parts.explained import story_of
+from explainers.stories.launches import story
+from explainers.stories.launches.story import Look
+from kernels.catalog import Catalog
+from kernels.core.cases import cases_of
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
+from kernels.measure import launch_times
+from kernels.run import workers
+
+BEFORE, NONE = "before", "none"
+AHEAD = "ahead"
+HOST = {AHEAD: "Ahead: the whole run is enqueued", "behind": "Behind: it enqueues during the run"}
+
+
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    """The kernels with recorded launch times, or on a GPU with launch cases. The default one has a rung before it."""
+    recorded = {entry.kernel for entry in launch_times.recorded()}
+    accepted = {name: spec for name, spec in catalog.kernels.items() if story.STORY.accepts(spec)}
+    kernels = {name: spec for name, spec in accepted.items() if name in recorded or has_gpu()}
+    compared = [name for name, spec in kernels.items() if spec.changed_from in kernels]
+    own = {
+        "against": Choice(BEFORE, (BEFORE, NONE, *kernels), meaning="another way of launching, on one scale"),
+        "size": Choice(0, low=0, high=9, meaning="which problem of the recorded ones"),
+        "host": Choice(AHEAD, tuple(HOST), meaning="whether the host had enqueued the whole run before its start"),
+        "backend": BACKEND,
+    }
+    return Page(
+        catalog,
+        kernels,
+        tuple([*compared, *kernels][:1]),
+        own=own,
+        recorded=False,
+        runs=False,
+        refusal=story.STORY.refusal,
+        describe=describe,
+    )
+
+
+def has_gpu() -> bool:
+    """Whether this machine has a GPU."""
+    return "gpu" in workers.survey().devices
+
+
+def problems(kernel: KernelSpec) -> list[Problem]:
+    """The problems of a kernel's launch cases."""
+    return [case.problem for case in cases_of(kernel, "launch_cases").possible]
+
+
+def other(page: Page, state: State) -> KernelSpec | None:
+    """The other kernel, or None."""
+    own = page.kernel_of(state)
+    name = own.changed_from if state["against"] == BEFORE else state["against"]
+    found = page.kernels.get(name)
+    return found if found and found is not own and found.same_problems(own) else None
+
+
+def subject(page: Page, state: State, backend: str) -> Look:
+    """The requests of the shown runs. This function computes nothing."""
+    own, before, where = page.kernel_of(state), other(page, state), "gpu" if backend == "gpu" else "recorded"
+    listed = problems(own)
+    problem = listed[min(state["size"], len(listed) - 1)]
+    kernels = [kernel for kernel in (before, own) if kernel]
+    requests = tuple(Request(k, problem, tuple(k.settings().items()), backend=where) for k in kernels)
+    small = own.problem_type()
+    executed = Request(own, small, tuple(own.settings().items()), Scope.everything(own.plan(small)), "cpu")
+    return Look(requests, state["host"] == AHEAD, executed)
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    own, before = page.kernel_of(state), page.kernels.get(page.kernel_of(state).changed_from)
+    names = {name: kernel.title for name, kernel in page.solving(own).items() if name != own.name}
+    first = {BEFORE: f"The rung before: {before.title}"} if before else {}
+    sizes = {n: problem.size for n, problem in enumerate(problems(own))}
+    value = str(min(state["size"], len(sizes) - 1))
+    hidden = {name: {"hidden": True} for name in (*page.fields(state), *page.constants(state), "preset", "what_if")}
+    return hidden | {
+        "against": {"label": "Above it", "options": first | {NONE: "nothing"} | names},
+        "size": {"label": "Problem", "kind": "select", "options": sizes, "value": value},
+        "host": {"label": "Host", "kind": "select", "options": HOST},
+    }
+
+
+STORY = story_of(
+    story.STORY,
+    path="launches",
+    title="Launches",
+    look="Look at the gaps between kernels, and at the kernels that run at the same time. "
+    "Some ways of launching shorten the gaps, and some make a run slower.",
+    order=86,
+    page=page,
+    subject=subject,
+    needs_kernels=True,
+    request_tabs=False,
+)

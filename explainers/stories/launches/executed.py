@@ -1,0 +1,35 @@
+"""The order of the launches and copies of a run on the CPU, and the bytes that each launch reads and writes."""
+
+import pandas as pd
+
+from explainers.stories.launches.runs import copied_bytes
+from explainers.story import stage
+from explainers.story.base import Runner
+from explainers.story.stage import Block
+from kernels.core.request import Request
+from kernels.core.streams import steps
+from kernels.measure.launch_times import names
+
+
+def blocks(request: Request, runner: Runner) -> list[Block]:
+    """The order and the bytes as a table, without any time."""
+    run = runner.run(request)
+    moved = bytes_of_launches(run.trace.frame("launch", "event", "space", "bytes"))
+    rows = []
+    for step, (name, stream) in zip(steps(request.plan), names(request)):
+        waits = [request.plan.launches[n].entry for n in step.waits]
+        if step.tensor:
+            rows.append([name, stream, "", None, copied_bytes(request.plan, step)])
+        else:
+            rows.append([name, stream, ", ".join(waits), *moved.get(step.number, (0, 0))])
+    table = pd.DataFrame(rows, columns=["launch or copy", "stream", "waits for", "bytes read", "bytes written"])
+    said = "The CPU runs the launches one after another, and gives no times. Bytes are those of global memory."
+    return [stage.text(f"{said} Problem: {request.problem.size}.", run.provenance), stage.table(table)]
+
+
+def bytes_of_launches(accesses: pd.DataFrame) -> dict[int, tuple[int, int]]:
+    """Launch -> bytes read from and written to global memory."""
+    own = accesses[accesses.space == "global"]
+    found = own.assign(stored=own.event == "store").groupby(["launch", "stored"]).bytes.sum()
+    launches = own.launch.unique()
+    return {int(n): (int(found.get((n, False), 0)), int(found.get((n, True), 0))) for n in launches}

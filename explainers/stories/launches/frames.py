@@ -1,0 +1,62 @@
+"""The frames of the story of launches, and the meta of the view `launches`."""
+
+from typing import TypedDict
+
+from explainers.story.frames import Frame
+
+
+class LaunchFrame(Frame):
+    """The start of a launch or a copy.
+
+    panel, bar: of the picture. The last frame has no bar: -1.
+    at: ns of the start, from the first start of its run.
+    """
+
+    panel: int
+    bar: int
+    at: float
+
+
+class Bar(TypedDict):
+    """A launch or a copy.
+
+    row: of its stream.
+    start, end: ns.
+    copy: whether it is a copy from host memory.
+    bytes: of a copy, else 0.
+    """
+
+    name: str
+    row: int
+    start: float
+    end: float
+    copy: bool
+    bytes: int
+
+
+class Gap(TypedDict):
+    """The time between two neighbours of a row. before: the place of the earlier bar."""
+
+    row: int
+    start: float
+    end: float
+    before: int
+
+
+class Panel(TypedDict):
+    """One run. rows: the names of its streams."""
+
+    title: str
+    rows: list[str]
+    bars: list[Bar]
+    gaps: list[Gap]
+    total: float
+
+
+class LaunchMeta(TypedDict):
+    """The fields of the view. window: ns of the axis. label: measured or recorded."""
+
+    panels: list[Panel]
+    frames: list[LaunchFrame]
+    window: float
+    label: str

@@ -1,0 +1,136 @@
+"""The questions of the story of launches. Their answers are times of the shown runs."""
+
+from explainers.stories.launches.frames import LaunchFrame
+from explainers.stories.launches.runs import LaunchRun
+from explainers.stories.launches.sentences import us
+from explainers.story import questions as ask
+from explainers.story.glossary import figure
+from explainers.story.stage import Question
+
+SMALL = 0.05  # a smaller change of a sum is none
+
+
+def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
+    """The first gap, the faster run, kernels or gaps, and the launch that waits longest."""
+    found = [*_gap(runs[0], frames)]
+    if len(runs) > 1:
+        found += [*_shortened(runs, frames), *_faster(runs, frames)]
+    return [*found, *_waits(runs[-1], frames)]
+
+
+def _step(frames: list[LaunchFrame], panel: int, bar: int) -> int:
+    return next(n for n, frame in enumerate(frames) if (frame["panel"], frame["bar"]) == (panel, bar))
+
+
+def _after(run: LaunchRun, place: int) -> int:
+    gap = run.gaps[place]
+    return next(n for n, b in enumerate(run.bars) if b["row"] == gap["row"] and b["start"] == gap["end"])
+
+
+def _gap(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
+    """The length of the first gap between two kernels."""
+    for place, gap in enumerate(run.gaps):
+        wait, after = gap["end"] - gap["start"], _after(run, place)
+        if wait <= 0 or run.bars[after]["copy"] or run.bars[gap["before"]]["copy"]:
+            continue
+        before, name = run.bars[gap["before"]]["name"], run.bars[after]["name"]
+        others = [run.made.timer_step_ns, run.bars[gap["before"]]["end"] - run.bars[gap["before"]]["start"], run.total]
+        listed = sorted([wait, *others])
+        return ask.options(
+            "gap",
+            f"{run.title}: how long is the gap from the end of {before} to the start of {name}?",
+            f"{figure(wait)} ns",
+            [f"{figure(other)} ns" for other in others],
+            f"{figure(wait)} ns: the last block of {before} has to end before {name} can start.",
+            ordered=[f"{figure(length)} ns" for length in listed],
+            step=_step(frames, 0, after),
+            view="launches",
+            veils=("sentence", "tabs"),
+            covers=[{"panel": 0, "gap": place}],
+            shows={"panel": 0, "gap": place},
+        )
+    return []
+
+
+def _shortened(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
+    """Whether the second way changes the kernels, or the time without any."""
+    plain, own = runs
+    kernels = own.busy - plain.busy
+    gaps = own.idle - plain.idle
+    said = f"Kernels and copies cover {us(plain.busy)}, then {us(own.busy)}. Nothing runs for {us(plain.idle)}, then "
+    said += f"{us(own.idle)}."
+    changes = {
+        "Mostly the gaps": abs(gaps) >= abs(kernels) and abs(gaps) > SMALL * plain.idle,
+        "Mostly the kernels and copies": abs(kernels) > abs(gaps),
+    }
+    right = next((text for text, so in changes.items() if so), "Neither")
+    wrong = {text: said for text in (*changes, "Neither") if text != right}
+    return [
+        ask.idea(
+            "shortened",
+            f"From {plain.title} to {own.title}: what changes, the kernels or the gaps?",
+            right,
+            wrong,
+            said,
+            ordered=[*changes, "Neither"],
+            step=len(frames) - 1,
+            view="launches",
+            veils=("sentence", "headline", "tabs"),
+            covers=[{"panel": 1}],
+            shows={"panel": 1},
+        )
+    ]
+
+
+def _faster(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
+    """The run that ends first."""
+    plain, own = runs
+    first, last = sorted(runs, key=lambda run: run.total)
+    said = f"{first.title} ends after {us(first.total)}, {last.title} after {us(last.total)}."
+    return [
+        ask.idea(
+            "faster",
+            "Which run ends first?",
+            first.title,
+            {last.title: said},
+            said,
+            ordered=[plain.title, own.title],
+            step=len(frames) - 1,
+            view="launches",
+            veils=("sentence", "headline", "tabs"),
+            covers=[{"panel": 1}],
+            shows={"panel": runs.index(first)},
+        )
+    ]
+
+
+def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
+    """The launch or copy with the longest wait before its start on its stream."""
+    waits = {n: run.gaps[n]["end"] - run.gaps[n]["start"] for n in range(len(run.gaps))}
+    if len(waits) < 2:
+        return []
+    place = max(waits, key=lambda n: waits[n])
+    numbered = {
+        n: f"{run.bars[_after(run, n)]['name']}, after {run.bars[run.gaps[n]['before']]['name']}" for n in waits
+    }
+    wrong = {
+        text: f"It starts {figure(waits[n])} ns after the end of the one before."
+        for n, text in numbered.items()
+        if text != numbered[place]
+    }
+    if not wrong:
+        return []
+    return [
+        ask.idea(
+            "waits",
+            f"{run.title}: which one waits longest for its start?",
+            numbered[place],
+            dict(list(wrong.items())[:3]),
+            f"{numbered[place]}: it starts {figure(waits[place])} ns after that end.",
+            step=_step(frames, frames[-1]["panel"], _after(run, place)),
+            view="launches",
+            veils=("sentence", "tabs"),
+            covers=[{"panel": frames[-1]["panel"], "gap": n} for n in waits],
+            shows={"panel": frames[-1]["panel"], "gap": place},
+        )
+    ]

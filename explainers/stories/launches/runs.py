@@ -1,0 +1,103 @@
+"""The launches and copies of a run as bars on the rows of their streams, with the gaps between them."""
+
+from dataclasses import dataclass
+
+from explainers.stories.launches.frames import Bar, Gap, Panel
+from kernels.core.launch import Plan
+from kernels.core.request import Request
+from kernels.core.streams import Step, steps
+from kernels.measure.launch_times import LaunchTimes, names
+
+
+@dataclass(frozen=True)
+class LaunchRun:
+    """The median run of a mechanism.
+
+    bars: in the order of the host's calls.
+    order: the places of the bars by their starts.
+    """
+
+    made: LaunchTimes
+    ahead: bool
+    streams: tuple[int, ...]
+    bars: list[Bar]
+    gaps: list[Gap]
+
+    @property
+    def request(self) -> Request:
+        """The request of the run."""
+        return self.made.request
+
+    @property
+    def title(self) -> str:
+        """The kernel's title."""
+        return self.request.kernel.title
+
+    @property
+    def total(self) -> float:
+        """ns from the first start to the last end."""
+        return max(bar["end"] for bar in self.bars)
+
+    @property
+    def busy(self) -> float:
+        """ns with some launch or copy."""
+        covered, until = 0.0, 0.0
+        for bar in sorted(self.bars, key=lambda bar: bar["start"]):
+            covered += max(0.0, bar["end"] - max(bar["start"], until))
+            until = max(until, bar["end"])
+        return covered
+
+    @property
+    def idle(self) -> float:
+        """ns without any launch or copy, before the last end."""
+        return self.total - self.busy
+
+    @property
+    def order(self) -> list[int]:
+        """The places of the bars by their starts."""
+        return sorted(range(len(self.bars)), key=lambda n: self.bars[n]["start"])
+
+    @property
+    def panel(self) -> Panel:
+        """The run in the picture."""
+        rows = [f"stream {stream}" for stream in self.streams]
+        return {"title": self.title, "rows": rows, "bars": self.bars, "gaps": self.gaps, "total": self.total}
+
+
+def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
+    """The LaunchRun of the median run."""
+    table, plan = made.median(ahead), made.request.plan
+    listed, named = list(steps(plan)), names(made.request)
+    streams = tuple(sorted({step.stream for step in listed}))
+    bars: list[Bar] = [
+        {
+            "name": name,
+            "row": streams.index(step.stream),
+            "start": float(table.start_ns[n]),
+            "end": float(table.end_ns[n]),
+            "copy": bool(step.tensor),
+            "bytes": copied_bytes(plan, step),
+        }
+        for n, (step, (name, _)) in enumerate(zip(listed, named))
+    ]
+    return LaunchRun(made, ahead, streams, bars, _gaps(bars))
+
+
+def copied_bytes(plan: Plan, step: Step) -> int:
+    """The bytes of a copy, or 0 for a launch."""
+    fetch = plan.launches[step.number].fetch
+    if not step.tensor or not fetch:
+        return 0
+    tensor = plan.tensor(step.tensor)
+    first, last = (tensor.shape[0] * n // fetch.parts for n in (fetch.part, fetch.part + 1))
+    return (last - first) * tensor.nbytes // tensor.shape[0]
+
+
+def _gaps(bars: list[Bar]) -> list[Gap]:
+    """The gaps of each row, between the end of all earlier bars and the next start. A negative gap is an overlap."""
+    found: list[Gap] = []
+    for row in sorted({bar["row"] for bar in bars}):
+        own = sorted((n for n, bar in enumerate(bars) if bar["row"] == row), key=lambda n: bars[n]["start"])
+        for before, after in zip(own, own[1:]):
+            found.append({"row": row, "start": bars[before]["end"], "end": bars[after]["start"], "before": before})
+    return found

@@ -1,0 +1,138 @@
+"""The story of launches: all kernels and copies of a run on one time line, alone or above another way of launching."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pandas as pd
+
+from explainers.stories.launches import executed, launch_questions, sentences
+from explainers.stories.launches.frames import LaunchFrame, LaunchMeta
+from explainers.stories.launches.runs import LaunchRun, explain
+from explainers.story import stage
+from explainers.story.base import Part, Runner, Story
+from explainers.story.stage import Block, Stage, State, Tab, View
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.measure import launch_times
+from kernels.measure.launch_times import LaunchTimes
+
+
+@dataclass(frozen=True)
+class Look:
+    """The shown runs, the plain way first.
+
+    ahead: whether the host had enqueued the whole run before its start.
+    request: of the run on the CPU for the tab of bytes.
+    """
+
+    requests: tuple[Request, ...]
+    ahead: bool
+    request: Request
+
+
+class Launches(Story[Look]):
+    """The launches and copies of one run, or of two on one scale."""
+
+    def refusal(self, spec: KernelSpec) -> str:
+        if any(spec.problem_type.launch_cases(spec)):
+            return ""
+        return f"{spec.name} has no problem with times of its launches. Choose a kernel whose problem has launch_cases."
+
+    def stage(self, subject: Look, runner: Runner) -> Stage:
+        runs = [explain(load(request), subject.ahead) for request in subject.requests]
+        frames, own = frames_of(runs), runs[-1]
+        return Stage(
+            headline=stage.headline(own.request.kernel),
+            frames=frames,
+            views=[view(runs, frames)],
+            codes=[stage.code(own.request, frames)],
+            state=strip(runs, frames),
+            tabs=[Tab("gaps", "Every gap"), Tab("executed", "Order and bytes"), Tab("clock", "Clock and events")],
+            provenance=stage.Provenance(own.made.provenance, sentences.source(own)),
+            summary=sentences.summary(runs),
+            questions=launch_questions.questions(runs, frames),
+        )
+
+    def parts(self) -> dict[str, Part[Look]]:
+        return {"gaps": gaps_tab, "executed": executed_tab, "clock": clock_tab}
+
+
+@lru_cache(maxsize=16)
+def load(request: Request) -> LaunchTimes:
+    """The launch times of a request: made on this machine's GPU, or recorded."""
+    return launch_times.launch_times(request)
+
+
+def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
+    """A step for each start of a launch or a copy, in the order of time, and a last one for the ends."""
+    found: list[LaunchFrame] = []
+    starts = sorted((run.bars[n]["start"], p, n) for p, run in enumerate(runs) for n in run.order)
+    for at, panel, bar in starts:
+        run = runs[panel]
+        found.append(
+            {
+                "tile": -1,
+                "title": f"{run.bars[bar]['name']} starts",
+                "sentence": sentences.start(run, bar, len(runs) > 1),
+                "lines": sentences.lines(run, bar) if run is runs[-1] else {},
+                "panel": panel,
+                "bar": bar,
+                "at": at,
+            }
+        )
+    end = max(run.total for run in runs)
+    last: LaunchFrame = {
+        "tile": -1,
+        "title": "The end",
+        "sentence": sentences.ends(runs),
+        "lines": {},
+        "panel": len(runs) - 1,
+        "bar": -1,
+        "at": end,
+    }
+    return [*found, last]
+
+
+def view(runs: list[LaunchRun], frames: list[LaunchFrame]) -> View:
+    """The picture: a panel for each run, on one scale."""
+    meta: LaunchMeta = {
+        "panels": [run.panel for run in runs],
+        "frames": frames,
+        "window": max(run.total for run in runs),
+        "label": runs[-1].made.provenance,
+    }
+    return View("launches", "launches", "Time line", meta)
+
+
+def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
+    """The strip: the time of the step, and how long its launch or copy lasts."""
+    bars = [runs[frame["panel"]].bars[frame["bar"]] if frame["bar"] >= 0 else None for frame in frames]
+    return [
+        State("time", [round(frame["at"]) for frame in frames], "ns"),
+        State("lasts", [round(bar["end"] - bar["start"]) if bar else None for bar in bars], "ns"),
+    ]
+
+
+def gaps_tab(look: Look, runner: Runner) -> list[Block]:
+    """The gaps of each run as a table."""
+    rows = []
+    for run in (explain(load(request), look.ahead) for request in look.requests):
+        for gap in run.gaps:
+            after = next(bar for bar in run.bars if bar["row"] == gap["row"] and bar["start"] == gap["end"])
+            before = run.bars[gap["before"]]["name"]
+            rows.append([run.title, run.streams[gap["row"]], before, after["name"], round(gap["end"] - gap["start"])])
+    table = pd.DataFrame(rows, columns=["run", "stream", "from the end of", "to the start of", "ns"])
+    return [stage.table(table, "A negative gap is an overlap: the next one started before the end.")]
+
+
+def clock_tab(look: Look, runner: Runner) -> list[Block]:
+    """The precision of the times: the step of the timer, and the distance from events."""
+    return [stage.text(said) for request in look.requests for said in sentences.clock(load(request), look.ahead)]
+
+
+def executed_tab(look: Look, runner: Runner) -> list[Block]:
+    """The order and the bytes of a run on the CPU."""
+    return executed.blocks(look.request, runner)
+
+
+STORY = Launches()

@@ -1,0 +1,206 @@
+"""Launch times: the start and the end of each launch and copy of a run, and the host's calls, on a GPU or recorded."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kernels.core.request import Request
+from kernels.core.streams import steps
+from kernels.errors import ProblemError, RunError
+from kernels.recordings import packed, tables
+from kernels.recordings.request_index import Recordings, matching
+from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
+from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.run.backends import Device
+
+TIME_LIMIT = 600.0  # seconds for one
+RUNS = 31
+Stored = tuple[dict[str, Any], dict[str, pa.Array]]
+"""(header, columns) of recorded launch times."""
+
+
+@dataclass(frozen=True)
+class LaunchTimes:
+    """The times of a run's launches and copies, repeated.
+
+    table: a row for each launch and copy (core.streams.steps) of each repeat: ahead, run, step, start_ns, end_ns. Each
+        run starts at 0. `ahead`: whether the host had enqueued the whole run before its start.
+    runs: a row for each repeat: ahead, run, events_ns between two events, host_ns of the host's calls, and timed_ns
+        between two events of a timed build.
+    timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
+    provenance: measured or recorded.
+    """
+
+    request: Request
+    table: pd.DataFrame
+    runs: pd.DataFrame
+    timer_step_ns: int
+    overhead_ns: float
+    provenance: str
+    device: str
+    date: str
+
+    def median(self, ahead: bool) -> pd.DataFrame:
+        """step, start_ns and end_ns of the run with the median time from its first start to its last end."""
+        table = self.table[self.table.ahead == ahead]
+        lasts = table.groupby("run").end_ns.max()
+        chosen = lasts.sort_values(kind="stable").index[len(lasts) // 2]
+        return table[table.run == chosen].set_index("step")[["start_ns", "end_ns"]]
+
+    def lasts_ns(self, ahead: bool) -> float:
+        """The median time from the first start to the last end."""
+        return float(self.median(ahead).end_ns.max())
+
+    def apart(self, ahead: bool) -> float:
+        """How far the timer and two events (less their overhead) are apart, as a share. Medians of the same runs."""
+        own = self.runs[self.runs.ahead == ahead]
+        lasts = self.table[self.table.ahead == ahead].groupby("run").end_ns.max()
+        return float(lasts.median() / (own.events_ns.median() - self.overhead_ns)) - 1
+
+    def host_ns(self, ahead: bool) -> float:
+        """The median time of the host's calls."""
+        return float(self.runs[self.runs.ahead == ahead].host_ns.median())
+
+
+class RecordedLaunchTimes(RecordedRequest):
+    """Recorded launch times, not yet read."""
+
+    def load(self) -> LaunchTimes:
+        """The LaunchTimes. TraceError for an unreadable file."""
+        name = name_of(self.request, self.code_hash)
+        table, runs = self.read(f"{name}/steps", f"{name}/runs")
+        clock = self.said["timer_step_ns"], self.said["overhead_ns"]
+        return LaunchTimes(
+            self.request, table.to_pandas(), runs.to_pandas(), *clock, "recorded", self.device, self.date
+        )
+
+
+def launch_times(request: Request) -> LaunchTimes:
+    """The LaunchTimes of a request on the GPU, from a timeline build with a correct output, or the recorded ones.
+    ProblemError on the CPU, and without a recording."""
+    if request.backend == "recorded":
+        return find(request).load()
+    if request.backend != "gpu":
+        raise ProblemError(
+            "Launch times are times, and a CPU run yields none. Choose the recorded backend, or a machine with a GPU."
+        )
+    return _measured(request)
+
+
+def _measured(request: Request) -> LaunchTimes:
+    from kernels.build import Mode
+    from kernels.core.tolerance import worst
+    from kernels.measure.judging import missed
+    from kernels.run import execute
+    from kernels.run.backends import gpu, gpu_launches
+
+    made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
+    timed = execute.prepare(request, Mode.TIMED)
+    parts, runs = [], []
+    for ahead in (True, False):
+        found = gpu_launches.launch_times(made, plan, arrays, RUNS, ahead)
+        error = worst(execute.judge(
+            execute.largest_errors(request.problem, arrays, "gpu"), execute.yardstick(request), request.problem
+        ))  # fmt: skip
+        if not error.ok:
+            raise RunError(f"These launch times are refused. {missed(request.kernel.name, error)}")
+        spans = found.spans - found.spans[:, :, 0].min(axis=1)[:, None, None]
+        run, step = np.indices(spans.shape[:2]).reshape(2, -1)
+        starts, ends = spans.reshape(-1, 2).T
+        parts.append(pd.DataFrame({"ahead": ahead, "run": run, "step": step, "start_ns": starts, "end_ns": ends}))
+        numbers = {"events_ns": found.events_ns, "host_ns": found.host_ns.astype(float)}
+        numbers["timed_ns"] = gpu_launches.event_times(*timed, RUNS, ahead)
+        runs.append(pd.DataFrame({"ahead": ahead, "run": range(RUNS), **numbers}))
+    clock = gpu_launches.timer_step_ns(), gpu_launches.events_overhead_ns(RUNS)
+    today = datetime.date.today().isoformat()
+    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), *clock, "measured", gpu.device().name, today)
+
+
+def names(request: Request) -> list[tuple[str, int]]:
+    """(name, stream) of each step: a launch's entry, or "copy of TENSOR"."""
+    launches = request.plan.launches
+    return [
+        (f"copy of {step.tensor}" if step.tensor else launches[step.number].entry, step.stream)
+        for step in steps(request.plan)
+    ]
+
+
+# ---- recorded ----
+
+RECORDINGS = Recordings("launch_time", RecordedLaunchTimes, shared=True)
+
+
+def recorded(device: str = "") -> list[RecordedLaunchTimes]:
+    """Every recording of the catalogue's present code, of one GPU or of all."""
+    return [entry for entry in RECORDINGS.all() if not device or entry.device == device]
+
+
+def find(request: Request) -> RecordedLaunchTimes:
+    """The newest recording of a request. ProblemError with the kernel's others."""
+    return max(RECORDINGS.of(request, lambda entry: entry.label), key=lambda entry: entry.date)
+
+
+def asked() -> list[Request]:
+    """The requests to record: each problem's launch_cases."""
+    return requests_of("launch_cases")
+
+
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Makes this GPU's launch times and writes its file after each. Returns the path. Recordings of the present code
+    stay, unless `anew`."""
+    path = RECORDINGS.folder / f"{tables.file_name(device.name)}.parquet"
+    known = [] if anew else recorded(device.name)
+    missing = [
+        request
+        for request in asked()
+        if not matching(known, request) and not request.kernel.cannot_run(request.problem, request.constants, device)
+    ]
+    groups = [Group(r.kernel.name, [name_of(r)], partial(_measure, r, device)) for r in missing]
+    resume(groups, {} if anew else _kept(path), partial(_write, path), progress)
+    return [path]
+
+
+def _measure(request: Request, device: Device) -> dict[str, Stored]:
+    from kernels.run import workers
+
+    job = workers.submit(launch_times, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
+    return {name_of(request): _stored(job.result(), device)}
+
+
+def _stored(made: LaunchTimes, device: Device) -> Stored:
+    header = header_of(made.request) | {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns}
+    header |= {"device": device.name, "driver": device.driver, "date": made.date}
+    tables_of = {"steps": made.table, "runs": made.runs}
+    columns = {f"{kind}/{c}": pa.array(table[c].to_numpy()) for kind, table in tables_of.items() for c in table.columns}
+    return header, columns
+
+
+def _write(path: Path, kept: Mapping[str, Stored]) -> None:
+    listed = sorted(kept.items())
+    found: dict[str, dict[str, pa.Array]] = {}
+    for name, (_, columns) in listed:
+        for column, values in columns.items():
+            kind, _, short = column.partition("/")
+            found.setdefault(f"{name}/{kind}", {})[short] = values
+    packed.write(path, found, {"launch_times": {name: header for name, (header, _) in listed}})
+
+
+def _kept(path: Path) -> dict[str, Stored]:
+    """The launch times of present code in a file, by name."""
+    kept = {}
+    for entry in recorded():
+        if entry.path == path:
+            made = entry.load()
+            name = name_of(entry.request, entry.code_hash)
+            header = header_of(entry.request) | entry.said | {"code_hash": entry.code_hash}
+            header |= {"device": entry.device, "date": entry.date}
+            parts = {"steps": made.table, "runs": made.runs}
+            kept[name] = header, {f"{kind}/{c}": pa.array(t[c].to_numpy()) for kind, t in parts.items() for c in t}
+    return kept

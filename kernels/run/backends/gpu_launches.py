@@ -1,0 +1,140 @@
+"""Times of whole launches and copies of a run on a GPU, on one clock: the GPU's global timer.
+
+A launch lasts from its first block's start to its last block's end, from a timeline build. A kernel of one thread
+reads the timer before and after each copy, on the copy's stream.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.build import Build
+from kernels.core.launch import Plan
+from kernels.core.streams import Step, steps
+from kernels.run.backends.gpu import BLOCK_TIME, enqueuer, errors
+from kernels.run.backends.gpu_arrays import bring_back, to_gpu
+
+if TYPE_CHECKING:
+    import cupy
+
+AHEAD_NS = 400_000  # of work before a run, so that the host has enqueued the whole run before it starts
+WARM_UPS = 3
+STEPS = 4096  # of the timer, for its step
+CLOCK = r"""
+__device__ long long now() { long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
+extern "C" __global__ void mark(long long* at) { *at = now(); }
+extern "C" __global__ void spin(long long ns) { const long long end = now() + ns; while (now() < end) {} }
+extern "C" __global__ void read_often(long long* at, int count) { for (int i = 0; i < count; ++i) at[i] = now(); }
+"""
+
+
+@dataclass(frozen=True)
+class LaunchRuns:
+    """Repeated runs.
+
+    spans: ns of each run, [runs, steps, 2], from the start to the end of each launch and copy (streams.steps).
+    events_ns: of each run, between two events.
+    host_ns: of each run, the host's calls.
+    """
+
+    spans: np.ndarray
+    events_ns: np.ndarray
+    host_ns: np.ndarray
+
+
+def timer_step_ns() -> int:
+    """The smallest step of the global timer."""
+    import cupy
+
+    found = cupy.zeros(STEPS, np.int64)
+    _kernel("read_often")((1,), (1,), (found, np.int32(STEPS)))
+    changes = np.diff(found.get())
+    return int(changes[changes > 0].min())
+
+
+def events_overhead_ns(runs: int) -> float:
+    """The median time between two events round two marks, less the time between the marks."""
+    import cupy
+
+    at = cupy.zeros(2, np.int64)
+    found = []
+    for _ in range(runs):
+        _kernel("spin")((1,), (1,), (np.int64(AHEAD_NS),))
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        for number in (0, 1):
+            _kernel("mark")((1,), (1,), (at[number:],))
+        end.record()
+        end.synchronize()
+        marks = at.get()
+        found.append(cupy.cuda.get_elapsed_time(begin, end) * 1e6 - float(marks[1] - marks[0]))
+    return float(np.median(found))
+
+
+def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int, ahead: bool) -> LaunchRuns:
+    """Repeats a run of a timeline build.
+
+    ahead: whether the GPU works before each run, so that the host is ahead. Else the run starts on an idle GPU.
+    """
+    import cupy
+
+    with errors():
+        on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
+        listed = list(steps(plan))
+        marks = cupy.zeros((len(listed), 2), np.int64)
+        blocks = [cupy.zeros(step.blocks * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
+
+        def mark(step: Step, at: int) -> None:
+            _kernel("mark")((1,), (1,), (marks[listed.index(step), at:],))
+
+        enqueue = enqueuer(build, plan, on_gpu, [(block,) for block in blocks], mark)
+        found, events, host = [], [], []
+        for _ in range(WARM_UPS + runs):
+            event, took = timed(enqueue, ahead)
+            copied = marks.get()
+            found.append([copied[n] if step.tensor else _span(blocks[step.number]) for n, step in enumerate(listed)])
+            events.append(event)
+            host.append(took)
+        bring_back(plan, arrays, on_gpu)
+    return LaunchRuns(*(np.array(values[WARM_UPS:]) for values in (found, events, host)))
+
+
+def event_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int, ahead: bool) -> np.ndarray:
+    """ns between two events of each run of a timed build."""
+    with errors():
+        enqueue = enqueuer(build, plan, {name: to_gpu(array) for name, array in arrays.items()})
+        return np.array([timed(enqueue, ahead)[0] for _ in range(WARM_UPS + runs)][WARM_UPS:])
+
+
+def timed(enqueue: Callable[[], None], ahead: bool) -> tuple[float, float]:
+    """ns of a run between two events, and ns of the host's calls."""
+    import cupy
+
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    cupy.cuda.runtime.deviceSynchronize()
+    if ahead:
+        _kernel("spin")((1,), (1,), (np.int64(AHEAD_NS),))
+    begin.record()
+    started = time.perf_counter_ns()
+    enqueue()
+    took = time.perf_counter_ns() - started
+    end.record()
+    end.synchronize()
+    return cupy.cuda.get_elapsed_time(begin, end) * 1e6, took
+
+
+def _span(block: "cupy.ndarray") -> tuple[int, int]:
+    times = block.get().view(BLOCK_TIME)
+    ran = times[times["start"] > 0]
+    return int(ran["start"].min()), int(ran["end"].max())
+
+
+@lru_cache
+def _kernel(name: str) -> "cupy.RawKernel":
+    import cupy
+
+    return cupy.RawKernel(CLOCK, name)

@@ -1,0 +1,72 @@
+"""Launches: bars, gaps, steps and questions from the times of two runs, and the bytes of a run on the CPU."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from explainers.stories.launches import launch_questions, sentences, story
+from explainers.stories.launches.runs import explain
+from explainers.story.questions import MOST
+from kernels.core.request import Request
+from kernels.measure import launch_times
+from kernels.measure.launch_times import LaunchTimes
+
+
+def made(name: str, gap: int, length: int = 1000) -> LaunchTimes:
+    """One run of a kernel: steps of `length` ns, each `gap` ns after the one before."""
+    request = next(r for r in launch_times.asked() if r.kernel.name == name)
+    count = len(launch_times.names(request))
+    starts = np.arange(count) * (length + gap)
+    table = pd.DataFrame({"ahead": True, "run": 0, "step": range(count), "start_ns": starts, "end_ns": starts + length})
+    runs = pd.DataFrame({"ahead": [True], "run": [0], "events_ns": [5000.0], "host_ns": [9.0], "timed_ns": [5000.0]})
+    return LaunchTimes(request, table, runs, 32, 100.0, "recorded", "NVIDIA Test", "2026-11-26")
+
+
+@pytest.fixture
+def two():
+    return [explain(made("launch_one_stream", 700), True), explain(made("launch_graph", 300), True)]
+
+
+def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
+    frames = story.frames_of(two)
+    assert [frame["at"] for frame in frames] == sorted(frame["at"] for frame in frames)
+    assert len(frames) == sum(len(run.bars) for run in two) + 1 and frames[-1]["bar"] == -1
+    second = next(f for f in frames if f["panel"] == 1 and two[1].bars[f["bar"]]["name"] == "partials")
+    assert second["sentence"] == "One CUDA graph: partials starts on stream 0, 300 ns after the end of prefill."
+    assert second["lines"] and not frames[0]["lines"]
+
+
+def test_the_summary_has_both_totals_and_the_time_without_work(two):
+    assert [run.idle for run in two] == [1400, 600]
+    assert sentences.summary(two).startswith("One CUDA graph is 18% faster than One stream: 3.6 µs and 4.4 µs.")
+    assert "slower" in sentences.summary(two[::-1])
+
+
+def test_the_answers_are_those_of_the_runs(two):
+    asked = {q.id: q for q in launch_questions.questions(two, story.frames_of(two))}
+    assert asked["gap"].options[asked["gap"].answer] == "700 ns"
+    assert asked["shortened"].options[asked["shortened"].answer] == "Mostly the gaps"
+    assert asked["faster"].options[asked["faster"].answer] == "One CUDA graph"
+    assert all(len(q.options) <= MOST for q in asked.values())
+
+
+def test_streams_are_rows_and_copies_have_their_bytes():
+    run = explain(made("launch_copy_pinned", 0), True)
+    copies = [bar for bar in run.bars if bar["copy"]]
+    tensor = run.request.plan.tensor("k")
+    assert run.panel["rows"] == ["stream 0", "stream 1"] and {bar["row"] for bar in copies} == {1}
+    assert sum(bar["bytes"] for bar in copies if bar["name"] == "copy of k") == tensor.nbytes
+
+
+def test_the_cpu_gives_order_and_bytes_and_no_time():
+    from app.parts import running
+    from explainers.stories.launches import executed
+    from kernels.core.scope import Scope
+
+    request = made("launch_one_stream", 0).request
+    small = request.problem.problem_type()
+    whole = Scope.everything(request.kernel.plan(small))
+    text, table = executed.blocks(Request(request.kernel, small, request.settings, whole, "cpu"), running)
+    assert text["label"] == "executed" and "no times" in text["text"]
+    assert [row[0] for row in table["rows"]] == ["prefill", "partials", "merge"]
+    assert table["rows"][-1][-1] == 4 * small.sequences * small.num_heads * small.head_dim  # o, written once

@@ -1,0 +1,63 @@
+"""Launch times: the median run, its distance from events, and the way through a file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernels.core.request import Request
+from kernels.errors import ProblemError
+from kernels.measure import launch_times
+from kernels.measure.launch_times import LaunchTimes
+from kernels.run.backends import Device
+
+GPU = Device("gpu", "NVIDIA Test", "sm_90a", 227 * 1024, "1.0", 132)
+
+
+def made(request: Request) -> LaunchTimes:
+    """Three runs of 3, 1 and 2 µs, with steps one after another."""
+    count = len(launch_times.names(request))
+    parts = []
+    for ahead in (True, False):
+        for run, lasts in enumerate((3000, 1000, 2000)):
+            ends = np.linspace(lasts / count, lasts, count).round().astype(int)
+            starts = np.r_[0, ends[:-1] + 10]
+            parts.append(
+                pd.DataFrame({"ahead": ahead, "run": run, "step": range(count), "start_ns": starts, "end_ns": ends})
+            )
+    runs = [pd.DataFrame({"ahead": ahead, "run": range(3), "events_ns": 2200.0, "host_ns": 9.0, "timed_ns": 2100.0})
+            for ahead in (True, False)]  # fmt: skip
+    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), 32, 150.0, "measured", GPU.name, "2026-11-26")
+
+
+def test_the_median_run_is_one_of_the_runs_and_events_lose_their_overhead():
+    found = made(launch_times.asked()[0])
+    assert found.lasts_ns(True) == 2000 and len(found.median(True)) == len(launch_times.names(found.request))
+    assert found.apart(True) == pytest.approx(2000 / 2050 - 1)
+
+
+def test_a_cpu_run_yields_no_time():
+    spec = launch_times.asked()[0].kernel
+    with pytest.raises(ProblemError, match="a CPU run yields none"):
+        launch_times.launch_times(Request(spec, spec.problem_type(), backend="cpu"))
+
+
+def test_recorded_launch_times_come_back_as_they_were(monkeypatch, tmp_path):
+    class Done:
+        def __init__(self, request):
+            self.request = request
+
+        def result(self):
+            return made(self.request)
+
+    from kernels.run import workers
+
+    monkeypatch.setattr(workers, "submit", lambda function, request, **more: Done(request))
+    monkeypatch.setattr("kernels.recordings.tables.FOLDER", tmp_path)
+    launch_times.record(GPU)
+    (request, *_) = launch_times.asked()
+    found = launch_times.find(request).load()
+    assert (found.provenance, found.timer_step_ns, found.device) == ("recorded", 32, GPU.name)
+    pd.testing.assert_frame_equal(found.table.reset_index(drop=True), made(request).table.reset_index(drop=True))
+    assert len(launch_times.recorded()) == len(launch_times.asked())
+    (path,) = launch_times.record(GPU)  # a second time goes on from the file
+    assert path.exists() and len(launch_times.recorded()) == len(launch_times.asked())
