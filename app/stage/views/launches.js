@@ -4,7 +4,8 @@ import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
 import { launchesLayout } from './layouts/launches.js';
 
-const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S, COLOURS.Q];
+const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
+  COPY = COLOURS.Q;
 const MICRO = 1e3; // ns
 
 export default function (host, { meta }, context) {
@@ -18,7 +19,7 @@ export default function (host, { meta }, context) {
     box = launchesLayout({ width: 1, height: 1, em: 13 }, []);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const tintOf = bar =>
-    bar.copy ? COLOURS.read : TINTS[Math.max(0, names.indexOf(bar.name)) % TINTS.length];
+    bar.copy ? COPY : TINTS[Math.max(0, names.indexOf(bar.name)) % TINTS.length];
   const xOf = ns => box.x + (ns / wide) * box.w;
   const layout = size => {
     ({ em } = size);
@@ -52,8 +53,7 @@ export default function (host, { meta }, context) {
         });
       });
       one.bars.forEach((bar, n) => {
-        const y = place.rows[bar.row] + 3,
-          h = box.row - 6,
+        const [y, h] = partOf(one, place.rows[bar.row], bar),
           x = xOf(bar.start),
           w = Math.max(2, xOf(bar.end) - x),
           seen = ended ? w : Math.max(0, Math.min(w, xOf(at) - x)),
@@ -74,15 +74,23 @@ export default function (host, { meta }, context) {
         });
       });
     });
-    listed.push({
-      id: 'now',
-      kind: 'line',
-      rect: [xOf(at), 0, 0, box.axis],
-      stroke: paint.text,
-      width: 1.5,
-      dash: [4, 3],
+    panels.forEach((one, p) => {
+      const [top] = box.panels[p].rows;
+      listed.push({
+        id: `now ${p}`,
+        kind: 'line',
+        rect: [xOf(at), top, 0, one.rows.length * box.row],
+        stroke: paint.text,
+        width: 1.5,
+        dash: [4, 3],
+      });
     });
     return listed;
+  };
+  // [top, height] of a bar: bars of a stream at the same time share its row
+  const partOf = (one, y, bar) => {
+    const h = (box.row - 6) / one.lanes[bar.row];
+    return [y + 3 + bar.lane * h, h - (one.lanes[bar.row] > 1 ? 2 : 0)];
   };
   const text = (id, said, x, y, most, more = {}) => ({
     id,
@@ -100,24 +108,24 @@ export default function (host, { meta }, context) {
   const over = (g, { at, paint }) => {
     panels.forEach((one, p) => {
       const rows = box.panels[p].rows;
-      one.bars.forEach(bar => drawName(g, paint, bar, rows[bar.row]));
-      one.gaps.forEach(gap => drawGap(g, paint, gap, rows[gap.row]));
+      one.bars.forEach(bar => drawName(g, paint, bar, partOf(one, rows[bar.row], bar)));
+      const ends = rows.map(() => 0); // of the last label of each row
+      one.gaps.forEach(gap => {
+        ends[gap.row] = drawGap(g, paint, gap, rows[gap.row], ends[gap.row]);
+      });
     });
     drawAxis(g, paint);
     if (at?.bar >= 0) {
-      const bar = panels[at.panel].bars[at.bar],
-        x = xOf(bar.start);
+      const one = panels[at.panel],
+        bar = one.bars[at.bar],
+        x = xOf(bar.start),
+        [y, h] = partOf(one, box.panels[at.panel].rows[bar.row], bar);
       g.strokeStyle = paint.primary;
       g.lineWidth = 2;
-      g.strokeRect(
-        x,
-        box.panels[at.panel].rows[bar.row] + 3,
-        Math.max(3, xOf(bar.end) - x),
-        box.row - 6,
-      );
+      g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  const drawName = (g, paint, bar, y) => {
+  const drawName = (g, paint, bar, [top, high]) => {
     const room = xOf(bar.end) - xOf(bar.start) - 6;
     g.font = `600 ${small}px ${paint.font}`;
     const said = [bar.name, bar.name.replace('copy of ', '')].find(
@@ -126,7 +134,7 @@ export default function (host, { meta }, context) {
     if (!said) return;
     const wideName = g.measureText(said).width,
       x = xOf(bar.start) + 3,
-      middle = y + box.row / 2;
+      middle = top + high / 2;
     g.fillStyle = paint.background;
     g.globalAlpha = 0.85;
     g.fillRect(x, middle - 0.68 * small, wideName + 4, 1.36 * small);
@@ -134,10 +142,11 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.fillText(said, x + 2, middle + 0.36 * small);
   };
-  // A gap has a bracket at the foot of its row, and its ns where there is room beside its bars.
-  const drawGap = (g, paint, gap, y) => {
+  // A gap has a bracket at the foot of its row, and its ns if there is room after the label before.
+  // Returns the end of the row's last label.
+  const drawGap = (g, paint, gap, y, last) => {
     const length = gap.end - gap.start;
-    if (length <= 0) return;
+    if (length <= 0) return last;
     const x = xOf(gap.start),
       w = xOf(gap.end) - x,
       foot = y + box.row - 5;
@@ -153,10 +162,12 @@ export default function (host, { meta }, context) {
     const said = `${number(Math.round(length))} ns`,
       size = g.measureText(said).width,
       left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
+    if (left < last + 4) return last;
     g.fillStyle = paint.background;
     g.fillRect(left - 2, y + 3, size + 4, 1.15 * small);
     g.fillStyle = paint.text;
     g.fillText(said, left, y + 3 + 0.9 * small);
+    return left + size;
   };
   const drawAxis = (g, paint) => {
     const rough = (wide * 6 * em) / box.w,
@@ -180,7 +191,13 @@ export default function (host, { meta }, context) {
     const r = box.panels[p].rows.findIndex(top => y >= top && y < top + box.row),
       ns = ((x - box.x) / box.w) * wide,
       { bars, gaps } = panels[p];
-    const bar = bars.findIndex(one => one.row === r && one.start <= ns && ns < one.end);
+    const within = one => {
+      const [top, high] = partOf(panels[p], box.panels[p].rows[r], one);
+      return panels[p].lanes[r] < 2 || (y >= top - 3 && y < top + high + 3);
+    };
+    const bar = bars.findIndex(
+      one => one.row === r && one.start <= ns && ns < one.end && within(one),
+    );
     if (bar >= 0) return { panel: p, row: r, bar, gap: -1 };
     return {
       panel: p,
@@ -206,7 +223,7 @@ export default function (host, { meta }, context) {
   const legend = [
     ...names.map((name, n) => [`background:${TINTS[n % TINTS.length]}`, name]),
     ...(panels.some(one => one.bars.some(bar => bar.copy))
-      ? [[`background:${COLOURS.read}`, 'copy from host memory']]
+      ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
     ['', 'bracket: a gap of the stream'],
     ['border-left:2px dashed currentColor', 'time of the step'],

@@ -21,6 +21,7 @@ class Bar(TypedDict):
     """A launch or a copy.
 
     row: of its stream.
+    lane: its part of the row, 0 unless it starts before the end of an earlier one.
     start, end: ns.
     copy: whether it is a copy from host memory.
     bytes: of a copy, else 0.
@@ -28,6 +29,7 @@ class Bar(TypedDict):
 
     name: str
     row: int
+    lane: int
     start: float
     end: float
     copy: bool
@@ -44,10 +46,11 @@ class Gap(TypedDict):
 
 
 class Panel(TypedDict):
-    """One run. rows: the names of its streams."""
+    """One run. rows: the names of its streams. lanes: the parts of each row."""
 
     title: str
     rows: list[str]
+    lanes: list[int]
     bars: list[Bar]
     gaps: list[Gap]
     total: float

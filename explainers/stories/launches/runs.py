@@ -61,7 +61,14 @@ class LaunchRun:
     def panel(self) -> Panel:
         """The run in the picture."""
         rows = [f"stream {stream}" for stream in self.streams]
-        return {"title": self.title, "rows": rows, "bars": self.bars, "gaps": self.gaps, "total": self.total}
+        return {
+            "title": self.title,
+            "rows": rows,
+            "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in range(len(rows))],
+            "bars": self.bars,
+            "gaps": self.gaps,
+            "total": self.total,
+        }
 
 
 def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
@@ -73,6 +80,7 @@ def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
         {
             "name": name,
             "row": streams.index(step.stream),
+            "lane": 0,
             "start": float(table.start_ns[n]),
             "end": float(table.end_ns[n]),
             "copy": bool(step.tensor),
@@ -80,7 +88,15 @@ def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
         }
         for n, (step, (name, _)) in enumerate(zip(listed, named))
     ]
+    for bar in sorted(bars, key=lambda bar: bar["start"]):
+        bar["lane"] = _lane(bars, bar)
     return LaunchRun(made, ahead, streams, bars, _gaps(bars))
+
+
+def _lane(bars: list[Bar], own: Bar) -> int:
+    """The first part of a row without an earlier bar that still runs."""
+    running = {b["lane"] for b in bars if b["row"] == own["row"] and b["start"] < own["start"] < b["end"]}
+    return next(lane for lane in range(len(bars)) if lane not in running)
 
 
 def copied_bytes(plan: Plan, step: Step) -> int:

@@ -50,7 +50,13 @@ def summary(runs: list[LaunchRun]) -> str:
         f"{verdict}: {us(own.total)} and {us(plain.total)}. "
         f"Nothing runs for {us(own.idle)} and {us(plain.idle)}. "
         f"The host's calls take {us(calls[1])} and {us(calls[0])}."
+        f"{_cost(own) if change > NEAR else ''}"
     )
+
+
+def _cost(run: LaunchRun) -> str:
+    """What a slower way costs, in the words of its kernel."""
+    return f" Its cost: {run.request.kernel.costs.rstrip('.')}."
 
 
 def source(run: LaunchRun) -> str:

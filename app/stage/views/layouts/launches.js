@@ -2,7 +2,7 @@
 
 const AXIS = 1.8, // em: the axis, and the title of a panel
   TITLE = 1.8,
-  ROW = 7, // em: the most and the least height of a row
+  ROW = 10, // em: the most and the least height of a row
   LEAST = 2.5;
 
 // panels: the rows of each panel. Returns {x, w, axis, row, panels: [{y, rows: [y]}], height}.

@@ -58,6 +58,11 @@ def test_streams_are_rows_and_copies_have_their_bytes():
     assert sum(bar["bytes"] for bar in copies if bar["name"] == "copy of k") == tensor.nbytes
 
 
+def test_launches_of_one_stream_at_the_same_time_have_parts_of_its_row():
+    run = explain(made("launch_dependent", -900), True)
+    assert [bar["lane"] for bar in run.bars] == [0, 1, 2] and run.panel["lanes"] == [3]
+
+
 def test_the_cpu_gives_order_and_bytes_and_no_time():
     from app.parts import running
     from explainers.stories.launches import executed
