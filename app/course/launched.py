@@ -4,11 +4,12 @@ from app.course.compared import Compared, sizes_of
 from app.course.stop import Gain, StopError
 from kernels.catalog import Catalog
 from kernels.measure import launch_times
+from kernels.measure.launch_times import RecordedLaunchTimes
 
 
 def launches(gain: Gain, catalog: Catalog) -> Compared:
     """Two kernels on one problem, with the host ahead. StopError without both recordings."""
-    found = {}
+    found = dict[str, RecordedLaunchTimes]()
     for entry in launch_times.recorded():
         values = entry.problem.values()
         if all(values.get(name) == value for name, value in gain.problem.items()):
@@ -21,5 +22,5 @@ def launches(gain: Gain, catalog: Catalog) -> Compared:
             )
     now, before = (found[name].load() for name in (gain.kernel, gain.before))
     place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}"
-    amounts = (round(made.lasts_ns(True)) / 1e3 for made in (now, before))
-    return Compared(*amounts, "us", place, sizes_of(now.request.problem.values()))
+    amounts = [round(made.lasts_ns(True)) / 1e3 for made in (now, before)]
+    return Compared(amounts[0], amounts[1], "us", place, sizes_of(now.request.problem.values()))

@@ -42,7 +42,7 @@ def steps(plan: Plan) -> Iterator[Step]:
 
 
 def waits_of(launches: Sequence[Launch], number: int) -> tuple[int, ...]:
-    """The last launch of each other stream among those that a launch names in `after`."""
+    """The last launch of each other stream among the launches that `after` names."""
     own = launches[number]
     last = {one.stream: n for n, one in enumerate(launches[:number]) if one.entry in own.after}
     return tuple(sorted(n for stream, n in last.items() if stream != own.stream))

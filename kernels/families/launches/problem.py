@@ -76,7 +76,7 @@ class StepProblem(Problem):
         return Work(4 * self.pairs * self.head_dim, self.sequences + self.prompt, {})
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k and v of the sequences, those of the prompt, o and prompt_o."""
+        """q, k and v of the sequences and of the prompt, o and prompt_o."""
         query = (self.sequences, self.num_heads, self.head_dim), ("sequence", "head", "dim")
         cache = (self.sequences, self.num_heads, self.context, self.head_dim), ("sequence", "head", "key", "dim")
         rows = (self.num_heads, self.prompt, self.head_dim), ("head", "row", "dim")
@@ -89,7 +89,7 @@ class StepProblem(Problem):
         return (*given, tensor("o", query, Role.OUTPUT), tensor("prompt_o", rows, Role.OUTPUT))
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v and those of the prompt, of standard deviation 1."""
+        """q, k and v of the sequences and of the prompt, of standard deviation 1."""
         rng = np.random.default_rng(self.seed)
         given = [tensor for tensor in self.tensors() if tensor.role is Role.INPUT]
         return {tensor.name: rng.standard_normal(tensor.shape, dtype=np.float32) for tensor in given}
