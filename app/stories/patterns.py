@@ -1,0 +1,82 @@
+"""Patterns: the ways of a reduction, of loading a tile and of double buffering, side by side."""
+
+from functools import lru_cache
+
+from app.choices import pages, recordings
+from app.choices.choice import Choice
+from app.choices.described import kernel_options
+from app.choices.page import Correction, Descriptions, Page, State
+from app.parts.explained import story_of
+from explainers.stories.patterns import story
+from explainers.stories.patterns.story import Look
+from kernels.catalog import Catalog
+from kernels.core.request import Request
+from kernels.measure import pattern_cycles
+
+
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    made = pages.accepted_by(story.STORY, catalog)
+    names = tuple(dict.fromkeys(title_of(made, name) for name in made.kernels))
+    first = title_of(made, made.first[0])
+    own = {"pattern": Choice(first, names, stays=True, meaning="the pattern whose ways stand side by side")}
+    return pages.accepted_by(story.STORY, catalog, own=own, correct=correct, describe=describe)
+
+
+def title_of(page: Page, kernel: str) -> str:
+    """The pattern of a kernel: the title of its problem."""
+    return page.kernels[kernel].problem_type.title
+
+
+def kernels_of_pattern(page: Page, state: State) -> list[str]:
+    return [name for name in page.kernels if title_of(page, name) == state["pattern"]]
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Puts the first kernel of the pattern in place of one of another pattern."""
+    kernels = kernels_of_pattern(page, state)
+    if state["kernel"] in kernels:
+        return []
+    said = f"kernel is {state['kernel']!r}. In this pattern it must be one of {', '.join(kernels)}."
+    page.take_kernel(state, "", kernels[0])
+    return [Correction("kernel", said)]
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    shown = kernels_of_pattern(page, state)
+    constants: Descriptions = {c.name: {"group": "own"} for c in page.kernel_of(state).constants}
+    options = {name: name for name in dict.fromkeys(title_of(page, name) for name in page.kernels)}
+    return {
+        "pattern": {"label": "Pattern", "options": options, "group": "kernel"},
+        "kernel": {"label": "Code of", "group": "own", "options": kernel_options({n: page.kernels[n] for n in shown})},
+        **constants,
+    }
+
+
+def subject(page: Page, state: State, backend: str) -> Look:
+    chosen = page.request_of(state, backend=backend)
+    ways = [
+        (name, Request(kernel, chosen.problem, settings, chosen.scope, backend))
+        for kernel in page.solving(chosen.kernel).values()
+        for name, settings in pattern_cycles.ways(kernel)
+    ]
+    if backend == "recorded":
+        ways = [(name, request) for name, request in ways if recordings.has(request)]
+    same = [(name, chosen if _alike(request, chosen) else request) for name, request in ways]
+    return Look(chosen, tuple(same) if any(r == chosen for _, r in same) else (*same, (chosen.kernel.title, chosen)))
+
+
+def _alike(request: Request, chosen: Request) -> bool:
+    return request.kernel == chosen.kernel and request.constants == chosen.constants
+
+
+STORY = story_of(
+    story.STORY,
+    path="patterns",
+    title="Patterns",
+    look="Watch several ways to do one thing side by side: which threads work, which numbers they read, and which "
+    "banks hold these numbers. The cycles below each way say what it costs.",
+    page=page,
+    subject=subject,
+    order=55,
+)

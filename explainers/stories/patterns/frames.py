@@ -1,0 +1,68 @@
+"""The frames of Patterns, and the meta of the view `patterns`."""
+
+from typing import TypedDict
+
+from explainers.story.frames import Frame
+
+FREE, FULL, READ, WRITTEN, COMING = "01234"
+"""The states of a place: free, with a number, read now, written now, on its way."""
+
+
+class Move(TypedDict):
+    """One step of a way.
+
+    title: in a few words.
+    threads: a 1 for each thread that works, else 0.
+    places: the state of each place.
+    working: number of threads that work.
+    wavefronts: of shared memory, in this step.
+    lines: FILE:LINE of its accesses and values.
+    tile: its tile, or -1.
+    """
+
+    title: str
+    threads: str
+    places: str
+    working: int
+    wavefronts: int
+    lines: list[str]
+    tile: int
+
+
+class Way(TypedDict):
+    """One way of a pattern.
+
+    name: its title.
+    chosen: whether the page shows its code.
+    moves: its steps.
+    counts: its derived figures, such as 24 wavefronts.
+    cycles: in words, or an empty text if they are not known.
+    """
+
+    name: str
+    chosen: bool
+    moves: list[Move]
+    counts: list[str]
+    cycles: str
+
+
+class PatternsMeta(TypedDict):
+    """The fields of the view.
+
+    ways: side by side.
+    note: the source of the cycles and counts.
+    words: the state of a place -> its words for the legend.
+    """
+
+    ways: list[Way]
+    note: str
+    words: dict[str, str]
+
+
+class PatternFrame(Frame):
+    """One step of all ways. A way with fewer steps is done.
+
+    move: the number of the step, from 0.
+    """
+
+    move: int

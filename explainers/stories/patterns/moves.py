@@ -1,0 +1,188 @@
+"""The steps of one way of a pattern, from the trace of its run: working threads, and the state of each place.
+
+A *reduction* logs `partial`: a thread adds the number at `other` to the one at `at`. A *tile walk* copies tiles into
+shared memory and adds them there, between the marks `copy` and `sum`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.patterns.frames import COMING, FREE, FULL, READ, WRITTEN, Move
+from explainers.story.glossary import count
+from kernels.core.tensors import Role
+from kernels.run.results import Run
+from kernels.trace import steps
+from kernels.trace.kinds import READS, WRITES
+from kernels.trace.memory import model, traced
+
+CELL = 128  # bytes of a place of a tile: a word of each bank
+MEET = "meet"  # the mark before a barrier
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The steps of a way, and its whole figures.
+
+    barriers: passed by the block. requests, sectors: of global memory, of the input only.
+    alone: sums of a tile while no other tile is on its way.
+    stages: tiles that shared memory holds, 0 for a reduction.
+    """
+
+    moves: list[Move]
+    wavefronts: int
+    barriers: int
+    requests: int
+    sectors: int
+    alone: int = 0
+    stages: int = 0
+
+
+def walk_of(run: Run) -> Walk:
+    """The Walk of a run."""
+    logged = _logged(run)
+    return _reduction(run, logged) if (logged.event == "partial").any() else _tiles(run, logged)
+
+
+def _logged(run: Run) -> pd.DataFrame:
+    """The trace with the mark (phase) and its step or tile (number) of each record."""
+    cut = steps.cut(run.trace, run.sites)
+    keys = [key for key in ("step", "tile", "at", "other") if key in run.trace.keys]
+    table = run.trace.frame("thread", "file", "line", "event", "space", "tensor", "offset", "bytes", *keys)
+    known = cut.table.iloc[np.maximum(cut.of_record, 0)]
+    clocks = {f"{t.name}_gmem" for t in run.request.problem.tensors() if t.role is Role.SCRATCH}
+    table["phase"] = np.where(cut.of_record >= 0, known.phase.to_numpy(), "")
+    table["cut"] = cut.of_record
+    key = "step" if "step" in keys else "tile"
+    marks = table[(table.event == table.phase) & table[key].notna()]
+    table["number"] = table.cut.map(marks.groupby("cut")[key].first()).fillna(-1).astype(int)
+    table.loc[table.tensor.isin(clocks), ["space", "phase", "number"]] = [None, "", -1]  # not a part of the pattern
+    return table
+
+
+def _costs(run: Run, keep: pd.Series) -> pd.DataFrame:
+    """The requests among some records, with their costs."""
+    part = replace(run.trace, table=run.trace.table.filter(keep.to_numpy()))
+    return traced.requests(part).costs
+
+
+def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
+    """The figures of a whole run: the input's requests and sectors, and all wavefronts from the first step on."""
+    inputs = {tensor.name for tensor in run.request.problem.tensors() if tensor.role is Role.INPUT}
+    costs = _costs(run, logged.space.notna())
+    names = costs.tensor.str.lower().str.removesuffix("_gmem").str.removesuffix("_smem")
+    read = costs[(costs.space == "global") & names.isin(inputs)]
+    boxes = int((logged.event == "tma").sum())
+    bytes_of_boxes = int(logged[logged.event == "tma"].bytes.sum())
+    meets = logged[(logged.event == MEET) & (logged.thread == 0)]
+    return {
+        "wavefronts": int(costs[costs.space == "shared"].wavefronts.sum()),
+        "requests": len(read) + boxes,
+        "sectors": int(read.sectors.sum()) + bytes_of_boxes // model.SECTOR,
+        "barriers": len(meets),
+    }
+
+
+def _move(run: Run, logged: pd.DataFrame, own: pd.Series, title: str, threads: Iterable[int], places: str) -> Move:
+    block = int(np.prod(run.request.plan.launches[0].block))
+    working = set(map(int, threads))
+    costs = _costs(run, own & (logged.space == "shared"))
+    done = logged[own & (logged.event != logged.phase) & (logged.event != MEET)]
+    return {
+        "title": title,
+        "threads": "".join("1" if thread in working else "0" for thread in range(block)),
+        "places": places,
+        "working": len(working),
+        "wavefronts": int(costs.wavefronts.sum()) if len(costs) else 0,
+        "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
+        "tile": -1,
+    }
+
+
+# ---- reductions ----
+
+
+def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
+    """A step for each addition. Its places are the numbers."""
+    size = int(np.prod(run.request.plan.launches[0].block))
+    state, moves = [FULL] * size, []
+    in_words = _adds_words(logged)
+    # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
+    last = logged.cut.max()
+    timed = (logged.number > 0) | ((logged.number == 0) & (logged.phase == MEET))
+    timed &= ~((logged.cut == last) & (logged.phase == MEET) & (logged.space == "shared"))
+    for number in sorted(set(logged[logged.event == "partial"].number)):
+        own = timed & ((logged.number == number) | (number == 1) & (logged.number == 0))
+        adds = logged[own & (logged.event == "partial")]
+        writes = own & logged.event.isin(WRITES) & (logged.bytes == model.WORD)
+        to_global = set(logged[writes].space) == {"global"}
+        reads = logged[own & (logged.space == "shared") & logged.event.isin(READS)]
+        wide = max(1, int(reads.bytes.max()) // model.WORD) if len(reads) else 1
+        other = {int(at) + n for at in adds.other for n in range(wide)}
+        at = set() if to_global else set(adds["at"].astype(int))
+        now = [WRITTEN if n in at else READ if n in other else old for n, old in enumerate(state)]
+        said = f"{len(adds)} of {size} threads add"
+        moves.append(_move(run, logged, own, said, adds.thread, "".join(now)))
+        for place in other - at:
+            state[place] = FREE if in_words or to_global or wide > 1 else FULL
+    found = _figures(run, logged)
+    found["wavefronts"] = sum(move["wavefronts"] for move in moves)
+    found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
+    return Walk(moves, **found)
+
+
+def _adds_words(logged: pd.DataFrame) -> bool:
+    """Whether the first addition writes words of shared memory, so that its other numbers are done with."""
+    first = logged[logged.number == 1]
+    return bool(((first.space == "shared") & first.event.isin(WRITES)).any())
+
+
+# ---- tiles ----
+
+
+def _tiles(run: Run, logged: pd.DataFrame) -> Walk:
+    """A step for each copy and each sum of a tile. Its places are pieces of CELL bytes of shared memory."""
+    shared = logged[logged.space == "shared"]
+    size = int((shared.offset + shared.bytes).max()) // CELL
+    per_tile = int(shared[(shared.tile == 0) & shared.event.isin(WRITES)].bytes.sum()) // CELL
+    later = bool(shared.event.isin(set(WRITES) - {"store"}).any())  # copies that land later
+    state, moves = [FREE] * size, []
+    order = logged[(logged.thread == 0) & (logged.event == logged.phase) & logged.phase.isin(("copy", "sum"))]
+    for mark in order.itertuples():
+        own = (logged.phase == mark.phase) & (logged.number == mark.number)
+        for title, part in _parts(logged, own, mark.phase, later):
+            cells = _cells(logged[part & (logged.space == "shared")])
+            threads = logged[part & logged.space.notna()].thread.unique()
+            new = READ if mark.phase == "sum" else COMING if later else WRITTEN
+            now = [new if n in cells else old for n, old in enumerate(state)]
+            named = f"{count(len(threads), 'thread')} {title} tile {mark.number}"
+            named = named.replace("1 thread request ", "1 thread requests ") if len(threads) == 1 else named
+            made = _move(run, logged, part, named, threads, "".join(now))
+            made["tile"] = mark.number
+            moves.append(made)
+            after = {READ: FREE, COMING: COMING, WRITTEN: FULL}[new]
+            state = [after if n in cells else old for n, old in enumerate(state)]
+    sums = [move["places"] for move in moves if READ in move["places"]]
+    alone = sum(COMING not in places for places in sums)
+    return Walk(moves, **_figures(run, logged), alone=alone, stages=size // per_tile)
+
+
+def _parts(logged: pd.DataFrame, own: pd.Series, phase: str, later: bool) -> Iterator[tuple[str, pd.Series]]:
+    """The parts of a step: the n-th load of each thread, if the copy of one tile is the pattern. Else the step."""
+    loads = own & (logged.space == "global") & logged.event.isin(READS)
+    most = int(loads.groupby(logged.thread).sum().max())
+    if phase != "copy" or most < 2 or later:
+        yield ("add" if phase == "sum" else "request"), own
+        return
+    here = own & logged.space.notna()
+    order = logged[here].groupby(["thread", "space"]).cumcount().reindex(logged.index)
+    for n in range(most):
+        yield f"do load {n + 1} of {most} of", here & (order == n)
+
+
+def _cells(records: pd.DataFrame) -> set[int]:
+    """The places of accesses of shared memory."""
+    pairs = set(zip(records.offset.astype(int), records.bytes.astype(int)))
+    return {cell for first, size in pairs for cell in range(first // CELL, (first + size - 1) // CELL + 1)}

@@ -1,0 +1,90 @@
+"""Questions about the ways of a pattern: the fastest one, the threads at work, and what a better way saves."""
+
+from collections.abc import Sequence
+
+from explainers.stories.patterns.moves import Walk
+from explainers.story.glossary import figure
+from explainers.story.questions import amounts, idea
+from explainers.story.stage import Question
+from kernels.measure.pattern_cycles import Cycles
+
+Ways = Sequence[tuple[str, Walk, Cycles | None]]
+
+
+def questions(ways: Ways, chosen: str) -> list[Question]:
+    """The questions of the shown ways. chosen: the name of the way with its code."""
+    return [*_fastest(ways), *_working(ways, chosen), *_conflicts(ways), *_most(ways)]
+
+
+def _fastest(ways: Ways) -> list[Question]:
+    known = {name: cycles for name, _, cycles in ways if cycles}
+    if len(known) < 2:
+        return []
+    order = sorted(known, key=lambda name: known[name].cycles)
+    best, worst = order[0], order[-1]
+    times = known[worst].cycles / known[best].cycles
+    why = (
+        f"{best} takes {figure(known[best].cycles)} cycles. The slowest way, {worst}, takes {times:.1f} times as many."
+    )
+    wrong = {name: f"It takes {figure(known[name].cycles)} cycles." for name in (order[1], order[-2], worst)}
+    wrong.pop(best, None)
+    hides = [f"{figure(cycles.cycles)} cycles" for cycles in known.values()]
+    return [idea("fastest", "Which way takes the fewest cycles?", best, wrong, why, hides=hides, veils=["strip"])]
+
+
+def _working(ways: Ways, chosen: str) -> list[Question]:
+    """The threads at work in the second step of the chosen way, or in the step of a way with the fewest, if these are
+    not all threads."""
+    own = {name: walk.moves for name, walk, _ in ways}
+    fewest = min(own, key=lambda name: min(move["working"] for move in own[name]))
+    step = min(range(len(own[fewest])), key=lambda n: own[fewest][n]["working"])
+    threads = len(own[chosen][0]["threads"])
+    name = fewest
+    if len(own[chosen]) > 1 and own[chosen][1]["working"] < threads:
+        name, step = chosen, 1
+    right, said = own[name][step]["working"], own[name][step]["title"]
+    if right == threads:
+        return []
+    why = f"In step {step + 1}, {right} of {threads} threads work: {said}."
+    text = f"{name}: how many of the {threads} threads work in step {step + 1}?"
+    near = [threads, threads // 2, 32, 1]
+    veils = ["sentence", "strip", "picture"]
+    return amounts("working", text, right, near, why, "threads", step=step, veils=veils)
+
+
+def _conflicts(ways: Ways) -> list[Question]:
+    """Two ways with as many threads at work in every step, and other wavefronts."""
+    for name, walk, _ in ways:
+        for other, more, _ in ways:
+            alike = [m["working"] for m in walk.moves] == [m["working"] for m in more.moves]
+            if not alike or walk.stages or not walk.wavefronts < more.wavefronts:
+                continue
+            text = (
+                f"{name} needs {walk.wavefronts} wavefronts. {other} has as many threads at work in every step. "
+                "How many wavefronts does it need?"
+            )
+            near = [walk.wavefronts, 2 * walk.wavefronts, walk.wavefronts // 2, 8 * walk.wavefronts]
+            why = f"{other} needs {more.wavefronts}: its words share banks, or its threads are spread over more warps."
+            hides = [f"{more.wavefronts} wavefronts"]
+            return amounts("conflicts", text, more.wavefronts, near, why, "wavefronts", hides=hides, veils=["strip"])
+    return []
+
+
+def _most(ways: Ways) -> list[Question]:
+    """The way with the most wavefronts, requests or sums alone, if the ways differ."""
+    for id, words, of in (
+        ("wavefronts", "wavefronts of shared memory", lambda walk: 0 if walk.stages else walk.wavefronts),
+        ("alone", "tiles added while no copy runs", lambda walk: walk.alone if walk.stages else 0),
+        ("requests", "requests of global memory", lambda walk: walk.requests),
+    ):
+        found = {name: of(walk) for name, walk, _ in ways}
+        order = sorted(found, key=lambda name: -found[name])
+        top, rest = order[0], [name for name in order[1:] if found[name] < found[order[0]]]
+        if len(rest) < len(order) - 1 or not rest:
+            continue
+        wrong = {name: f"It has {found[name]:,}." for name in (rest[0], rest[len(rest) // 2], rest[-1])}
+        why = f"{top} has {found[top]:,} {words}, {rest[-1]} {found[rest[-1]]:,}."
+        hides = [text for value in found.values() for text in (f"{value:,}", f"{value}")]
+        text = f"Which way has the most {words}?"
+        return [idea(id, text, top, wrong, why, hides=hides, veils=["sentence", "strip"])]
+    return []

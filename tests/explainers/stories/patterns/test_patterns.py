@@ -1,0 +1,74 @@
+"""Patterns: the steps of each way, and their figures, computed again without the story."""
+
+import numpy as np
+import pytest
+
+from explainers.stories.patterns import story
+from explainers.stories.patterns.frames import COMING, READ
+from kernels import catalog
+from kernels.core.request import Request
+from kernels.measure import pattern_cycles
+from kernels.run import execute
+
+
+class Runner:
+    run = staticmethod(execute.run)
+
+    def provenance(self, run):
+        return None
+
+
+def look_of(name):
+    kernel = catalog.find(name)
+    kernels = catalog.current().of_problem(kernel.problem_type).values()
+    problem = kernel.problem_type()
+    ways = [(said, Request(k, problem, s, backend="cpu")) for k in kernels for said, s in pattern_cycles.ways(k)]
+    return story.Look(next(request for _, request in ways if request.kernel.name == name), tuple(ways))
+
+
+@pytest.fixture(scope="module")
+def walks():
+    names = ("lab_reduce_tree", "lab_tiles_load", "lab_tiles_stages")
+    return {name: {way.name: way.walk for way in story.shown_of(look_of(name), Runner())[0]} for name in names}
+
+
+def test_a_tree_halves_its_threads_and_the_place_of_its_words_sets_the_wavefronts(walks):
+    halves = [2**n for n in range(7, -1, -1)]
+    for name in ("Tree of neighbours", "Tree, packed threads", "Tree of halves"):
+        assert [move["working"] for move in walks["lab_reduce_tree"][name].moves] == halves
+    for number, move in enumerate(walks["lab_reduce_tree"]["Tree of halves"].moves):
+        assert move["wavefronts"] == 3 * max(1, halves[number] // 32)  # two reads and a write of each warp at work
+        assert move["threads"] == ("1" * halves[number]).ljust(256, "0")
+
+
+def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
+    for name in ("Tree of neighbours", "Tree, packed threads", "Tree of halves"):
+        read = np.sum([[c == READ for c in m["places"]] for m in walks["lab_reduce_tree"][name].moves], axis=0)
+        assert read.tolist() == [0] + [1] * 255
+
+
+def test_shuffles_need_one_barrier_and_atomics_no_further_step(walks):
+    found = {name: (len(walk.moves), walk.barriers) for name, walk in walks["lab_reduce_tree"].items()}
+    assert found["Shuffles, two levels"] == (10, 1) and found["Shuffles, one level"] == (13, 1)
+    assert found["Atomics, every thread"] == (1, 1) and found["Reduction by tensor cores"] == (4, 0)
+
+
+def test_wider_loads_move_the_same_sectors_with_fewer_requests(walks):
+    found = {name: (walk.requests, walk.sectors) for name, walk in walks["lab_tiles_load"].items()}
+    bytes_read = 4 * 4 * 1024  # tiles of floats
+    assert {sectors for _, sectors in found.values()} == {bytes_read // 32}
+    assert [requests for requests, _ in found.values()] == [bytes_read // 128, bytes_read // 512, 4]
+
+
+def test_one_stage_never_adds_during_a_copy_and_two_stages_always_but_at_the_end(walks):
+    found = walks["lab_tiles_stages"]
+    assert {name: walk.alone for name, walk in found.items()} == {"One stage": 4, "Two stages": 1, "Three stages": 1}
+    assert max(move["places"].count(COMING) for move in found["Three stages"].moves) == 3 * 32
+
+
+def test_the_page_asks_with_the_figures_of_the_run():
+    for name in ("lab_reduce_tree", "lab_tiles_load", "lab_tiles_stages"):
+        made = story.STORY.stage(look_of(name), Runner())
+        assert len(made.questions) >= 2 and made.views[0].meta["note"].endswith("Counts derived from the trace.")
+        assert all(len(frame["sentence"].split()) <= 25 for frame in made.frames)
+        assert made.frames[0]["lines"]
