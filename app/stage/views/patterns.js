@@ -83,7 +83,12 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.font = `${small}px ${paint.font}`;
     const line = n => foot + (n + 1) * 1.35 * small;
-    g.fillText(over ? `done after ${way.moves.length} step${way.moves.length > 1 ? 's' : ''}` : move.title, x, line(0), w);
+    g.fillText(
+      over ? `done after ${way.moves.length} step${way.moves.length > 1 ? 's' : ''}` : move.title,
+      x,
+      line(0),
+      w,
+    );
     g.fillText(way.counts.join(', '), x, line(1), w);
     g.font = `600 ${small}px ${paint.font}`;
     g.fillText(way.cycles, x, line(2), w);

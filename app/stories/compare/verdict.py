@@ -54,7 +54,7 @@ def verdict_tab(pair: Pair) -> list[Block]:
 
 
 def lead(pair: Pair) -> list[Block]:
-    """The weightiest reasons, each in a line with its problem: the bars show another one."""
+    """The problem of the reasons, as the bars show another one, and the weightiest reasons, each in a line."""
     row = verdict(pair).row
     try:
         why = reasons.why(pair, row)
@@ -64,8 +64,8 @@ def lead(pair: Pair) -> list[Block]:
     if not why.found:
         return [stage.text(f"No figure explains a faster {why.faster}.")]
     leading = enumerate(why.found[:MOST_LEADING], 1)
-    at = f", at {pair_times.problem_said(why.row)}."
-    return [_reason(reason.brief.removesuffix(".") + at, number, reason, why) for number, reason in leading]
+    problem = stage.text(f"The reasons at {pair_times.problem_said(why.row)}:")
+    return [problem, *(_reason(reason.brief, number, reason, why) for number, reason in leading)]
 
 
 def _marked(pair: Pair, row: Row | None) -> Marked | None:
