@@ -130,6 +130,20 @@ def cycles(request: Request) -> Cycles | None:
     return None
 
 
+def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
+    """The recorded cycles of a warp's read of one word or many: columns memory, different (words) and cycles. And one of
+    its figures with their source, or None without a recording."""
+    rows, last = [], None
+    for key, request in asked().items():
+        if not request.kernel.solves_class(ReadsProblem) or not (found := cycles(replace(request, backend="cpu"))):
+            continue
+        names = {settings: name for name, settings in ways(request.kernel)}
+        row = {"memory": names[request.settings], "different": request.problem.values()["different"]}
+        rows.append(row | {"cycles": found.cycles})
+        last = found
+    return pd.DataFrame(rows, columns=["memory", "different", "cycles"]), last
+
+
 def _figures(row: Row, label: str, device: str, date: str) -> Cycles:
     median, least, most = (float(str(row[name])) for name in ("cycles", "least", "most"))
     return Cycles(median, least, most, label, device, date)

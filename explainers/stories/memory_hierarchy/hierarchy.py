@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.chart_view import chart_view
+from explainers.stories.memory_hierarchy.broadcast_tab import broadcast_blocks
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, NOTES, bandwidth_chart, latency_chart
 from explainers.stories.memory_hierarchy.level_questions import questions
 from explainers.stories.memory_hierarchy.levels_tab import levels_tab
@@ -153,13 +154,15 @@ def stage_of(
         f"{label.capitalize()} on {measured.device}, driver {measured.driver}, {measured.date}: median of {RUNS} runs."
     )
     tabs = [stage.Tab("now", "Measure on this GPU", list(here))] if here else []
+    broadcasts = broadcast_blocks()
+    shared = [stage.Tab("broadcast", "One address or many", broadcasts)] if broadcasts else []
     return stage.Stage(
         headline=stage.headline(spec),
         frames=steps,
         views=views,
         codes=[stage.code(probed.sample(spec), steps)],
         state=states(table),
-        tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label))],
+        tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label)), *shared],
         provenance=stage.Provenance(label, said),
         questions=questions(table),
     )
