@@ -131,10 +131,12 @@ def cycles(request: Request) -> Cycles | None:
 
 
 def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
-    """The recorded cycles of a warp's read of one word or many: columns memory, different (words) and cycles. And one of
-    its figures with their source, or None without a recording."""
+    """The recorded cycles of a warp's read of one word or many, and one of them with its source, or None.
+
+    Columns: memory, different (number of different words) and cycles.
+    """
     rows, last = [], None
-    for key, request in asked().items():
+    for request in asked().values():
         if not request.kernel.solves_class(ReadsProblem) or not (found := cycles(replace(request, backend="cpu"))):
             continue
         names = {settings: name for name, settings in ways(request.kernel)}

@@ -18,7 +18,7 @@ def broadcast_blocks() -> list[Block]:
     first, most = table.different.min(), table.different.max()
     at = table.set_index(["memory", "different"]).cycles
     said = [
-        f"{name}: {figure(at[name, first])} cycles if all lanes read one word, {figure(at[name, most])} if they read {most}."
+        f"{name}: {figure(at[name, first])} cycles if all read one word, {figure(at[name, most])} if they read {most}."
         for name in memories
     ]
     constant = at[memories[0]]
@@ -37,7 +37,7 @@ def broadcast_blocks() -> list[Block]:
     )
     caption = f"Recorded on {source.device}, {source.date}: one warp, each read with the address from the read before."
     lesson = (
-        f"Each further word costs {figure(step)} cycles in constant memory, as its cache serves one address at a time."
+        f"Each further word costs {figure(step)} cycles in constant memory. Its cache serves one address at a time."
     )
     return [
         stage.heading("One address or many"),
