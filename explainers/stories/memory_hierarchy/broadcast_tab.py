@@ -36,9 +36,7 @@ def broadcast_blocks() -> list[Block]:
         .properties(height=260)
     )
     caption = f"Recorded on {source.device}, {source.date}: one warp, each read with the address from the read before."
-    lesson = (
-        f"Each further word costs {figure(step)} cycles in constant memory. Its cache serves one address at a time."
-    )
+    lesson = f"Each further word costs {figure(step)} cycles in constant memory. It serves one address at a time."
     return [
         stage.heading("One address or many"),
         stage.text(" ".join(said), source.label),
