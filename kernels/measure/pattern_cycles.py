@@ -1,6 +1,6 @@
 """Cycles of a pattern's ways, such as the reductions of the lab: measured on a GPU, or recorded.
 
-A pattern is a problem of families/lab/patterns.py. A way is a kernel of it with a named value of a constant.
+A pattern is a problem of families/lab/patterns.py. A way is a kernel of this problem with a named value of a constant.
 """
 
 from collections.abc import Iterable, Mapping
@@ -131,7 +131,7 @@ def cycles(request: Request) -> Cycles | None:
 
 
 def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
-    """The recorded cycles of a warp's read of one word or many, and one of them with its source, or None.
+    """The recorded cycles of a warp's read of one word or many words, and the last figure with its source, or None.
 
     Columns: memory, different (number of different words) and cycles.
     """
