@@ -99,7 +99,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
     axis, scale = alt.Axis(tickCount=8), alt.Scale(domain=[0, most], nice=False)
     x = alt.X("start:Q", title="microseconds from the start of a chain", axis=axis, scale=scale)
     base = alt.Chart(pd.DataFrame(chain))
-    whole = base.mark_bar(height=34, color=OKABE_ITO["grey"], opacity=0.35).encode(x=x, x2="end:Q", y=y)
+    whole = base.mark_bar(height={"band": 0.85}, color=OKABE_ITO["grey"], opacity=0.35).encode(x=x, x2="end:Q", y=y)
     said = base.mark_text(align="left", dx=6, fontSize=13, color=AXIS).encode(x="end:Q", y=y, text="us:N")
     layers = [whole]
     if launches:
@@ -108,7 +108,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         colour = alt.Color(
             "launch:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
         )
-        bars = alt.Chart(pd.DataFrame(launches)).mark_bar(height=18)
+        bars = alt.Chart(pd.DataFrame(launches)).mark_bar(height={"band": 0.45})
         tips = ["way:N", "launch:N", alt.Tooltip("start:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
         layers.append(bars.encode(x="start:Q", x2="end:Q", y=y, color=colour, tooltip=tips))
     lines = alt.TitleParams(
@@ -123,7 +123,8 @@ def caption(times: Times) -> list[str]:
     return [
         times.problem.size,
         f"{times.said} {kind}, hot L2, rested.",
-        "Grey: from one chain to the next. Colours: from a launch's first block to its last one.",
+        "Grey: from one chain to the next.",
+        "Colours: from a launch's first block to its last one.",
     ]
 
 
