@@ -125,7 +125,8 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  const drawName = (g, paint, bar, [top, high]) => {
+  const drawName = (g, paint, bar, part) => {
+    const [top, high] = part;
     const room = xOf(bar.end) - xOf(bar.start) - 6;
     g.font = `600 ${small}px ${paint.font}`;
     const said = [bar.name, bar.name.replace('copy of ', '')].find(
