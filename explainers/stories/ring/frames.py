@@ -13,7 +13,7 @@ from explainers.story.glossary import listed, short
 from kernels.run.results import Run
 
 SHOWN = 16  # dims of O in the picture
-PRODUCTS, MERGE = ("score", "p"), ("m_before", "m_after", "l_after", "o_after", "share_before")
+PRODUCTS, MERGE = ("score",), ("m_before", "m_after", "l_after", "o_after")
 
 
 class Device(TypedDict):
@@ -128,7 +128,9 @@ class Walk:
             if step in of_step:
                 what = "merge" if of_step[step].shares else "m, l and O"
                 merged: RingFrame = {**found[-1], "kind": "merge", "title": f"Step {step}: {what}", "moves": []}
-                merged["sentence"], merged["lines"] = self._merged(of_step[step]), self._lines(step, MERGE)
+                merged["sentence"] = self._merged(of_step[step])
+                if of_step[step].shares:
+                    merged["lines"] = self._lines(step, MERGE)
                 merged["merged"] = _values(of_step[step])
                 found.append(merged)
         return found
@@ -147,11 +149,12 @@ class Walk:
         return f"Query {self.place}: m stays {short(merge.m[2])}. This step's l and O count {short(now)} times."
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
-        """The lines of the logged values of a step."""
+        """The lines that compute the logged values of a step."""
         launches = [work.launch for work in self.rounds[step].works if work.launch >= 0]
         logged = self._sites
         mine = logged[logged.launch.isin(launches) & logged.event.isin(events)]
-        return {f"{file}:{line}": int(n) for (file, line), n in mine.groupby(["file", "line"]).size().items()}
+        counts = mine.groupby(["file", "line"]).size().items()
+        return {self.run.sites.find(file, line).place: int(n) for (file, line), n in counts}
 
     @cached_property
     def _sites(self) -> pd.DataFrame:

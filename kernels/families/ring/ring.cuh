@@ -29,7 +29,7 @@ __device__ __forceinline__ void merge_rows(const SoFar& so_far, const HeadStart&
     const float l_all = group_sum<4>(l[r]);
     if (row >= at.seq_len) continue;
     PROBE_LOAD(M_gmem, start.lse + row, 4);
-    const float before = ldg<float>(&M_gmem[start.lse + row]);
+    const float before = ldg<float>(&M_gmem[start.lse + row]);  // logged: m_before
     PROBE_LOAD(L_gmem, start.lse + row, 4);
     const float l_before = ldg<float>(&L_gmem[start.lse + row]);
     const float m_new = fmaxf(m[r], before), base = exponent_base(m_new, to_log2);
@@ -43,14 +43,14 @@ __device__ __forceinline__ void merge_rows(const SoFar& so_far, const HeadStart&
       PROBE_VALUE(l_before, row, l_before);
       PROBE_VALUE(l_step, row, l_all);
     }
-    m[r] = m_new;
-    l[r] = at.leads ? fmaf(l_before, share_before, l_all * share_step) : 0.f;
+    m[r] = m_new;  // logged: m_after
+    l[r] = at.leads ? fmaf(l_before, share_before, l_all * share_step) : 0.f;  // logged: l_after
     UNROLL for (int i = 2 * r; i < N; i += 4) {
       const int dim = 2 * i - 4 * r + 2 * (threadIdx.x % 4);
       const long long from = start.q + (long long)row * HEAD_DIM + dim;
       PROBE_LOAD(O_part_gmem, from, 8);
       const float2 o_before = ldg<float2>(&O_part_gmem[from]);
-      O_rmem[i] = fmaf(o_before.x, share_before, O_rmem[i] * share_step);
+      O_rmem[i] = fmaf(o_before.x, share_before, O_rmem[i] * share_step);  // logged: o_after
       O_rmem[i + 1] = fmaf(o_before.y, share_before, O_rmem[i + 1] * share_step);
     }
   }

@@ -142,7 +142,7 @@ ring_step(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* L
         PROBE_LDMATRIX(K_smem, from, 16);
         ldmatrix(K_rmem, &K_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          mma<T, SUM_BITS>(four(S_rmem[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T, SUM_BITS>(four(S_rmem[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);  // logged: score
           mma<T, SUM_BITS>(four(S_rmem[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
         }
       }

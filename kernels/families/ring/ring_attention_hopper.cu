@@ -114,7 +114,7 @@ ring_step(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     PROBE_MARK(scores, tile);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_scores(S_rmem, q, operand_at(K_operand, K_turn.stage * TILE * 2));
+    start_scores(S_rmem, q, operand_at(K_operand, K_turn.stage * TILE * 2));  // logged: score
   };
   // O += P @ V   [64, HEAD_DIM]
   auto multiply_values = [&](int tile, unsigned (&P_rmem)[BLOCK_KV / 4]) {
