@@ -1,5 +1,6 @@
 """The traced query tile of attention, and a row or a query of it. The problem and the tiles limit them."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,10 +41,11 @@ def correct(page: Page, state: State) -> list[Correction]:
         for name in (n for n in (*TILE, *QUERY) if n in page.own):  # the row's limit depends on the tile
             if state[name] <= high[name]:
                 continue
+            chosen = state[name] != page.own[name].default
             sentence = f"{name} is {state[name]}. Here it can be 0 to {high[name]}."
             state[name] = min(page.own[name].default, high[name])
             high = limits(page, state)
-            if sentence not in [correction.sentence for correction in corrections]:
+            if chosen and sentence not in [correction.sentence for correction in corrections]:
                 corrections.append(Correction(name, sentence))
     except ProblemError:
         pass  # the page reports the error of the problem
@@ -51,8 +53,11 @@ def correct(page: Page, state: State) -> list[Correction]:
 
 
 def request(page: Page, state: State, backend: str, side: str | None = None) -> Request:
-    """The Request of a side, its scope the query tile that is looked at. ProblemError."""
+    """The Request of a side, its scope the query tile that is looked at, or everything if its items are no query tiles.
+    ProblemError."""
     whole = page.request_of(state, side)
+    if not picture.by_tiles(whole):
+        return replace(whole, scope=Scope.everything(whole.plan), backend=backend)
     size, (batch, head, query) = room(whole), traced(page, state, side)
     first = (batch * size.heads + head) * size.tiles + query // size.rows
     return Request(whole.kernel, whole.problem, whole.settings, Scope(first), backend)
@@ -91,8 +96,12 @@ class Room(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def room(request: Request) -> Room:
-    """The room of attention with query tiles as items."""
+    """The room of attention. Without query tiles as items, a head has one tile with all its queries."""
     o = picture.tensor_at(request, "O")
-    outer, batches = axes.heads(o), axes.length(o, "batch") if "batch" in o.axes else 1
+    outer = axes.heads(o)
+    batches = next((n for axis, n in zip(o.axes, o.shape) if axis in ("batch", "sequence")), 1)
+    if not picture.by_tiles(request):
+        rows = axes.length(o, "query") if "query" in o.axes else 1
+        return Room(batches, outer // batches, 1, rows, rows)
     _, row0, row1 = picture.query_rows(request)
     return Room(batches, outer // batches, picture.tiles_of(request)[1], row1 - row0, axes.length(o, "query"))

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from app.choices import pages, places
+from app.choices.choice import Choice
 from app.choices.page import Page, State
 from app.parts.explained import story_of
 from explainers.stories.online_softmax import story
@@ -13,11 +14,15 @@ from kernels.catalog import Catalog
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    return pages.of_tiles(story.STORY, catalog)
+    walk = Choice("", late=True, stays=True, meaning=story.WALK)
+    return pages.of_tiles(story.STORY, catalog, own={**places.TILE, "walk": walk})
 
 
 def subject(page: Page, state: State, backend: str) -> Row:
     request = places.request(page, state, backend)
+    if not picture.by_tiles(request):
+        batch, head, _ = places.traced(page, state)
+        return Row(request, state["row"], batch * places.room(request).heads + head, state["walk"])
     return Row(request, picture.query_rows(request)[1] + state["row"])
 
 

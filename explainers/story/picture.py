@@ -115,6 +115,12 @@ def matrix(run: Run, place: str, head: int) -> np.ndarray:
     return found if found.dtype == np.float32 else found.astype(np.float32)
 
 
+def by_tiles(request: Request) -> bool:
+    """Whether the request's items are query tiles. A page traces all items of any other kernel, and finds the rows by
+    the heads of the logged values."""
+    return request.plan.item == ITEM
+
+
 def block_kv(request: Request, keys: int) -> int:
     """The keys of a tile: all `keys` if the kernel has no constant for them."""
     return request.value_of("key_rows") or keys

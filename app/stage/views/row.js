@@ -18,7 +18,7 @@ const LEGEND = [
 ];
 
 export default function (host, { meta, columns }, context) {
-  const { frames, row, ordinary } = meta,
+  const { frames, row, ordinary, keys } = meta,
     { scores, weights, o } = columns,
     model = rowModel(meta, columns),
     { n, d } = model,
@@ -58,14 +58,14 @@ export default function (host, { meta, columns }, context) {
       scaled = frame.o >= 0 && model.since[place].o !== 1;
     if (at.kind === 'score')
       return i < frame.keys
-        ? `score[${row}, ${i}] = ${exact(scores[i])}`
-        : `score[${row}, ${i}] is not computed yet`;
+        ? `score[${row}, ${keys[i]}] = ${exact(scores[i])}`
+        : `score[${row}, ${keys[i]}] is not computed yet`;
     if (at.kind === 'weight') {
-      if (i >= frame.weighed) return `key ${i} has no weight yet`;
+      if (i >= frame.weighed) return `key ${keys[i]} has no weight yet`;
       const weight = model.weight(place, i),
         said = ordinary || weight === weights[i] ? exact(weights[i]) : short(weight, 7);
       const forMax = ordinary ? '' : ' for this m';
-      return `weight of key ${i} = ${said}, float64${forMax} ${short(model.due(frame, i), 7)}`;
+      return `weight of key ${keys[i]} = ${said}, float64${forMax} ${short(model.due(frame, i), 7)}`;
     }
     if (at.kind === 'sum')
       return frame.l === null

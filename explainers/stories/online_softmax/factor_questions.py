@@ -53,8 +53,8 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
 def _raises(story: RowStory, step: int, before: float, m: float) -> stage.Question:
     """A question about the score that raises the max first."""
     tile = story.frames[step]["tile"]
-    key = int(story.keys[story.keys.tile == tile].set_index("key").score.idxmax())
-    thing = {"kind": "score", "index": key}
+    at = story.keys[story.keys.tile == tile].score.idxmax()
+    key, thing = int(story.keys.key[at]), {"kind": "score", "index": int(at)}
     return stage.Question(
         "raises",
         "Which score is the first to raise the running max of an earlier tile? Click it.",

@@ -39,6 +39,7 @@ class RowMeta(TypedDict):
     row: its number.
     ordinary: the kernel has one m and l for the whole row, no running ones.
     m_name: the name of its m.
+    keys: the number of each key.
     tile_of: each key's tile.
     block_kv: keys of a tile.
     error: the row's largest error.
@@ -53,6 +54,7 @@ class RowMeta(TypedDict):
     row: int
     ordinary: bool
     m_name: str
+    keys: list[int]
     tile_of: list[int]
     block_kv: int
     error: Number

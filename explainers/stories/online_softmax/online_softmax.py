@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from explainers.stories.online_softmax import truths
 from explainers.stories.online_softmax.factor_questions import questions_of
 from explainers.stories.online_softmax.frames import RowFrame, RowMeta
-from explainers.stories.online_softmax.row_frames import GROUPS, frames_of, keys_of, row_records, tiles_of
+from explainers.stories.online_softmax.row_frames import GROUPS, frames_of, keys_of, row_records, tiles_of, walk_of
 from explainers.stories.online_softmax.row_states import states
 from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary, m_name
 from explainers.stories.online_softmax.softmax_steps import Manner, text_of
@@ -37,8 +38,13 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 def refusal(spec: KernelSpec) -> str:
-    """The reason against a kernel in a sentence, or an empty text."""
-    return tiling.refusal(spec) or probed.without_events(spec, OF_MARKS if spec.plain else NEEDS)
+    """The reason against a kernel in a sentence, or an empty text. Marks with the key `head` need no query tiles."""
+    lacking = probed.without_events(spec, _of_marks(spec) if spec.plain else NEEDS)
+    if not truths.names_heads(spec):
+        return tiling.refusal(spec) or lacking
+    if probed.has_masks(spec):
+        return f"{spec.name} solves a problem with more than a causal mask."
+    return lacking or truths.refusal(probed.sample(spec))
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
@@ -47,30 +53,49 @@ def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
     return first, end - 1, divmod(head, axes.length(tensor_at(run.request, "O"), "head"))
 
 
-def explain(run: Run, row: int) -> RowStory:
-    """The RowStory of one row of the traced query tile."""
-    request, problem = run.request, run.request.problem
-    head = query_rows(request)[0]
-    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
-    sees = row + picture.mask_offset(request) + 1 if problem.causal else len(k)
-    if sees < 1:
-        raise ProblemError(
-            f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
-        )
-    s_true = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:sees]
+def _of_marks(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
+    """OF_MARKS, with the keys `head` and `walk` for every value if one has them."""
+    found = probed.values(spec)
+    more = tuple(key for key in ("head", "walk") if any(key in found.get(event, ()) for event in OF_MARKS))
+    return {event: (*keys, *more) for event, keys in OF_MARKS.items()}
+
+
+def walks_of(run: Run, row: int, head: int) -> list[int]:
+    """The numbers of the walks over parts of a row's keys, each with its own m and l. Empty if one walk has all keys.
+    The key `walk` of the marks gives them."""
+    return sorted(int(walk) for walk in row_records(run, row, head).walk.dropna().unique())
+
+
+def explain(run: Run, row: int, head: int | None = None, walk: int | None = None) -> RowStory:
+    """The RowStory of one row.
+
+    head: counted over the batch. The head of the traced query tile by default.
+    walk: one of walks_of, by default the first.
+    """
+    request = run.request
+    head = query_rows(request)[0] if head is None else head
+    truth = truths.of_row(run, head, row)
+    s_true, o, o_true = truth.scores, truth.o, truth.o_true
+    records = row_records(run, row, head)
+    numbers = np.arange(len(s_true))
+    walks = walks_of(run, row, head)
+    if walks:
+        if walk is not None and walk not in walks:
+            raise ProblemError(f"walk is {walk}. This row has the walks {', '.join(map(str, walks))}.")
+        records = walk_of(records, walks[0] if walk is None else walk, len(s_true))
+        numbers = np.unique(records[records.event == "score"].col).astype(int)
+        s_true = s_true[numbers]
     p_true = reference.softmax(s_true)
     m_true, l_true = reference.prefix_max_and_sum(s_true, [len(s_true)])
-    o_true = p_true @ v[: len(p_true)].astype(np.float64)
-    records = row_records(run, row)
-    ordinary = is_ordinary(run.request.kernel)
+    ordinary = is_ordinary(request.kernel)
     tiles = tiles_of(records, s_true, ordinary)
     limits = request.value_of("threshold"), request.value_of("share")
     manner = Manner(ordinary, is_optimistic(request.kernel), bool(request.broken), *limits)
     rounding = 2.0 ** (1 - element_type(tensor_at(request, "O").dtype).digits)
-    frames, o_values = frames_of(records, tiles, manner, o[row], o_true, rounding)
+    frames, o_values = frames_of(records, tiles, manner, o, o_true, rounding)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
-    error = max_abs_error(o[row], o_true)
-    keys = keys_of(records, p_true, tiles, ordinary).assign(score_true=s_true)
+    error = max_abs_error(o, o_true)
+    keys = keys_of(records, p_true, tiles, ordinary).assign(key=numbers, score_true=s_true)
     summary, tone = _summary(run, frames, wrong, error)
     ends = float(m_true[-1]), float(l_true[-1])
     return RowStory(frames, tiles, keys, o_values, o_true, *ends, wrong, error, summary, tone)
@@ -84,6 +109,7 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "row": row,
         "ordinary": ordinary,
         "m_name": m_name(ordinary, is_optimistic(run.request.kernel)),
+        "keys": story.keys.key.tolist(),
         "tile_of": tile_of.tolist(),
         "block_kv": picture.block_kv(run.request, int(tile_of.value_counts().max())),
         "error": story.error,

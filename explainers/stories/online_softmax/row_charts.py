@@ -66,7 +66,7 @@ def ordinary_chart(story: RowStory) -> alt.LayerChart:
     odd = table[~np.isfinite(table.weight)].assign(name=table.weight.map(_name), weight=table.weight_true.max())
     table = table.replace([np.inf, -np.inf], np.nan)
     scale, ticks = (
-        alt.Scale(domain=[-0.5, len(table) - 0.5], nice=False),
+        alt.Scale(domain=[int(table.key.min()) - 0.5, int(table.key.max()) + 0.5], nice=False),
         alt.Axis(tickMinStep=1, format="d", grid=False),
     )
     tip = [

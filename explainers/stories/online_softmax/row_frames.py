@@ -34,18 +34,23 @@ TITLES = {
 }
 
 
-def row_records(run: Run, row: int) -> pd.DataFrame:
-    """The row's value records in the kernel's order: step, event, group, tile, col, dim, value, place. The generic view
-    shows events outside GROUPS."""
+def row_records(run: Run, row: int, head: int) -> pd.DataFrame:
+    """The row's value records in the kernel's order: step, event, group, tile, walk, col, dim, value, place. The
+    generic view shows events outside GROUPS.
+
+    head: counted over the batch. It excludes the records with the key `head` of another head.
+    """
     sites, trace = run.sites, run.trace
     steps = cutting.cut(trace, sites)
     table = trace.table
     keep = (
         (steps.of_record >= 0) & table["value"].is_valid().to_numpy() & (table["row"].fill_null(-1).to_numpy() == row)
     )
-    names = [name for name in ("event", "row", "tile", "col", "dim", "value") if name in table.column_names]
+    if "head" in table.column_names:
+        keep &= table["head"].fill_null(head).to_numpy() == head
+    names = [name for name in ("event", "row", "tile", "walk", "col", "dim", "value") if name in table.column_names]
     frame = table.select(names).filter(keep).to_pandas()
-    frame = frame.assign(**{name: np.nan for name in ("tile", "col", "dim") if name not in names})
+    frame = frame.assign(**{name: np.nan for name in ("tile", "walk", "col", "dim") if name not in names})
     frame["step"], frame["site"] = steps.of_record[keep], sites.index(table)[keep]
     frame["event"] = frame.event.astype(str)
     frame["group"] = frame.event.map(GROUPS)
@@ -53,8 +58,19 @@ def row_records(run: Run, row: int) -> pd.DataFrame:
     of_step = pd.Series(steps.table.tile.to_numpy()[frame.step], index=frame.index)
     frame["tile"] = frame.tile.fillna(of_step).astype(int)
     frame["place"] = [sites[number].place for number in frame.site]
+    frame["at"] = frame.col
     frame["order"] = frame.event.map(list(GROUPS).index)  # not the order of the lines: a probe can be in a function
     return frame.sort_values(["step", "order", "site", "col", "dim"], kind="stable").reset_index(drop=True)
+
+
+def walk_of(records: pd.DataFrame, walk: int, sees: int) -> pd.DataFrame:
+    """The records of one walk over some of the row's keys. `at` is a key's place among the walk's keys, in order.
+
+    sees: the number of the row's visible keys.
+    """
+    own = records[(records.walk == walk) & ~(records.col >= sees)]
+    keys = np.unique(own[own.event == "score"].col)
+    return own.assign(at=np.searchsorted(keys, own.col).astype(float)).reset_index(drop=True)
 
 
 def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.DataFrame:
@@ -63,7 +79,7 @@ def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.Da
 
     l_true is the sum of e^(score - m) for the logged m. A reader can judge l even if a what-if build has another m.
     """
-    scores = records[records.event == "score"].groupby("tile").col.agg(["min", "max"]).astype(int)
+    scores = records[records.event == "score"].groupby("tile")["at"].agg(["min", "max"]).astype(int)
     logged = {
         name: records[records.event == name].groupby("tile").value.last() for name in ("m", "l", "rescale", "tile_max")
     }
@@ -81,8 +97,8 @@ def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.Da
 
 
 def keys_of(records: pd.DataFrame, p_true: np.ndarray, tiles: pd.DataFrame, ordinary: bool) -> pd.DataFrame:
-    scores = records[records.event == "score"].drop_duplicates("col", keep="last").set_index("col")
-    weights = records[records.event == "p"].drop_duplicates("col", keep="last").set_index("col")
+    scores = records[records.event == "score"].drop_duplicates("at", keep="last").set_index("at")
+    weights = records[records.event == "p"].drop_duplicates("at", keep="last").set_index("at")
     keys = pd.DataFrame({"key": np.arange(len(p_true)), "weight_true": p_true})
     keys = keys.assign(score=keys.key.map(scores.value), tile=keys.key.map(scores.tile), p=keys.key.map(weights.value))
     if ordinary:
@@ -126,9 +142,9 @@ def frames_of(
             state["m_before"] = state["m"]
         state |= {name: float(values[name][-1]) for name in ("m", "l") if name in values}
         if group == "scores":
-            seen_keys = max(seen_keys, int(part.col.max()) + 1)
+            seen_keys = max(seen_keys, int(part["at"].max()) + 1)
         if group == "weights":
-            weighed = max(weighed, int(part.col.max()) + 1)
+            weighed = max(weighed, int(part["at"].max()) + 1)
         if group == "output":
             o_now = len(o_values)
             o_values.append(_with_outputs(part, o_values, len(o_row)))

@@ -14,16 +14,22 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
+WALK = "a part of the row's keys with its own m and l, merged later"
+
 
 @dataclass(frozen=True)
 class Row:
     """A row of the request's query tile.
 
     row: counted in its head.
+    head: counted over the batch, for a request without query tiles.
+    walk: the number of a walk over a part of the row's keys, or "" for the first.
     """
 
     request: Request
     row: int
+    head: int = 0
+    walk: str = ""
 
 
 class OnlineSoftmax(Story[Row]):
@@ -36,6 +42,8 @@ class OnlineSoftmax(Story[Row]):
 
     def stage(self, subject: Row, runner: Runner) -> Stage:
         run, story = _row_of(subject, runner)
+        if not picture.by_tiles(subject.request):
+            return _without_tiles(subject, runner, run, story)
         known = {*tiling.WANTS, *online_softmax.WANTS}
         others = generic.other_views(run, picture.places(subject.request), known, story.steps)
         views = [threads.view(run, story.steps), *others]
@@ -48,6 +56,17 @@ class OnlineSoftmax(Story[Row]):
 
     def parts(self) -> dict[str, Part[Row]]:
         return {"charts": charts_tab, "ordinary": ordinary_tab}
+
+
+def _without_tiles(subject: Row, runner: Runner, run: Run, story: RowStory) -> Stage:
+    """The stage of a kernel whose items are no query tiles: the row, and the choice of its walk."""
+    made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run))
+    walks = [str(walk) for walk in online_softmax.walks_of(run, subject.row, subject.head)]
+    if not walks:
+        return made
+    late = {"name": "walk", "label": "walk", "kind": "select", "value": subject.walk or walks[0], "group": "place"}
+    late |= {"help": WALK, "options": [{"value": walk, "label": walk} for walk in walks]}
+    return replace(made, late=[late])
 
 
 def charts_tab(subject: Row, runner: Runner) -> list[Block]:
@@ -73,7 +92,10 @@ def ordinary_tab(subject: Row, runner: Runner) -> list[Block]:
 
 def _row_of(subject: Row, runner: Runner) -> tuple[Run, RowStory]:
     run = runner.run(subject.request)
-    return run, online_softmax.explain(run, subject.row)
+    if picture.by_tiles(subject.request):
+        return run, online_softmax.explain(run, subject.row)
+    walk = int(subject.walk) if subject.walk.isdecimal() else None
+    return run, online_softmax.explain(run, subject.row, subject.head, walk)
 
 
 STORY = OnlineSoftmax()

@@ -40,7 +40,9 @@ def first(request: Request, trace: Trace, found: list[Found]) -> First | None:
 
 
 def _heads(request: Request, frame: pd.DataFrame, count: int) -> np.ndarray:
-    """The number of the head of each record."""
+    """The number of the head of each record: its key `head`, or by its block."""
+    if "head" in frame and frame["head"].notna().all():
+        return np.clip(frame["head"].to_numpy(int), 0, count - 1)
     head = np.zeros(len(frame), int)
     for number, launch in enumerate(request.plan.launches):
         own = (frame.launch == number).to_numpy()
@@ -90,6 +92,8 @@ def _truths(
     """What the records may be: for each size of a tile, and P and O with and without a division by l."""
     head = one.head
     hidden = head.hidden
+    if name != "S" and "walk" in rows and rows.walk.notna().any():
+        return
     if "partition" in rows and rows.partition.notna().any() or key is not None and key.max() >= hidden.shape[1]:
         return
     if tile is None and key is None and name in "ml":

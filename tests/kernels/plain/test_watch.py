@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from explainers.stories.online_softmax import online_softmax
 from explainers.story import probed
 from kernels.build.plain import watching
 from kernels.build.plain.edits import cpu_text
@@ -21,99 +22,78 @@ from kernels.run.check import check_case
 
 TESTS = Path(__file__).parents[2]
 TUTORIALS = Path(__file__).parent / "tutorials"
-QUERY_TILES = '\nitem = "query tile"\nblocks_per_item = '
-MARKS = {  # a tutorial -> changes of its launches, and its marks: at most four lines
-    "t01_static_shared": (
-        {},
-        """"for (int j = 0; j < TILE" = "tile = start + j"
+MARKS = {  # a tutorial -> its marks: at most four lines
+    "t01_static_shared": """"for (int j = 0; j < TILE" = "tile = start + j"
 "l = l * alpha + p;" = "score[row, col] = s; m[row] = m_new; p[row, col] = p; l[row] = l; rescale[row] = alpha"
 """,
-    ),
-    "t02_dynamic_shared": (
-        {"query row": "query tile"},
-        """"m = fmaxf(m, scores[j])" = "score[row, col = j] = scores[j]"
-"m = reduce(m" = "m[row]"
-"l = reduce(l" = "l[row]"
-"sum += scores[j]" = "p[row, col = j] = scores[j] / l"
+    "t02_dynamic_shared": """"m = fmaxf(m, scores[j])" = "score[row, col = j, head = blockIdx.y] = scores[j]"
+"m = reduce(m" = "m[row, head = blockIdx.y]"
+"l = reduce(l" = "l[row, head = blockIdx.y]"
+"sum += scores[j]" = "p[row, col = j, head = blockIdx.y] = scores[j] / l"
 """,
-    ),
-    "t03_template": (
-        {},
-        """"for (int j = 0; j < keys" = "tile"
+    "t03_template": """"for (int j = 0; j < keys" = "tile"
 "l = l * alpha + p;" = "score[row, col = j] = s; m[row] = m_new; p[row, col = j]; l[row]"
 """,
-    ),
-    "t04_two_launches": (
-        {
-            '"float32 scale"]\n': f'"float32 scale"]{QUERY_TILES}"ceil_div(seq_len, 16)"\n',
-            '\nitem = "query row"': f"{QUERY_TILES}16",
-        },
-        """"S[((size_t)blockIdx.z" = "score[row, col] = sum * scale"
-"acc += p" = "p[row, col = j]"
-"acc / l;" = "m[row]; l[row]"
+    "t04_two_launches": """"S[((size_t)blockIdx.z" = "score[row, col, head = blockIdx.z] = sum * scale"
+"acc += p" = "p[row, col = j, head = blockIdx.y]"
+"acc / l;" = "m[row, head = blockIdx.y]; l[row, head = blockIdx.y]"
 """,
-    ),
-    "t05_whole_program": (
-        {},
-        """"m = fmaxf(m, p[j]);" = "score[row, col = j] = p[j]"
+    "t05_whole_program": """"m = fmaxf(m, p[j]);" = "score[row, col = j] = p[j]"
 "m = cg::reduce" = "m[row]"
 "l = cg::reduce" = "l[row]"
 "sum += p[j]" = "p[row, col = j] = p[j] / l"
 """,
-    ),
-    "t06_half2": (
-        {},
-        """"for (int j = 0; j < visible" = "tile"
+    "t06_half2": """"for (int j = 0; j < visible" = "tile"
 "row_sum = row_sum * rescale + p;" = "score[row, col = j] = s; m[row] = new_max; p[row, col = j]; l[row] = row_sum"
 """,
-    ),
-    "t07_wmma": (
-        {},
-        """"for (int start = 0" = "tile"
+    "t07_wmma": """"for (int start = 0" = "tile"
 "m = fmaxf(m, s[" = "score[row, col = start + j] = s[lane * 16 + j]"
 "l += w;" = "p[row, col = start + j] = w"
 "row_sum[lane] = l;" = "m[row]; l[row]; rescale[row] = alpha"
 """,
-    ),
-    "t08_cooperative_grid": (
-        {'item = "block"': 'item = "query tile"\nblocks_per_item = 6'},
-        """"S[i] = causal" = "score[row, col] = dot * scale"
-"m = block_all_reduce(block, lanes, m" = "m[row]"
-"sum = block_all_reduce(block, lanes, sum" = "l[row] = sum"
-"s[j] /= sum" = "p[row, col = j] = s[j]"
+    "t08_cooperative_grid": """"S[i] = causal" = "score[row, col, head] = dot * scale"
+"m = block_all_reduce(block, lanes, m" = "m[row = row % n, head = row / n]"
+"sum = block_all_reduce(block, lanes, sum" = "l[row = row % n, head = row / n] = sum"
+"s[j] /= sum" = "p[row = row % n, col = j, head = row / n] = s[j]"
 """,
-    ),
-    "t10_float4_ldg": (
-        {},
-        """"for (int key = 0" = "tile"
+    "t09_paged_walk": """"for (int token = warp" = "tile"
+"acc[i] = acc[i]" = "score[row = 0, col = token, head = sequence * heads + head, walk = warp] = score * scale; \
+m[row = 0, head = sequence * heads + head, walk = warp] = softmax.max_value; \
+p[row = 0, col = token, head = sequence * heads + head, walk = warp] = weight; \
+l[row = 0, head = sequence * heads + head, walk = warp] = softmax.denominator"
+""",
+    "t10_float4_ldg": """"for (int key = 0" = "tile"
 "l = fmaf(l, alpha, p);" = "score[row, col = key] = s; m[row]; p[row, col = key]; l[row]; rescale[row] = alpha"
 """,
-    ),
-    "t12_pipeline": (
-        {},
-        """"for (int j = 0; j < kKeys" = "tile = tile * kKeys + j"
+    "t11_split_k": """"for (int j = begin" = "tile"
+"m = newM;" = "score[row = blockIdx.x, col = j, head = blockIdx.z, walk = blockIdx.y] = s; \
+m[row = blockIdx.x, head = blockIdx.z, walk = blockIdx.y]; \
+p[row = blockIdx.x, col = j, head = blockIdx.z, walk = blockIdx.y]; \
+l[row = blockIdx.x, head = blockIdx.z, walk = blockIdx.y]"
+""",
+    "t12_pipeline": """"for (int j = 0; j < kKeys" = "tile = tile * kKeys + j"
 "l = l * alpha + p;" = "score[row, col = key] = s; m[row] = m_new; p[row, col = key]; l[row]"
 """,
-    ),
 }
-# Left out: t09 has pages in place of rows of K, and the blocks of t11 each have a max of their own.
 FIELDS = {  # in a link
-    **{"t06_half2": "&seq_len=48", "t07_wmma": "&dtype=bfloat16", "t08_cooperative_grid": "&num_heads=1&seq_len=48"},
-    **{"t10_float4_ldg": "&seq_len=48", "t12_pipeline": "&seq_len=48"},
+    "t02_dynamic_shared": "&seq_len=24&at_head=1",
+    "t04_two_launches": "&seq_len=24&at_head=1",
+    "t06_half2": "&seq_len=48",
+    "t07_wmma": "&dtype=bfloat16",
+    "t08_cooperative_grid": "&seq_len=24&at_head=1",
+    "t09_paged_walk": "&at_batch=2&at_head=3&walk=2",
+    "t10_float4_ldg": "&seq_len=48",
+    "t11_split_k": "&seq_len=24&at_head=1&walk=1&causal=true",
+    "t12_pipeline": "&seq_len=48",
 }
 RUNNING = ("t01_static_shared", "t03_template", "t06_half2", "t10_float4_ldg", "t12_pipeline")  # their max moves
 
 
 def _marked(folder, name):
     """A copy of a tutorial with its marks."""
-    changes, marks = MARKS[name]
-    text = (TUTORIALS / f"{name}.cu").read_text()
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    head, code = text.split("*/", 1)
+    head, code = (TUTORIALS / f"{name}.cu").read_text().split("*/", 1)
     path = folder / f"{name}.cu"
-    path.write_text(f"{head}\n[watch]\n{marks}*/{code}")
+    path.write_text(f"{head}\n[watch]\n{MARKS[name]}*/{code}")
     return path
 
 
@@ -232,9 +212,16 @@ def test_online_softmax_shows_a_marked_kernel(tmp_path):
 def test_online_softmax_shows_each_tutorial_after_marks_on_at_most_four_lines(tmp_path):
     for name in MARKS:
         _marked(tmp_path, name)
-        assert MARKS[name][1].count("\n") <= 4
+        assert MARKS[name].count("\n") <= 4
     for name, page in _shown(tmp_path, list(MARKS)).items():
         _works(name, page)
+
+
+def test_every_value_of_a_row_needs_the_head_if_one_has_it(tmp_path):
+    path = _marked(tmp_path, "t11_split_k")
+    assert not online_softmax.refusal(load_kernel(path))
+    path.write_text(path.read_text().replace("l[row = blockIdx.x, head = blockIdx.z, ", "l[row = blockIdx.x, "))
+    assert "does not log l(row, head, walk)" in online_softmax.refusal(load_kernel(path))
 
 
 def test_a_faulty_mark_leaves_the_pages_of_other_kernels(tmp_path):
