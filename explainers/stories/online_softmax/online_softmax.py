@@ -41,7 +41,8 @@ def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel in a sentence, or an empty text. Marks with the key `head` need no query tiles."""
     lacking = probed.without_events(spec, _of_marks(spec) if spec.plain else NEEDS)
     if not truths.names_heads(spec):
-        return tiling.refusal(spec) or lacking
+        reason = tiling.refusal(spec) or lacking
+        return f"{reason} Or give each marked value the key head." if spec.plain and picture.ITEM in reason else reason
     if probed.has_masks(spec):
         return f"{spec.name} solves a problem with more than a causal mask."
     return lacking or truths.refusal(probed.sample(spec))
