@@ -64,8 +64,8 @@ def _without_tiles(subject: Row, runner: Runner, run: Run, story: RowStory) -> S
     walks = [str(walk) for walk in online_softmax.walks_of(run, subject.row, subject.head)]
     if not walks:
         return made
-    late = {"name": "walk", "label": "walk", "kind": "select", "value": subject.walk or walks[0], "group": "place"}
-    late |= {"help": WALK, "options": [{"value": walk, "label": walk} for walk in walks]}
+    late: dict[str, object] = {"name": "walk", "label": "walk", "kind": "select", "group": "place", "help": WALK}
+    late |= {"value": subject.walk or walks[0], "options": [{"value": walk, "label": walk} for walk in walks]}
     return replace(made, late=[late])
 
 
