@@ -70,7 +70,7 @@ def test_a_press_on_a_line_number_watches_the_line_and_our_kernel_takes_the_same
     page.get_by_role("combobox", name="Kernel of Warpglass").select_option("02_tiled")
     expect(frame.get_by_role("region", name="Source of 02_tiled")).to_be_visible(timeout=PATIENCE)
     page.get_by_role("button", name="Show this text").click()
-    expect(frame.get_by_role("region", name="Source of draft_")).to_be_visible(timeout=PATIENCE)
+    expect(frame.get_by_role("region", name="Source of kernel", exact=True)).to_be_visible(timeout=PATIENCE)
     page.locator(".wg .cm-content").press("F9")
     expect(page.locator(".cm-lineNumbers .watched-line")).to_have_count(0)
 

@@ -4,7 +4,9 @@
 import { codeLine } from './code_line.js';
 import { button, element, number } from './paint.js';
 
-const KEPT = 'warpglass-probes'; // whether probe lines are hidden
+const KEPT = 'warpglass-probes', // whether probe lines are hidden
+  FILE = 'warpglass-workbench-file', // the name of the Workbench's text (workbench/keeping.js)
+  DRAFT = /^draft_[0-9a-f]{12}(?=\.cu$|$)/; // the server's name of this text
 
 // A source line as a row: number, count, code and comment apart; its data-place is "FILE:LINE".
 function codeRow(text, name, line, dim) {
@@ -24,18 +26,20 @@ function codeRow(text, name, line, dim) {
 // goes to the machine code of these lines; none: the host cannot.
 export function codeView(host, code, frames, { clock, kept, keep }, openSource) {
   const { files } = code,
+    own = (kept(FILE) ?? 'kernel.cu').replace(/\.\w+$/, ''),
+    shown = name => name.replace(DRAFT, () => own),
     litOf = step => frames[step]?.[code.lit] ?? {};
   const pane = element('div', {
     class: 'code',
     tabindex: '0',
     role: 'region',
-    'aria-label': `Source of ${code.kernel}`,
+    'aria-label': `Source of ${shown(code.kernel)}`,
   });
   const hide = element('input', { type: 'checkbox', 'data-probes': true }),
     head = element(
       'div',
       { class: 'file' },
-      element('span', {}, files.map(file => file.name).join(' + ')),
+      element('span', {}, files.map(file => shown(file.name)).join(' + ')),
       element('label', {}, hide, 'hide probes'),
       ...(openSource
         ? [

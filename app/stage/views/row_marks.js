@@ -80,7 +80,8 @@ class RowMarks {
   addScores() {
     const { marks, row, paint, frame } = this,
       { left, w } = this.laid,
-      { scores, range, n, block_kv } = row,
+      { scores, range, n, block_kv, keys } = row,
+      [first, last] = [keys[0], keys[n - 1]],
       panel = this.laid.panels.score,
       { y, h, each } = panel,
       said = frame.m === null ? '' : `, ${row.m_name} = ${named(num(frame.m))}`,
@@ -88,7 +89,7 @@ class RowMarks {
     this.panel(
       panel,
       `Scores of query ${row.row}${said}`,
-      `keys 0 to ${n - 1}, tiles of ${block_kv}`,
+      `${last - first + 1 === n ? 'keys' : `${n} of keys`} ${first} to ${last}, tiles of ${block_kv}`,
       ...range,
     );
     const at = this.scoreAt;

@@ -1,6 +1,8 @@
 // Where a text is kept: in the browser, in a link.
 const KEPT = 'warpglass-workbench', // the text
-  BEFORE = 'warpglass-workbench-before'; // the text that a link has replaced
+  BEFORE = 'warpglass-workbench-before', // the text that a link has replaced
+  FILE = 'warpglass-workbench-file', // the name of its file, also for the code pane (core/code.js)
+  NAMELESS = 'kernel.cu';
 const SHORT = 6000; // characters of a link that mail and chat programs keep whole
 const MARK = '#text=';
 
@@ -8,6 +10,8 @@ const MARK = '#text=';
 export const makeKeeping = ({ kept, keep }) => ({
   read: () => kept(KEPT),
   write: text => keep(KEPT, text),
+  file: () => kept(FILE) ?? NAMELESS,
+  setFile: (name = NAMELESS) => keep(FILE, name),
   before: () => kept(BEFORE),
   setAside: text => keep(BEFORE, text),
 });

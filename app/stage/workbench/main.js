@@ -31,7 +31,7 @@ export default function (host, given, page, { element, button, save }) {
     open: text => {
       picture.node.hidden = !!exercises.chosen;
       check.textContent = exercises.chosen ? 'Grade' : 'Check';
-      replace(text, false);
+      replace(text, false, keeping.file());
     },
     starter: () => keeping.read() ?? starter,
   });
@@ -73,12 +73,14 @@ export default function (host, given, page, { element, button, save }) {
   // ---- the buttons ----
   const file = element('input', { type: 'file', accept: '.cu,.cuh,.txt', hidden: true });
   file.onchange = async () => {
-    if (file.files[0]) replace(await file.files[0].text());
+    const [opened] = file.files;
+    if (opened) replace(await opened.text(), true, opened.name);
     file.value = '';
   };
   const write = text => (exercises.chosen ? exercises.write(text) : keeping.write(text));
-  const replace = (text, aside = true) => {
+  const replace = (text, aside = true, name = undefined) => {
     if (aside && !exercises.chosen && text !== editor.text) keeping.setAside(editor.text);
+    if (!exercises.chosen) keeping.setFile(name);
     editor.open(text);
     write(text);
     back.hidden = keeping.before() === null;
@@ -109,8 +111,8 @@ export default function (host, given, page, { element, button, save }) {
     exercises.choice,
     check,
     button('Open', () => file.click(), { title: 'A .cu file of this computer' }),
-    button('Save', () => save(new Blob([editor.text], { type: 'text/plain' }), 'kernel.cu'), {
-      title: 'As the file kernel.cu',
+    button('Save', () => save(new Blob([editor.text], { type: 'text/plain' }), keeping.file()), {
+      title: 'As a .cu file',
     }),
     button('Copy link', link, { title: 'A link with this text' }),
     button('Begin anew', () => replace(exercises.start() ?? starter), { title: 'The first text' }),

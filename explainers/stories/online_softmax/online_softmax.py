@@ -18,6 +18,7 @@ from explainers.stories.online_softmax.row_story import RowStory, is_optimistic,
 from explainers.stories.online_softmax.softmax_steps import Manner, text_of
 from explainers.stories.tiling import tiling
 from explainers.story import axes, picture, probed, stage
+from explainers.story.glossary import listed
 from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -64,28 +65,30 @@ def _of_marks(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
 def walks_of(run: Run, row: int, head: int) -> list[int]:
     """The numbers of the walks over parts of a row's keys, each with its own m and l. Empty if one walk has all keys.
     The key `walk` of the marks gives them."""
-    return sorted(int(walk) for walk in row_records(run, row, head).walk.dropna().unique())
+    records = row_records(run, row, head)
+    return sorted(int(walk) for walk in records[records.event == "score"].walk.dropna().unique())
 
 
 def explain(run: Run, row: int, head: int | None = None, walk: int | None = None) -> RowStory:
     """The RowStory of one row.
 
     head: counted over the batch. The head of the traced query tile by default.
-    walk: one of walks_of, by default the first.
+    walk: one of walks_of, or None if it is empty.
     """
     request = run.request
     head = query_rows(request)[0] if head is None else head
     truth = truths.of_row(run, head, row)
     s_true, o, o_true = truth.scores, truth.o, truth.o_true
-    records = row_records(run, row, head)
-    numbers = np.arange(len(s_true))
-    walks = walks_of(run, row, head)
-    if walks:
-        if walk is not None and walk not in walks:
-            raise ProblemError(f"walk is {walk}. This row has the walks {', '.join(map(str, walks))}.")
-        records = walk_of(records, walks[0] if walk is None else walk, len(s_true))
+    records, numbers, part = row_records(run, row, head), np.arange(len(s_true)), ""
+    if walk is not None:
+        records = walk_of(records, walk, len(s_true))
         numbers = np.unique(records[records.event == "score"].col).astype(int)
+        part = f" Walk {walk} has {len(numbers)} of the row's {len(s_true)} keys."
         s_true = s_true[numbers]
+    if lacking := [event for event in OF_MARKS if not (records.event == event).any()]:
+        raise ProblemError(
+            f"The run logged no {listed(lacking)} of row {row} of head {head}. Look at the keys of its probes or marks."
+        )
     p_true = reference.softmax(s_true)
     m_true, l_true = reference.prefix_max_and_sum(s_true, [len(s_true)])
     ordinary = is_ordinary(request.kernel)
@@ -99,7 +102,7 @@ def explain(run: Run, row: int, head: int | None = None, walk: int | None = None
     keys = keys_of(records, p_true, tiles, ordinary).assign(key=numbers, score_true=s_true)
     summary, tone = _summary(run, frames, wrong, error)
     ends = float(m_true[-1]), float(l_true[-1])
-    return RowStory(frames, tiles, keys, o_values, o_true, *ends, wrong, error, summary, tone)
+    return RowStory(frames, tiles, keys, o_values, o_true, *ends, wrong, error, summary + part, tone)
 
 
 def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.ndarray]]:

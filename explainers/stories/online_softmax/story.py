@@ -64,9 +64,12 @@ def _without_tiles(subject: Row, runner: Runner, run: Run, story: RowStory) -> S
     walks = [str(walk) for walk in online_softmax.walks_of(run, subject.row, subject.head)]
     if not walks:
         return made
-    late: dict[str, object] = {"name": "walk", "label": "walk", "kind": "select", "group": "place", "help": WALK}
-    late |= {"value": subject.walk or walks[0], "options": [{"value": walk, "label": walk} for walk in walks]}
-    return replace(made, late=[late])
+    late: dict[str, object] = {"name": "walk", "label": "walk", "kind": "select", "group": "own", "help": WALK}
+    late["options"] = [{"value": walk, "label": walk} for walk in walks]
+    if subject.walk in walks:
+        return replace(made, late=[{**late, "value": subject.walk}])
+    told = [f"walk is {subject.walk}. This row has the walks {', '.join(walks)}."] if subject.walk else []
+    return replace(made, late=[{**late, "value": walks[0]}], told=told)
 
 
 def charts_tab(subject: Row, runner: Runner) -> list[Block]:
@@ -94,8 +97,9 @@ def _row_of(subject: Row, runner: Runner) -> tuple[Run, RowStory]:
     run = runner.run(subject.request)
     if picture.by_tiles(subject.request):
         return run, online_softmax.explain(run, subject.row)
-    walk = int(subject.walk) if subject.walk.isdecimal() else None
-    return run, online_softmax.explain(run, subject.row, subject.head, walk)
+    walks = online_softmax.walks_of(run, subject.row, subject.head)
+    chosen = next((walk for walk in walks if str(walk) == subject.walk), walks[0] if walks else None)
+    return run, online_softmax.explain(run, subject.row, subject.head, chosen)
 
 
 STORY = OnlineSoftmax()

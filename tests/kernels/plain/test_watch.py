@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from kernels.catalog import load_kernel
 from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.core.request import Request
-from kernels.errors import BuildError, FrontMatterError
+from kernels.core.scope import Scope
+from kernels.errors import BuildError, FrontMatterError, ProblemError
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -186,6 +188,10 @@ def test_the_marks_log_steps_and_values_and_change_no_output(tmp_path):
 
 def _shown(folder, names):
     links = [f"online_softmax?kernel={name}{FIELDS.get(name, '')}" for name in names]
+    return dict(zip(names, _opened(folder, links)))
+
+
+def _opened(folder, links):
     done = subprocess.run(
         [sys.executable, str(TESTS / "pages.py"), *links],
         env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
@@ -194,7 +200,7 @@ def _shown(folder, names):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return dict(zip(names, json.loads(done.stdout.splitlines()[-1])))
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _works(name, page):
@@ -215,6 +221,18 @@ def test_online_softmax_shows_each_tutorial_after_marks_on_at_most_four_lines(tm
         assert MARKS[name].count("\n") <= 4
     for name, page in _shown(tmp_path, list(MARKS)).items():
         _works(name, page)
+
+
+def test_a_row_without_values_and_an_unknown_walk_are_told(tmp_path):
+    path = _marked(tmp_path, "t11_split_k")
+    (page,) = _opened(tmp_path, ["online_softmax?kernel=t11_split_k&seq_len=8&num_heads=1&walk=7"])
+    assert page["told"] == ["walk is 7. This row has the walks 0, 1, 2."] and not page["error"]
+    path.write_text(path.read_text().replace("head = blockIdx.z", "head = 5"))
+    kernel = load_kernel(path)
+    request = Request(kernel, kernel.problem_type(seq_len=8, num_heads=1))
+    run = execute.run(replace(request, scope=Scope.everything(request.plan)))
+    with pytest.raises(ProblemError, match="The run logged no score, m, p and l of row 6 of head 0"):
+        online_softmax.explain(run, 6, 0)
 
 
 def test_every_value_of_a_row_needs_the_head_if_one_has_it(tmp_path):
