@@ -8,19 +8,19 @@ from kernels.measure.launch_times import RecordedLaunchTimes
 
 
 def launches(gain: Gain, catalog: Catalog) -> Compared:
-    """Two kernels on one problem, with the host ahead. StopError without both recordings."""
-    found = dict[str, RecordedLaunchTimes]()
+    """Two kernels on one problem and one GPU, with the host ahead. StopError without both recordings."""
+    found = dict[str, dict[str, RecordedLaunchTimes]]()  # GPU -> kernel -> its times
     for entry in launch_times.recorded():
         values = entry.problem.values()
         if all(values.get(name) == value for name, value in gain.problem.items()):
-            found.setdefault(entry.kernel, entry)
-    for name in (gain.kernel, gain.before):
-        if name not in found:
-            raise StopError(
-                f"No launch times of {name} with {dict(gain.problem)} are recorded of its present code. Choose a "
-                "recorded problem, or record it again."
-            )
-    now, before = (found[name].load() for name in (gain.kernel, gain.before))
-    place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}"
+            found.setdefault(entry.device, {}).setdefault(entry.kernel, entry)
+    pair = next((own for own in found.values() if {gain.kernel, gain.before} <= own.keys()), None)
+    if not pair:
+        raise StopError(
+            f"No GPU has recorded launch times of both {gain.kernel} and {gain.before} with {dict(gain.problem)}, of "
+            "their present code. Choose a recorded problem, or record it again."
+        )
+    now, before = (pair[name].load() for name in (gain.kernel, gain.before))
+    place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
     amounts = [round(made.lasts_ns(True)) / 1e3 for made in (now, before)]
     return Compared(amounts[0], amounts[1], "us", place, sizes_of(now.request.problem.values()))

@@ -54,7 +54,7 @@ STORY = story_of(
     path="fusion",
     title="Fusion",
     look="Step through the launches. Each step moves one tensor between memory and the chip. "
-    "Look for a tensor that one launch writes and the next one reads: the fused kernel never moves it.",
+    "Look for a tensor that one launch writes and the next one reads: the fused kernel moves it less, or never.",
     order=118,
     page=page,
     subject=subject,

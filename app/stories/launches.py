@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from app.choices.choice import Choice
-from app.choices.page import BACKEND, Descriptions, Page, State
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State
 from app.parts.explained import story_of
 from explainers.stories.launches import story
 from explainers.stories.launches.story import Look
@@ -15,10 +15,11 @@ from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.measure import launch_times
 from kernels.run import workers
+from kernels.run.backends.gpu_launches import AHEAD_NS
 
 BEFORE, NONE = "before", "none"
 AHEAD = "ahead"
-HOST = {AHEAD: "Ahead: the whole run is enqueued", "behind": "Behind: it enqueues during the run"}
+HOST = {AHEAD: f"Ahead: it starts {AHEAD_NS // 1000} µs before the run", "behind": "Behind: it enqueues during the run"}
 
 
 @lru_cache(maxsize=2)
@@ -31,7 +32,7 @@ def page(catalog: Catalog) -> Page:
     own = {
         "against": Choice(BEFORE, (BEFORE, NONE, *kernels), meaning="another way of launching, on one scale"),
         "size": Choice(0, low=0, high=9, meaning="which problem of the recorded ones"),
-        "host": Choice(AHEAD, tuple(HOST), meaning="whether the host had enqueued the whole run before its start"),
+        "host": Choice(AHEAD, tuple(HOST), meaning="whether the host starts its calls before the run"),
         "backend": BACKEND,
     }
     return Page(
@@ -42,6 +43,7 @@ def page(catalog: Catalog) -> Page:
         recorded=False,
         runs=False,
         refusal=story.STORY.refusal,
+        correct=correct,
         describe=describe,
     )
 
@@ -64,11 +66,27 @@ def other(page: Page, state: State) -> KernelSpec | None:
     return found if found and found is not own and found.same_problems(own) else None
 
 
+def correct(page: Page, state: State) -> list[Correction]:
+    """Replaces a problem that the kernel does not have by its last one, and a kernel that cannot be compared by the
+    rung before, in place."""
+    corrections = list[Correction]()
+    if not page.kernels:
+        return corrections
+    last, against = len(problems(page.kernel_of(state))) - 1, state["against"]
+    if state["size"] > last:
+        corrections.append(Correction("size", f"size is {state['size']}. Here it can be 0 to {last}."))
+        state["size"] = last
+    if against in page.kernels and not other(page, state):
+        said = f"against is {against!r}. It must be another kernel with the problem of {state['kernel']}."
+        corrections.append(Correction("against", said))
+        state["against"] = BEFORE
+    return corrections
+
+
 def subject(page: Page, state: State, backend: str) -> Look:
     """The requests of the shown runs. This function computes nothing."""
     own, before, where = page.kernel_of(state), other(page, state), "gpu" if backend == "gpu" else "recorded"
-    listed = problems(own)
-    problem = listed[min(state["size"], len(listed) - 1)]
+    problem = problems(own)[state["size"]]
     kernels = [kernel for kernel in (before, own) if kernel]
     requests = tuple(Request(k, problem, tuple(k.settings().items()), backend=where) for k in kernels)
     small = own.problem_type()
@@ -81,11 +99,10 @@ def describe(page: Page, state: State) -> Descriptions:
     names = {name: kernel.title for name, kernel in page.solving(own).items() if name != own.name}
     first = {BEFORE: f"The rung before: {before.title}"} if before else {}
     sizes = {n: problem.size for n, problem in enumerate(problems(own))}
-    value = str(min(state["size"], len(sizes) - 1))
     hidden = {name: {"hidden": True} for name in (*page.fields(state), *page.constants(state), "preset", "what_if")}
     return hidden | {
         "against": {"label": "Above it", "options": first | {NONE: "nothing"} | names},
-        "size": {"label": "Problem", "kind": "select", "options": sizes, "value": value},
+        "size": {"label": "Problem", "kind": "select", "options": sizes},
         "host": {"label": "Host", "kind": "select", "options": HOST},
     }
 

@@ -41,6 +41,18 @@ def steps(plan: Plan) -> Iterator[Step]:
         yield Step(number, "", launch.stream, waits_of(plan.launches, number))
 
 
+def copied_bytes(plan: Plan, step: Step) -> range:
+    """The bytes of its tensor that a copy moves: whole rows of the first axis. A launch copies none."""
+    fetch = plan.launches[step.number].fetch
+    if not step.tensor or not fetch:
+        return range(0)
+    tensor = plan.tensor(step.tensor)
+    rows = tensor.shape[0]
+    first, last = (rows * n // fetch.parts for n in (fetch.part, fetch.part + 1))
+    row = tensor.nbytes // rows
+    return range(first * row, last * row)
+
+
 def waits_of(launches: Sequence[Launch], number: int) -> tuple[int, ...]:
     """The last launch of each other stream among the launches that `after` names."""
     own = launches[number]

@@ -19,6 +19,7 @@ from kernels.recordings.request_index import Recordings, matching
 from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
+from kernels.run.backends.gpu_launches import AHEAD_NS
 
 TIME_LIMIT = 600.0  # seconds for one
 RUNS = 31
@@ -31,7 +32,7 @@ class LaunchTimes:
     """The times of a run's launches and copies, repeated.
 
     table: a row for each launch and copy (core.streams.steps) of each repeat: ahead, run, step, start_ns, end_ns. Each
-        run starts at 0. `ahead`: whether the host had enqueued the whole run before its start.
+        run starts at 0. `ahead`: whether the host started its calls AHEAD_NS before the run.
     runs: a row for each repeat: ahead, run, events_ns between two events, host_ns of the host's calls, and timed_ns
         between two events of a timed build.
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
@@ -67,6 +68,11 @@ class LaunchTimes:
     def host_ns(self, ahead: bool) -> float:
         """The median time of the host's calls."""
         return float(self.runs[self.runs.ahead == ahead].host_ns.median())
+
+    @property
+    def late(self) -> bool:
+        """Whether the host, though ahead, was still enqueuing during the run."""
+        return self.host_ns(True) > AHEAD_NS
 
 
 class RecordedLaunchTimes(RecordedRequest):

@@ -144,7 +144,12 @@ def table(times: list[Times]) -> pd.DataFrame:
 
 
 def sentence(times: Times) -> str:
-    """The gains of the graph and of fusion, in two sentences."""
-    stream, graph, fused = times.us("separate", "stream"), times.us("separate", "graph"), times.us("fused", "graph")
-    said = f"One graph makes the separate launches {stream / graph:.2f} times as fast. "
-    return f"{said}Fusion makes the graph {graph / fused:.2f} times as fast."
+    """The recording, and the gains of the graph (rested, as streams have no other time) and of fusion (sustained)."""
+    stream, graph = (times.us("separate", mode) for mode in ("stream", "graph"))
+    separate, fused = (times.us(who, "graph", sustained=True) for who in ("separate", "fused"))
+    kind = times.problem.values().get("dtype", "")
+    return (
+        f"{times.said.rstrip('.')}, for the nearest problem: {times.problem.size}, {kind}. "
+        f"One graph makes the separate launches {stream / graph:.2f} times as fast, rested. "
+        f"Fusion makes that graph {separate / fused:.2f} times as fast, sustained."
+    )

@@ -29,14 +29,16 @@ class Layer:
 
     @property
     def repeated_flops(self) -> int:
-        """The same by each query tile for the keys that it sees, less the one time that is due."""
-        tiles = self.tokens // self.tile
-        return self.projection_flops * (tiles + 1) // 2 - self.projection_flops
+        """The same products in each block for the keys that it sees, less the one time that is due.
+
+        A block has one query head, so all query heads of a KV head repeat its products.
+        """
+        return round(self.projection_flops * (self.turns_per_key - 1))
 
     @property
     def turns_per_key(self) -> float:
-        """The query tiles that see a key, on average, times the query heads of its KV head."""
-        return (self.tokens // self.tile + 1) / 2 * self.num_heads // self.num_kv_heads
+        """The blocks that see a key: its query tiles, on average, times the query heads of its KV head."""
+        return (self.tokens // self.tile + 1) / 2 * self.num_heads / self.num_kv_heads
 
     @property
     def attention_flops(self) -> int:
@@ -49,16 +51,17 @@ LAYER = Layer("Llama 3 8B", 8192, 4096, 32, 8, 128)
 
 def sentences(layer: Layer = LAYER) -> list[str]:
     """The reason, with its numbers."""
-    gflop, saved = layer.repeated_flops / 1e9, layer.kv_bytes / 1e6
+    tflop, saved = layer.repeated_flops / 1e12, layer.kv_bytes / 1e6
     return [
         f"A norm needs a whole row of {layer.hidden:,} numbers. A block of attention has {layer.tile} queries and "
         f"{layer.head_dim} dims of one head.",
-        "Between the norm and attention is a product with the weights. Each query tile would repeat it for every key "
-        "that it sees, because no other block has stored K and V.",
+        "Between the norm and attention is a product with the weights. Each block would repeat it for every key that "
+        "its queries see, because no other block has stored K and V.",
         f"{layer.name}, {layer.tokens:,} tokens: one launch would save {short(saved)} MB of K and V. It would repeat "
-        f"{short(gflop)} GFLOP, and attention itself has {short(layer.attention_flops / 1e9)}.",
-        f"Rotary embedding of K inside attention has the same fault: each query tile turns a key again, "
-        f"{layer.turns_per_key:g} times on average. So a cache keeps K turned, and only Q is turned inside attention.",
+        f"{short(tflop)} TFLOP, and attention itself has {short(layer.attention_flops / 1e12)}.",
+        "Rotary embedding of K inside attention has the same fault: each block turns its keys again. "
+        f"A key is turned {layer.turns_per_key:g} times on average. So a cache keeps K turned, and attention turns "
+        "only Q.",
         "After attention, the next norm needs the outputs of all heads, which are in other blocks. One launch would "
         "need a barrier over the whole grid.",
         "So the norm fuses with the addition before it, and the rotary embedding with the write of the cache.",

@@ -2,12 +2,11 @@
 
 import pandas as pd
 
-from explainers.stories.launches.runs import copied_bytes
 from explainers.story import stage
 from explainers.story.base import Runner
 from explainers.story.stage import Block
 from kernels.core.request import Request
-from kernels.core.streams import steps
+from kernels.core.streams import copied_bytes, steps
 from kernels.measure.launch_times import names
 
 
@@ -19,7 +18,7 @@ def blocks(request: Request, runner: Runner) -> list[Block]:
     for step, (name, stream) in zip(steps(request.plan), names(request)):
         waits = [request.plan.launches[n].entry for n in step.waits]
         if step.tensor:
-            rows.append([name, stream, "", None, copied_bytes(request.plan, step)])
+            rows.append([name, stream, "", None, len(copied_bytes(request.plan, step))])
         else:
             rows.append([name, stream, ", ".join(waits), *moved.get(step.number, (0, 0))])
     table = pd.DataFrame(rows, columns=["launch or copy", "stream", "waits for", "bytes read", "bytes written"])

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from explainers.stories.launches.frames import Bar, Gap, Panel
-from kernels.core.launch import Plan
 from kernels.core.request import Request
-from kernels.core.streams import Step, steps
+from kernels.core.streams import copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
 
@@ -84,7 +83,7 @@ def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
             "start": float(table.start_ns[n]),
             "end": float(table.end_ns[n]),
             "copy": bool(step.tensor),
-            "bytes": copied_bytes(plan, step),
+            "bytes": len(copied_bytes(plan, step)),
         }
         for n, (step, (name, _)) in enumerate(zip(listed, named))
     ]
@@ -99,18 +98,8 @@ def _lane(bars: list[Bar], own: Bar) -> int:
     return next(lane for lane in range(len(bars)) if lane not in running)
 
 
-def copied_bytes(plan: Plan, step: Step) -> int:
-    """The bytes of a copy, or 0 for a launch."""
-    fetch = plan.launches[step.number].fetch
-    if not step.tensor or not fetch:
-        return 0
-    tensor = plan.tensor(step.tensor)
-    first, last = (tensor.shape[0] * n // fetch.parts for n in (fetch.part, fetch.part + 1))
-    return (last - first) * tensor.nbytes // tensor.shape[0]
-
-
 def _gaps(bars: list[Bar]) -> list[Gap]:
-    """The gaps of each row, between the end of all earlier bars and the next start. A negative gap is an overlap."""
+    """The gaps of each row, from the end of a bar to the start of the next bar. A negative gap is an overlap."""
     found: list[Gap] = []
     for row in sorted({bar["row"] for bar in bars}):
         own = sorted((n for n, bar in enumerate(bars) if bar["row"] == row), key=lambda n: bars[n]["start"])

@@ -35,19 +35,23 @@ def ends(runs: list[LaunchRun]) -> str:
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The two totals, and whether the second way is slower or faster. One run has its idle time."""
+    """The two totals, and whether the second way takes more or less time. One run has its idle time."""
     own = runs[-1]
     if len(runs) == 1:
-        return f"{own.title} takes {us(own.total)}. For {us(own.idle)} of it, no kernel and no copy runs."
+        return (
+            f"{own.title}: the run takes {us(own.total)}, rested. For {us(own.idle)} of it, no kernel and no copy runs."
+        )
     plain = runs[0]
     change = own.total / plain.total - 1
     if abs(change) < NEAR:
-        verdict = f"{own.title} is as fast as {plain.title}"
+        than = "as long as"
+    elif change > 1:
+        than = f"{1 + change:.3g} times as long as"
     else:
-        verdict = f"{own.title} is {abs(change):.0%} {'slower' if change > 0 else 'faster'} than {plain.title}"
+        than = f"{abs(change):.0%} {'more' if change > 0 else 'less'} time than"
     calls = [run.made.host_ns(run.ahead) for run in runs]
     return (
-        f"{verdict}: {us(own.total)} and {us(plain.total)}. "
+        f"{own.title}: the run takes {than} {plain.title}, {us(own.total)} and {us(plain.total)}, rested. "
         f"Nothing runs for {us(own.idle)} and {us(plain.idle)}. "
         f"The host's calls take {us(calls[1])} and {us(calls[0])}."
         f"{_cost(own) if change > NEAR else ''}"
@@ -59,14 +63,17 @@ def _cost(run: LaunchRun) -> str:
     return f" Its cost: {run.request.kernel.costs.rstrip('.')}."
 
 
-def source(run: LaunchRun) -> str:
-    """The origin of the times."""
-    made = run.made
-    when = "after the host had enqueued the whole run" if run.ahead else "on an idle GPU"
-    count = len(made.runs[made.runs.ahead == run.ahead])
+def source(runs: list[LaunchRun]) -> str:
+    """The origin of the times, and the host's place at the start of each run."""
+    made, ahead = runs[-1].made, runs[-1].ahead
+    count = len(made.runs[made.runs.ahead == ahead])
+    late = [f"{run.title}: the host was still enqueuing during the run. " for run in runs if ahead and run.made.late]
+    when = "on an idle GPU"
+    if ahead:
+        when = "after the host's first call" if late else "after the host had enqueued the whole run"
     return (
-        f"Times {made.provenance} on {made.device}, {made.date}: the median of {count} runs that started {when}. "
-        f"Problem: {made.request.problem.size}."
+        f"Times {made.provenance} on {made.device}, {made.date}, rested: the median of {count} runs that started "
+        f"{when}. {''.join(late)}Problem: {made.request.problem.size}."
     )
 
 

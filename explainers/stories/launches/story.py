@@ -21,7 +21,7 @@ from kernels.measure.launch_times import LaunchTimes
 class Look:
     """The shown runs, the plain way first.
 
-    ahead: whether the host had enqueued the whole run before its start.
+    ahead: whether the host started its calls well before the run.
     request: of the run on the CPU for the tab of bytes.
     """
 
@@ -48,7 +48,7 @@ class Launches(Story[Look]):
             codes=[stage.code(own.request, frames)],
             state=strip(runs, frames),
             tabs=[Tab("gaps", "Every gap"), Tab("executed", "Order and bytes"), Tab("clock", "Clock and events")],
-            provenance=stage.Provenance(own.made.provenance, sentences.source(own)),
+            provenance=stage.Provenance(own.made.provenance, sentences.source(runs)),
             summary=sentences.summary(runs),
             questions=launch_questions.questions(runs, frames),
         )

@@ -1,6 +1,6 @@
 /*
 title = "The last block merges"
-idea = "a counter of each query tells a block that it is the last to come, and this block adds all parts."
+idea = "each query has a counter. The block that counts last adds all parts."
 changed_from = "launch_grid_barrier"
 changed = "no barrier: each query is merged as soon as its own parts are there."
 costs = "an atomic add and two fences per block."

@@ -21,9 +21,9 @@ from kernels.run.backends.gpu_arrays import bring_back, to_gpu
 if TYPE_CHECKING:
     import cupy
 
-AHEAD_NS = 400_000  # of work before a run, so that the host has enqueued the whole run before it starts
+AHEAD_NS = 400_000  # of work before a run: shorter calls of the host end before the run starts
 WARM_UPS = 3
-STEPS = 4096  # of the timer, for its step
+STEPS = 4096  # reads of the timer, to find its smallest step
 CLOCK = r"""
 __device__ long long now() { long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
 extern "C" __global__ void mark(long long* at) { *at = now(); }
@@ -78,7 +78,8 @@ def events_overhead_ns(runs: int) -> float:
 def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int, ahead: bool) -> LaunchRuns:
     """Repeats a run of a timeline build.
 
-    ahead: whether the GPU works before each run, so that the host is ahead. Else the run starts on an idle GPU.
+    ahead: whether the GPU works for AHEAD_NS before each run, so that the host is ahead of short runs. Else the run
+        starts on an idle GPU.
     """
     import cupy
 

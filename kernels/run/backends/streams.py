@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.core.launch import Fetch, Plan
-from kernels.core.streams import Step, steps
+from kernels.core.launch import Plan
+from kernels.core.streams import Step, copied_bytes, steps
 
 if TYPE_CHECKING:
     import cupy
@@ -129,18 +129,10 @@ def _copies(plan: Plan, on_gpu: "Arrays") -> dict[Step, Callable[[], None]]:
             key = (step.tensor, fetch.memory)
             if key not in host:
                 host[key] = _on_host(on_gpu[step.tensor], fetch.memory)
-            found[step] = _copy(host[key], on_gpu[step.tensor], bytes_of(plan, step.tensor, fetch))
+            found[step] = _copy(host[key], on_gpu[step.tensor], copied_bytes(plan, step))
     for name, _ in host:
         on_gpu[name].fill(POISON)
     return found
-
-
-def bytes_of(plan: Plan, tensor: str, fetch: Fetch) -> range:
-    """The copied bytes of a tensor: whole rows of its first axis."""
-    rows = plan.tensor(tensor).shape[0]
-    first, last = (rows * n // fetch.parts for n in (fetch.part, fetch.part + 1))
-    row = plan.tensor(tensor).nbytes // rows
-    return range(first * row, last * row)
 
 
 def _on_host(array: "cupy.ndarray", memory: str) -> np.ndarray:

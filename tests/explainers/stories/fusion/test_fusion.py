@@ -96,7 +96,8 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert (
         made.questions[-1].id == "graph_gain" and "2.00 times" in made.questions[-1].options[made.questions[-1].answer]
     )
-    assert "Fusion makes the graph 2.00 times as fast." in made.summary
+    assert "Fusion makes that graph 2.00 times as fast, sustained." in made.summary
+    assert f"Small GPU, {times.said[-11:-1]}, for the nearest problem: {times.problem.size}" in made.summary
     assert len(clock.table(clock.all_times(spec))) == 2 * len(rows)
     clock.all_times.cache_clear()
 
@@ -118,6 +119,10 @@ def rows_of(case):
 def test_the_products_that_one_launch_would_repeat_exceed_those_of_attention():
     layer = one_launch.LAYER
     assert layer.repeated_flops > layer.attention_flops > 0
+    tiny = one_launch.Layer("tiny", tokens=4, hidden=8, num_heads=4, num_kv_heads=2, head_dim=16, tile=2)
+    one_key = 2 * 8 * 2 * 16  # flops of k and v of a key in one head
+    seen = [2, 4]  # keys that each query tile sees
+    assert tiny.repeated_flops == (4 * sum(seen) - 2 * 4) * one_key
     assert all(len(part.split()) <= 25 for said in one_launch.sentences() for part in said.split(". "))
 
 

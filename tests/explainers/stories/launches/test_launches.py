@@ -12,13 +12,15 @@ from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
 
 
-def made(name: str, gap: int, length: int = 1000) -> LaunchTimes:
+def made(name: str, gap: int, length: int = 1000, host_ns: float = 9.0) -> LaunchTimes:
     """One run of a kernel: steps of `length` ns, each `gap` ns after the one before."""
     request = next(r for r in launch_times.asked() if r.kernel.name == name)
     count = len(launch_times.names(request))
     starts = np.arange(count) * (length + gap)
     table = pd.DataFrame({"ahead": True, "run": 0, "step": range(count), "start_ns": starts, "end_ns": starts + length})
-    runs = pd.DataFrame({"ahead": [True], "run": [0], "events_ns": [5000.0], "host_ns": [9.0], "timed_ns": [5000.0]})
+    runs = pd.DataFrame(
+        {"ahead": [True], "run": [0], "events_ns": [5000.0], "host_ns": [host_ns], "timed_ns": [5000.0]}
+    )
     return LaunchTimes(request, table, runs, 32, 100.0, "recorded", "NVIDIA Test", "2026-11-26")
 
 
@@ -38,8 +40,17 @@ def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
 
 def test_the_summary_has_both_totals_and_the_time_without_work(two):
     assert [run.idle for run in two] == [1400, 600]
-    assert sentences.summary(two).startswith("One CUDA graph is 18% faster than One stream: 3.6 µs and 4.4 µs.")
-    assert "slower" in sentences.summary(two[::-1])
+    assert sentences.summary(two).startswith(
+        "One CUDA graph: the run takes 18% less time than One stream, 3.6 µs and 4.4 µs, rested."
+    )
+    assert "more time than" in sentences.summary(two[::-1])
+
+
+def test_the_source_names_the_run_that_the_host_still_enqueued(two):
+    late = explain(made("launch_copy_pageable", 0, host_ns=1e6), True)
+    said = sentences.source([two[0], late])
+    assert f"{late.title}: the host was still enqueuing during the run." in said and "whole run" not in said
+    assert "rested" in said and "the host had enqueued the whole run." in sentences.source(two)
 
 
 def test_the_answers_are_those_of_the_runs(two):
