@@ -76,6 +76,10 @@ class Compared:
         return f"{self.sizes['num_heads']:,.0f}"
 
     @property
+    def gpus(self) -> str:
+        return f"{self.sizes['gpus']:,.0f}"
+
+    @property
     def batch(self) -> str:
         return f"{self.sizes['batch']:,.0f}"
 

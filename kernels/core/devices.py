@@ -62,10 +62,15 @@ def in_order(launches: Iterable[tuple[int, Made]], copies: Iterable[Copy]) -> tu
 
 
 def waits_of_launch(plan: Plan, number: int) -> tuple[int, ...]:
-    """The copies for which a launch waits: the last one into each of its tensors."""
-    before = [n for n, copy in enumerate(plan.copies) if copy.place <= number]
-    into = {plan.copies[n].target: n for n in before if plan.copies[n].target in plan.launches[number].tensors}
-    return tuple(into.values())
+    """The copies for which a launch waits: the last one into each of its tensors, and all from its scratch and outputs.
+
+    The launch may write its scratch and its outputs, so earlier copies must have read them.
+    """
+    own = {*plan.launches[number].tensors}
+    written = {name for name in own if plan.tensor(name).role is not Role.INPUT}
+    before = [(n, copy) for n, copy in enumerate(plan.copies) if copy.place <= number]
+    into = {copy.target: n for n, copy in before if copy.target in own}
+    return tuple(sorted({*into.values(), *(n for n, copy in before if copy.source in written)}))
 
 
 def waits_of_copy(plan: Plan, number: int) -> Waits:

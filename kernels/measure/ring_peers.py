@@ -1,6 +1,9 @@
 """Peers of a ring: torch's context_parallel over NCCL, a process for each GPU, and NCCL's own copies of K and V.
 
 python -m kernels.measure.ring_peers RANK WORLD PORT PROBLEM is one of these processes. Rank 0 prints JSON.
+
+An output passes if at least ROWS rows of every head are within LIMIT of float64. This is not the rule of our kernels
+(core/tolerance.py): it has no yardstick, and it sees only these rows.
 """
 
 import json
@@ -17,6 +20,7 @@ from kernels.measure.meeting import STATES
 
 SECONDS = 50.0  # for all processes of a problem
 BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")
+ROWS, LIMIT = 64, 2e-3  # rows to judge, or all of a shorter sequence, and their largest |output - float64|
 
 
 def torch_version() -> str:
@@ -109,7 +113,7 @@ def _attention(problem: RingProblem, backend: str, rotate: str) -> dict[str, Any
         generator = torch.Generator("cuda").manual_seed(7)
         shape = (1, problem.num_heads, problem.seq_len, problem.head_dim)
         q, k, v = (torch.randn(shape, generator=generator, device="cuda").to(torch.float16) for _ in range(3))
-        rows = torch.arange(0, problem.seq_len, max(1, problem.seq_len // 64), device="cuda")
+        rows = torch.arange(0, problem.seq_len, max(1, problem.seq_len // ROWS), device="cuda")
         due = _rows(q, k, v, rows, problem.causal)
         with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, backend)):
             with context_parallel(mesh, buffers=[q, k, v], buffer_seq_dims=[2, 2, 2]):
@@ -121,8 +125,9 @@ def _attention(problem: RingProblem, backend: str, rotate: str) -> dict[str, Any
                 figures = _timed(run)
             (whole,) = _unsharded(mesh, out)
         error = float((whole[:, :, rows].double() - due).abs().max())
-        figures |= {"max_abs_error": error, "status": "ok" if error < 2e-3 else "wrong"}
-        return row | (figures if error < 2e-3 else {"status": "wrong", "reason": f"{error:.3g} away from float64"})
+        if error < LIMIT:
+            return row | figures | {"max_abs_error": error, "allowed_error": LIMIT, "status": "ok"}
+        return row | {"status": "wrong", "reason": f"{error:.3g} away from float64, and at most {LIMIT:g} is allowed"}
     except Exception as error:  # a peer's own limits
         return row | {"status": "failed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"}
 

@@ -1,11 +1,12 @@
 """Times of attention over several real GPUs, in recordings/data/rings/: a ring of keys, and heads over GPUs.
 
 All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
-without launches, the same kernel on one GPU, the fastest rung on one GPU, and whole heads on each GPU. Each output is
-judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They only show how
-much of the copies the launches hide.
+without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Each output of our
+kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They only
+show how much of the copies the launches hide.
 
-torch's ring and NCCL's copies run in processes of their own (ring_peers.py), right before.
+torch's ring and NCCL's copies run in processes of their own, right before. ring_peers.py has the rule for their
+outputs.
 """
 
 import json
@@ -38,7 +39,8 @@ from kernels.run.backends import Device, gpu, gpus
 KIND = "rings"
 LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
 LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
-RING, NO_COPIES, COPIES, ONE, BEST, SPLIT = "ring", "launches", "copies", "one GPU", "fastest rung", "heads"
+RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"
+OLD_WAYS = {"fastest rung": LAST_RUNG}  # of tables before 2026-11-27
 COLUMNS = (
     *("way", "name", "gpus", "seq_len", "num_heads", "head_dim", "causal", "order", "status", "us", "sustained_us"),
     *("flops", "copied_bytes", "rounds", "sustained_rounds", "sustained_clock", "sustained_power", "launches"),
@@ -54,12 +56,12 @@ launches, copies: JSON of the spans in a run: [device, step, begin, end] in micr
 class Way:
     """A way to compute a problem, ready to run.
 
-    row: its columns so far. enqueue: enqueues a run. spans: of its last run, or None.
+    row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs.
     """
 
     row: dict[str, Any]
     enqueue: Callable[[], object]
-    ring: gpus.Ring | None = None
+    plan: gpus.ReadyPlan
 
 
 def problems(count: int) -> list[RingProblem]:
@@ -110,9 +112,9 @@ def _measured(problem: RingProblem) -> list[dict[str, Any]]:
                     known = [value for value in column if value is not None]
                     way.row[f"sustained_{name}"] = float(np.median(known)) if known else None
     for way in timed:
-        if way.ring and way.row["way"] in (RING, SPLIT, ONE):
+        if way.row["way"] in (RING, SPLIT, ONE):
             way.enqueue()
-            way.row |= _spans(way.ring)
+            way.row |= _spans(way.plan)
     rows = [way.row for way in ways]
     del ways, timed
     for device in range(problem.gpus):
@@ -121,10 +123,10 @@ def _measured(problem: RingProblem) -> list[dict[str, Any]]:
     return rows
 
 
-def _spans(ring: gpus.Ring) -> dict[str, str]:
-    launches, copies = ring.spans()
-    steps = [(step.device, step.step) for step in ring.plan.launches]
-    moved = [(device, copy.step) for device, copy in zip(ring.of_copy, ring.plan.copies)]
+def _spans(ready: gpus.ReadyPlan) -> dict[str, str]:
+    launches, copies = ready.spans()
+    steps = [(step.device, step.step) for step in ready.plan.launches]
+    moved = [(device, copy.step) for device, copy in zip(ready.of_copy, ready.plan.copies)]
     return {
         "launches": json.dumps([[*place, *span] for place, span in zip(steps, launches)]),
         "copies": json.dumps([[*place, *span] for place, span in zip(moved, copies)]),
@@ -133,17 +135,17 @@ def _spans(ring: gpus.Ring) -> dict[str, str]:
 
 def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
     """Functions that make the ways of a problem."""
-    kernel = _fastest(RingProblem)
+    kernel = _last_rung(RingProblem)
     alone, heads = replace(problem, gpus=1), replace(problem, split="heads", order="plain")
     made: list[Callable[[], list[Way]]] = [
         partial(_ways, kernel, problem, (RING, NO_COPIES, COPIES)),
         partial(_ways, kernel, alone, (ONE,)),
-        partial(_ways, _fastest(type(problem.whole)), problem.whole, (BEST,)),
+        partial(_ways, _last_rung(type(problem.whole)), problem.whole, (LAST_RUNG,)),
     ]
     return made if problem.order == "plain" and problem.causal else [*made, partial(_ways, kernel, heads, (SPLIT,))]
 
 
-def _fastest(kind: type[Problem]) -> KernelSpec:
+def _last_rung(kind: type[Problem]) -> KernelSpec:
     """The last rung for a class of problems on this GPU."""
     target = gpu.device()
     of_kind = catalog.current().of_problem(kind).values()
@@ -156,9 +158,9 @@ def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]
     settings = kernel.settings_for(problem)
     request = Request(kernel, problem, tuple(settings.items()), backend="gpu")
     made = build.build(kernel, request.defines, Mode.TIMED, gpu.device().target)
-    ring = gpus.Ring(made, request.plan, problem.inputs())
-    ring.enqueue()
-    error = worst(judged(problem, ring.outputs()))
+    ready = gpus.ReadyPlan(made, request.plan, problem.inputs())
+    ready.enqueue()
+    error = worst(judged(problem, ready.outputs()))
     said = {
         "settings": settings_text(settings.items()),
         "code_hash": kernel.code_hash,
@@ -172,8 +174,8 @@ def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]
     return [
         Way(
             _row(problem, way=name, copied_bytes=0 if name == NO_COPIES else copied, **common),
-            partial(ring.enqueue, **parts.get(name, {})),
-            ring,
+            partial(ready.enqueue, **parts.get(name, {})),
+            ready,
         )
         for name in names
     ]
@@ -231,6 +233,7 @@ def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
     """The newest recorded table whose ring is of the present code. None without one."""
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     for table, where in tables.recorded(KIND).values():
+        table = table.assign(way=table.way.replace(OLD_WAYS))
         rings = table[table.way == RING]
         if len(rings) and (rings.code_hash == rings["name"].map(here)).all():
             return table, where

@@ -204,8 +204,9 @@ export default function (host, { meta }, context) {
     );
   };
   const addMerge = (made, paint, frame, step) => {
-    const last = [...frames.slice(0, step + 1)].reverse().find(f => f.merged),
-      merged = frame.merged ?? last?.merged ?? null,
+    // During the products of a step, the row still has the values of its last merge.
+    const merged = frame.merged,
+      last = [...frames.slice(0, step + 1)].reverse().find(f => f.merged)?.merged,
       title = `query ${place} on GPU ${device}`;
     made.text(
       'merge title',
@@ -215,8 +216,7 @@ export default function (host, { meta }, context) {
         bold: true,
       },
     );
-    const shown = merged && frame.merged,
-      third = panelW / 3;
+    const third = panelW / 3;
     NAMES.forEach((name, n) => {
       const x = panelX + n * third;
       made.rect(`panel ${n}`, [x, panelY, third - 0.6 * em, 6.2 * em], {
@@ -225,37 +225,30 @@ export default function (host, { meta }, context) {
       });
       made.text(`panel ${n} name`, [x + 0.5 * em, panelY + 1.2 * em], name);
       const value = key => {
-        const v = merged?.[key][shown || n === 2 ? n : null];
+        const v = merged ? merged[key][n] : n === 0 ? last?.[key][2] : null;
         return v === null || v === undefined ? '\u2013' : short(Number(v), 4);
       };
-      const old = !shown && n < 2;
-      made.text(`m ${n}`, [x + 0.5 * em, panelY + 2.7 * em], `m ${old ? '\u2013' : value('m')}`, {
-        mono: true,
-      });
-      made.text(`l ${n}`, [x + 0.5 * em, panelY + 4 * em], `l ${old ? '\u2013' : value('l')}`, {
-        mono: true,
-      });
-      const factor =
-        shown && n < 2 && merged.shares.length ? `\u00d7 ${short(merged.shares[n], 3)}` : '';
+      made.text(`m ${n}`, [x + 0.5 * em, panelY + 2.7 * em], `m ${value('m')}`, { mono: true });
+      made.text(`l ${n}`, [x + 0.5 * em, panelY + 4 * em], `l ${value('l')}`, { mono: true });
+      const factor = n < 2 && merged?.shares.length ? `\u00d7 ${short(merged.shares[n], 3)}` : '';
       made.text(`factor ${n}`, [x + 0.5 * em, panelY + 5.5 * em], factor, {
         mono: true,
         bold: true,
       });
     });
-    if (!merged)
+    if (!last)
       made.text(
         'nothing',
         [panelX + 0.5 * em, panelY + 5.5 * em],
         fitted(['no part is merged so far', 'none'], third - em),
       );
+    const before = (merged ? merged.before : last?.after) ?? [],
+      after = merged?.after ?? [];
     const strip = (id, values, y, text) => {
       made.text(`o ${id}`, [panelX, y + 0.9 * em], text);
       const left = panelX + widest(['O before'], `${em}px ${theme(host).font}`) + 0.8 * em,
         each = (panelX + panelW - left - 0.6 * em) / 16,
-        span = Math.max(
-          1e-9,
-          ...[...(merged?.before ?? []), ...(merged?.after ?? [])].map(Math.abs),
-        ),
+        span = Math.max(1e-9, ...[...before, ...after].map(Math.abs)),
         colour = signed(rgb(paint.background));
       for (let n = 0; n < 16; n++) {
         const has = n < values.length;
@@ -265,8 +258,8 @@ export default function (host, { meta }, context) {
         });
       }
     };
-    strip('before', shown ? merged.before : [], panelY + 7.1 * em, 'O before');
-    strip('after', merged?.after ?? [], panelY + 8.8 * em, 'O after');
+    strip('before', before, panelY + 7.1 * em, 'O before');
+    strip('after', after, panelY + 8.8 * em, 'O after');
   };
 
   const marks = ({ step, paint }) => {

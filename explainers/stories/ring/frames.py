@@ -141,7 +141,9 @@ class Walk:
             return f"Query {self.place} has met one part: GPU {self.followed[0]} keeps m = {short(merge.m[2])}{last}."
         earlier, now = merge.shares
         if earlier == 1.0 and now == 1.0:
-            return f"Query {self.place} keeps its m. Both parts count in full."
+            if merge.m[0] == merge.m[2]:
+                return f"Query {self.place} keeps its m. Both parts count in full."
+            return f"Query {self.place}: m grows to {short(merge.m[2])}, and no part is scaled."
         if earlier < now:
             return (
                 f"Query {self.place}: m grows to {short(merge.m[2])}. The earlier l and O count {short(earlier)} times."

@@ -57,10 +57,10 @@ def _balance(walk: Walk) -> Question | None:
 
 
 def _merge(walk: Walk) -> Question | None:
-    """The factor of the part that shrinks most at a merge."""
+    """The factor of the part that shrinks most at a merge. None for a build that is broken on purpose."""
     merges = [(n, frame["merged"]) for n, frame in enumerate(walk.frames) if frame["merged"]]
     shared = [(n, merged) for n, merged in merges if merged["shares"]]
-    if not shared:
+    if not shared or walk.run.request.broken:
         return None
     step, merged = min(shared, key=lambda pair: min(pair[1]["shares"]))
     value = min(merged["shares"])
@@ -93,7 +93,7 @@ def _hidden() -> Question | None:
     right = 0 if share > 0.9 else 1 if share > 0.25 else 2
     said = (
         f"Products hide {share:.0%} of the copies' time on {where.device} (recorded). Without products, the copies "
-        f"take {percent:.2g} % of the time of the run."
+        f"take {percent:.2g} % of the run's time, rested."
     )
     reasons = [f"Products hide {share:.0%} of the copies' time."] * len(options)
     reasons[right] = ""

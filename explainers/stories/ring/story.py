@@ -31,7 +31,7 @@ class Ring(Story[Request]):
             walk.frames,
             [View("ring", "ring", "GPUs", walk.meta())],
             state=states(walk),
-            tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on two GPUs"), stage.BUILDS, stage.DATA],
+            tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(walk),
             summary=summary,

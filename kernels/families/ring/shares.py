@@ -30,13 +30,6 @@ class Share:
     def works(self) -> bool:
         return self.rows > self.row_first
 
-    @property
-    def pairs(self) -> int:
-        """Pairs of a row and a visible key."""
-        if self.offset:
-            return (self.rows - self.row_first) * self.keys
-        return self.rows * (self.rows + 1) // 2
-
 
 def chunks(gpus: int, zigzag: bool) -> list[tuple[int, ...]]:
     """The chunks of each GPU, in the order of its rows."""

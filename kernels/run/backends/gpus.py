@@ -1,11 +1,12 @@
 """Runs a plan over several real GPUs in one process: a stream of launches and a stream of copies on each, and events.
 
-Devices push their copies (cudaMemcpyPeerAsync). A launch waits for the copies into its tensors, and a copy for the
-launches and copies before it (core/devices.py). Nothing else orders the devices within a run.
+Devices push their copies (cudaMemcpyPeerAsync). Launches and copies wait for each other as core/devices.py states.
+Nothing else orders the devices within a run.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,23 +32,29 @@ def count() -> int:
     return int(cupy.cuda.runtime.getDeviceCount())
 
 
-@lru_cache
 def connect(devices: int) -> None:
-    """Lets each GPU reach the memory of the others, once. Raises BackendUnavailable if a pair cannot."""
+    """Lets each GPU reach the memory of the others. Raises BackendUnavailable if a pair cannot."""
+    if count() < devices:
+        raise BackendUnavailable(
+            f"The plan needs {devices} GPUs, and this machine has {count()}. Choose a problem with fewer GPUs."
+        )
+    for own, other in permutations(range(devices), 2):
+        _reach(own, other)
+
+
+@cache
+def _reach(own: int, other: int) -> None:
+    """Lets a GPU reach the memory of another one. CUDA refuses a second time."""
     import cupy
 
     runtime = cupy.cuda.runtime
-    if count() < devices:
-        raise BackendUnavailable(f"A ring of {devices} GPUs needs {devices} GPUs. This machine has {count()}.")
-    for own in range(devices):
-        for other in {*range(devices)} - {own}:
-            if not runtime.deviceCanAccessPeer(own, other):
-                raise BackendUnavailable(f"GPU {own} cannot reach the memory of GPU {other}. Choose GPUs with NVLink.")
-            with cupy.cuda.Device(own):
-                runtime.deviceEnablePeerAccess(other)
+    if not runtime.deviceCanAccessPeer(own, other):
+        raise BackendUnavailable(f"GPU {own} cannot reach the memory of GPU {other}. Choose GPUs with NVLink.")
+    with cupy.cuda.Device(own):
+        runtime.deviceEnablePeerAccess(other)
 
 
-class Ring:
+class ReadyPlan:
     """A plan on real GPUs, ready to run.
 
     arrays: tensor -> its bytes on its GPU.
@@ -71,6 +78,14 @@ class Ring:
         self.zero = [self._event(device, True) for device in self.devices]
         self.launched = [(self._event(s.device, True), self._event(s.device, True)) for s in plan.launches]
         self.copied = [(self._event(device, True), self._event(device, True)) for device in self.of_copy]
+        self._wait()  # the streams of a run do not wait for the default streams, which filled the arrays
+
+    def _wait(self) -> None:
+        """Waits for all work on each GPU."""
+        import cupy
+
+        for device in self.devices:
+            cupy.cuda.Device(device).synchronize()
 
     def _stream(self, device: int) -> "cupy.cuda.Stream":
         import cupy
@@ -151,7 +166,7 @@ class Ring:
         """The spans of the launches and of the copies of the last run, which had both."""
         import cupy
 
-        cupy.cuda.runtime.deviceSynchronize()
+        self._wait()
 
         def span(device: int, events: "tuple[cupy.cuda.Event, cupy.cuda.Event]") -> Span:
             with cupy.cuda.Device(device):
@@ -165,6 +180,7 @@ class Ring:
         """The output tensors of the last run."""
         import cupy
 
+        self._wait()
         found = {}
         for tensor in self.plan.tensors:
             if tensor.role is Role.OUTPUT:

@@ -1,8 +1,11 @@
 """Plans over several devices: repeated launches, copies between devices, and what waits for what."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernels.catalog import KERNELS, load_kernel
+from kernels.core.copies import Copy
 from kernels.core.devices import Waits, waits_of_copy, waits_of_launch
 from kernels.errors import FrontMatterError
 from kernels.families.ring.problem import RingProblem
@@ -31,6 +34,12 @@ def test_a_launch_waits_for_the_last_copies_into_its_tensors():
     assert [(copy.source, copy.target) for copy in waited] == [("k_0_odd", "k_1_even"), ("v_0_odd", "v_1_even")]
 
 
+def test_a_launch_waits_for_the_earlier_copies_from_tensors_that_it_writes_again():
+    made = plan(gpus=2, causal=False, order="plain")
+    copied = replace(made, copies=(Copy("m_0", "m_1", 0, 2), Copy("q_0", "q_1", 0, 2)))
+    assert [waits_of_launch(copied, n) for n in range(4)] == [(), (), (0,), (0, 1)]  # GPU 0 writes m_0, GPU 1 has both
+
+
 def test_a_copy_waits_for_its_source_and_for_the_readers_of_its_target():
     made = plan(gpus=4, causal=False, order="plain")
     number = next(n for n, copy in enumerate(made.copies) if (copy.step, copy.source) == (2, "k_0_even"))
@@ -50,13 +59,14 @@ def test_a_copy_of_an_output_waits_for_its_launch():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('device = "gpu"\nentry', 'device = "0"\nentry', "a launch on device 0 takes q_1, which is on device 1"),
+        ('device = "gpu", item', 'device = "0", item', "a launch on device 0 takes q_1, which is on device 1"),
         ('source = "o_{gpu}"', 'source = "q_{gpu}"', "there is no tensor 'q_9'"),
         ('when = "works[step][gpu]"', 'when = "step < 0"', "no launch is left"),
         ('target = "o_{gpu}_on_0"', 'target = "lse_{gpu}"', "Copy tensors of one size"),
     ],
 )
 def test_a_mistake_in_a_plan_names_its_place(tmp_path, old, new, said):
+    assert old in RING.source
     text = RING.source.replace(old, new.replace("q_{gpu}", "q_{gpu+8}"))
     (tmp_path / "mine.cu").write_text(text)
     (tmp_path / "ring.cuh").write_text(dict(RING.files)["ring.cuh"])

@@ -8,6 +8,7 @@ from conftest import cpu_run
 
 from explainers.stories.ring import times
 from explainers.stories.ring.frames import Walk, sent
+from explainers.stories.ring.questions import questions
 from explainers.stories.ring.rounds import rounds
 from explainers.stories.ring.story import STORY
 from explainers.story import encoding, stage
@@ -20,10 +21,10 @@ from kernels.measure import rings
 SETTINGS = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
 
 
-def run_of(**fields):
-    problem = RingProblem(**fields)
-    plan = Request(KERNELS["ring_attention"], problem, SETTINGS).plan
-    return cpu_run("ring_attention", problem, SETTINGS, Scope.everything(plan))
+def run_of(*more, **fields):
+    problem, settings = RingProblem(**fields), (*SETTINGS, *more)
+    plan = Request(KERNELS["ring_attention"], problem, settings).plan
+    return cpu_run("ring_attention", problem, settings, Scope.everything(plan))
 
 
 @pytest.fixture(scope="module", name="plain")
@@ -77,6 +78,24 @@ def test_the_stage_goes_to_the_browser_and_asks_about_work_bytes_and_factor(plai
     assert balance.options[balance.answer] == f"GPU {work.index(max(work))}" == "GPU 3"
     assert asked["bytes"].answer == 3 * 8192
     assert {"factor", "hidden"} <= {*asked}
+
+
+def test_a_build_that_scales_no_part_says_so_and_asks_for_no_factor():
+    walk = Walk(run_of(("SCALE_PARTS", 0), gpus=2, seq_len=32))
+    grown = [merge for merge in walk.followed[2] if merge.shares and merge.m[2] > merge.m[0]]
+    said = [frame["sentence"] for frame in walk.frames if frame["kind"] == "merge"]
+    assert grown and sum("no part is scaled" in sentence for sentence in said) == len(grown)
+    assert "factor" not in {question.id for question in questions(walk)}
+
+
+def test_the_table_of_times_starts_with_the_fastest_and_ends_with_ways_without_an_answer():
+    table, _ = rings.recorded()
+    for _, rows in times.groups(table):
+        ways = times._in_order(rows)
+        answers = [way["sustained_us"] for way in ways if times._answers(way)]
+        assert answers == sorted(answers) and not times._answers(ways[-1]) and times._answers(ways[0])
+        last = next(row for row in rows if row["way"] == rings.LAST_RUNG)
+        assert times._row(last, times.single(rows))["way"] == f"{last['name']} on one GPU"
 
 
 def test_heads_over_gpus_send_only_outputs():
