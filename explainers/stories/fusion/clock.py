@@ -28,12 +28,16 @@ class Times:
     """The recorded times of one problem.
 
     rows: of chains.COLUMNS, with `who`: separate, fused or compiled.
-    said: where and when they were measured.
+    place: the GPU and the date.
     """
 
     problem: Problem
     rows: pd.DataFrame
-    said: str
+    place: str
+
+    @property
+    def said(self) -> str:
+        return f"Recorded on {self.place}."
 
     def us(self, who: str, mode: str, l2: str = "hot", sustained: bool = False) -> float:
         """us of one chain, NaN without a time."""
@@ -62,7 +66,7 @@ def all_times(spec: KernelSpec) -> list[Times]:
 
 
 def place_of(where: Provenance) -> str:
-    return f"Recorded on {where.device.removeprefix('NVIDIA ')}, {where.date}."
+    return f"{where.device.removeprefix('NVIDIA ')}, {where.date}"
 
 
 def nearest(request: Request) -> Times | None:
@@ -149,7 +153,7 @@ def sentence(times: Times) -> str:
     separate, fused = (times.us(who, "graph", sustained=True) for who in ("separate", "fused"))
     kind = times.problem.values().get("dtype", "")
     return (
-        f"{times.said.rstrip('.')}, for the nearest problem: {times.problem.size}, {kind}. "
-        f"One graph makes the separate launches {stream / graph:.2f} times as fast, rested. "
-        f"Fusion makes that graph {separate / fused:.2f} times as fast, sustained."
+        f"Recorded: {times.problem.size}, {kind}, {times.place}. "
+        f"A graph makes the launches {stream / graph:.2f} times as fast, rested. "
+        f"Fusion makes the graph {separate / fused:.2f} times as fast, sustained."
     )
