@@ -82,4 +82,4 @@ def of_workbench() -> str:
         return reason
     if reason := why_no_jail():
         return f"Your kernel runs with your own rights, as this machine has no jail: {reason}"
-    return "Your kernel runs in a jail on this server's CPU, without files, network or environment."
+    return "Your kernel runs on this server's CPU in a closed sandbox."

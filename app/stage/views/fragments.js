@@ -14,7 +14,8 @@ const LANES = 32,
   FEW = 4, // products in a low picture
   ROOMY = 1.35, // em: lines that do not touch
   HUES = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9', '#8a6fd1', '#777'],
-  SHADES = [0.3, 0.45, 0.6, 0.75];
+  SHADES = [0.3, 0.45, 0.6, 0.75],
+  ONE = { queries: 'query', keys: 'key', dims: 'dim' };
 
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
@@ -220,6 +221,12 @@ export default function (host, { meta, columns }, context) {
   const title = (f, part, i, j) => {
     const [name, row, col] = element(f, part, i, j);
     return `${partOf(name)}[${row}, ${col}]`;
+  };
+  // An element of C in words, such as `S of query 8 and key 16`: a query comes before a key.
+  const named = (f, i, j) => {
+    const { down, across } = kinds[f.c],
+      both = [`${ONE[down]} ${f.rows[0] + i}`, `${ONE[across]} ${f.cols[0] + j}`];
+    return `${partOf(f.c)} of ${(across === 'queries' ? both.reverse() : both).join(' and ')}`;
   };
   const ofC = (f, step, i, j) => {
     const { before, after, cols } = sums(step),
@@ -460,23 +467,29 @@ export default function (host, { meta, columns }, context) {
     const [rows, cols] = shape(f, 'C'),
       r = Math.min(i, rows - 1),
       c = Math.min(j, cols - 1),
-      { a, b, along } = kinds[f.c];
+      { a, b, along, labels } = kinds[f.c];
     const x = box.A.x,
       wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
       sum = all.reduce((s, [p, q]) => s + p * q, 0),
       { before, after, cols: stride } = sums(step),
       n = r * stride + c,
-      lines = linesOf(all, along, f.k, box.B.h / K < ROOMY * em),
-      high = Math.min(lines.length < K ? 1.9 * em : Infinity, box.B.h / lines.length);
+      lines = linesOf(all, along, f.k, box.B.h / (K + 1) < ROOMY * em),
+      high = Math.min(lines.length < K ? 1.9 * em : Infinity, box.B.h / (lines.length + 1)),
+      top = box.B.y + high; // below the heads
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    const head = `${title(f, 'C', r, c)} = row of A \u00d7 column of B`;
-    g.fillText(head, x, box.B.y - 0.9 * em, wide);
+    const fitting = said => said.find(one => g.measureText(one).width <= wide) ?? said.at(-1),
+      from = `row ${f.rows[0] + r} of ${labels.A} \u00d7 column ${f.cols[0] + c} of ${labels.B}`,
+      equals = sum_bits === 16 ? ', rounded to fp16:' : ' =';
+    g.fillText(fitting([`${named(f, r, c)} = ${from}`, from]), x, box.B.y - 0.9 * em, wide);
     g.fillText(
-      `${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`,
+      fitting([
+        `before ${short(before[n])} + this product ${short(sum)}${equals} after ${short(after[n])}`,
+        `${short(before[n])} + ${short(sum)}${equals} ${short(after[n])}`,
+      ]),
       x,
-      box.B.y + high * lines.length + 1.25 * em,
+      top + high * lines.length + 1.25 * em,
       wide,
     );
     const size = numberSize({ w: wide, h: high }, em);
@@ -490,16 +503,20 @@ export default function (host, { meta, columns }, context) {
     [a, b, f.c].forEach((name, n) => {
       g.fillStyle = blend(rgb(colourOf(partOf(name))), rgb(paint.background), 0.16);
       const width = g.measureText('\u22120.0000').width + 6;
-      g.fillRect(ends[n] - width + 3, box.B.y, width, high * (n < 2 ? pairs : lines.length));
+      g.fillRect(ends[n] - width + 3, top, width, high * (n < 2 ? pairs : lines.length));
+      g.fillStyle = paint.text;
+      g.textAlign = 'right';
+      g.fillText([labels.A, labels.B, 'product'][n], ends[n], top - 0.3 * size, width);
+      g.textAlign = 'left';
     });
     lines.forEach(({ name, pair, product }, k) => {
-      const y = box.B.y + (k + 0.5) * high + 0.36 * size,
+      const y = top + (k + 0.5) * high + 0.36 * size,
         bar = (reach * product) / most,
         deep = Math.min(0.8 * size, high - 2);
       g.fillStyle = PALETTE.sign[bar < 0 ? 'below' : 'above'];
       g.fillRect(
         Math.min(zero, zero + bar),
-        box.B.y + (k + 0.5) * high - deep / 2,
+        top + (k + 0.5) * high - deep / 2,
         Math.abs(bar),
         deep,
       );
@@ -509,11 +526,11 @@ export default function (host, { meta, columns }, context) {
       [...pair, product].forEach((v, n) => g.fillText(short(v), ends[pair.length ? n : 2], y));
       g.textAlign = 'left';
     });
-    g.fillRect(zero, box.B.y, 1, high * lines.length);
+    g.fillRect(zero, top, 1, high * lines.length);
   };
   // A line for each product; where the lines would touch, for the first ones and for the rest.
   const linesOf = (all, along, [first, end], touch) => {
-    const one = { queries: 'query', keys: 'key', dims: 'dim' }[along];
+    const one = ONE[along];
     const line = ([p, q], k) => ({ name: `${one} ${first + k}`, pair: [p, q], product: p * q });
     if (!touch) return all.map(line);
     const product = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);

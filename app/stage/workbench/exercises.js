@@ -25,7 +25,7 @@ export function makeExercises({ element, button }, all, { kept, keep }, editor) 
     const before = select.value,
       option = ({ name, number, title }) =>
         element('option', { value: name }, `${done.has(name) ? '✓ ' : ''}${number}. ${title}`);
-    select.replaceChildren(element('option', { value: '' }, 'No exercise'), ...all.map(option));
+    select.replaceChildren(element('option', { value: '' }, 'Free editing'), ...all.map(option));
     select.value = before;
   };
   select.onchange = () => {

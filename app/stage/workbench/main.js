@@ -7,9 +7,9 @@ import { makeList } from './list.js';
 import { makePicture } from './picture.js';
 import css from './workbench.css';
 
-const KEYS =
-  'A press on a line number, or F9, watches the line: its value, or its loop as steps. F8: next ' +
-  'message. Ctrl+Enter: check all. Tab indents. Esc, then Tab, leaves the editor.';
+const HELP = 'Press a line number to watch its value. On a loop, the picture steps through it.',
+  KEYS =
+    'Keys: F9 watches the line. F8: next message. Ctrl+Enter: check. Esc, then Tab, leaves the editor.';
 
 /**
  * @param {HTMLElement} host
@@ -115,7 +115,7 @@ export default function (host, given, page, { element, button, save }) {
       title: 'As a .cu file',
     }),
     button('Copy link', link, { title: 'A link with this text' }),
-    button('Begin anew', () => replace(exercises.start() ?? starter), { title: 'The first text' }),
+    button('Start over', () => replace(exercises.start() ?? starter), { title: 'The first text' }),
     back,
     opening,
     file,
@@ -133,6 +133,7 @@ export default function (host, given, page, { element, button, save }) {
         said,
         noted,
         list.node,
+        element('p', { class: 'hints' }, HELP),
         element('p', { class: 'hints' }, KEYS),
       ),
       exercises.node,

@@ -14,22 +14,27 @@ const FIRST = ['any_kernel', 'source']; // the first of them that the kernel has
 export function makePicture({ element, button }, href) {
   const choice = element('select', { 'aria-label': 'Page' }),
     other = element('select', { 'aria-label': 'Kernel of Warpglass' }),
-    empty = element('p', { class: 'empty' }, 'The picture comes after the first run.'),
+    empty = element(
+      'p',
+      { class: 'empty' },
+      'Press Check. Your kernel runs, and its picture appears here.',
+    ),
     room = element('div', { class: 'room-of-picture' }, empty);
   let pages = [],
     kernel = '',
     ours = false, // whether our kernel is shown, and not the text
     frame = null;
   const switched = button('Show it', () => turn(!ours), { 'aria-pressed': 'false' });
+  const choices = element(
+    'div',
+    { class: 'tools', hidden: true }, // until a run
+    element('label', {}, 'Shown on ', choice),
+    element('label', { class: 'of-ours' }, 'Compare with ', other, ' ', switched),
+  );
   const node = element(
     'section',
     { class: 'running', 'aria-label': 'The run', hidden: false },
-    element(
-      'div',
-      { class: 'tools' },
-      element('label', {}, 'Shown on ', choice),
-      element('label', { class: 'of-ours' }, 'Compare with ', other, ' ', switched),
-    ),
+    choices,
     room,
   );
   // What the frame's page says of its choices and step, if it is the chosen page.
@@ -80,6 +85,7 @@ export function makePicture({ element, button }, href) {
       choice.replaceChildren(
         ...pages.map(({ path, title }) => element('option', { value: path }, title)),
       );
+      choices.hidden = false;
       choice.value = has(before) ? before : (FIRST.find(has) ?? pages[0].path);
       list();
       turn(false);

@@ -4,8 +4,8 @@ from typing import TypedDict
 
 from explainers.story.frames import Frame
 
-FREE, FULL, READ, WRITTEN, COMING = "01234"
-"""The states of a place: free, with a number, read now, written now, on its way."""
+FREE, FULL, READ, WRITTEN, COMING, HELD = "012345"
+"""The states of a place: free, with a number, read now, written now, on its way, in a register."""
 
 
 class Move(TypedDict):
@@ -36,7 +36,9 @@ class Way(TypedDict):
     chosen: whether the page shows its code.
     moves: its steps.
     counts: its derived figures, such as 24 wavefronts.
-    cycles: in words, or an empty text if they are not known.
+    cycles: in words.
+    time: the cycles, or 0 if they are not known.
+    done: the words after its last step.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Way(TypedDict):
     moves: list[Move]
     counts: list[str]
     cycles: str
+    time: float
+    done: str
 
 
 class PatternsMeta(TypedDict):

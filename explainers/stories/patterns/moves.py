@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from explainers.stories.patterns.frames import COMING, FREE, FULL, READ, WRITTEN, Move
+from explainers.stories.patterns.frames import COMING, FREE, FULL, HELD, READ, WRITTEN, Move
 from explainers.story.glossary import count
 from kernels.core.tensors import Role
 from kernels.run.results import Run
@@ -29,6 +29,7 @@ class Walk:
     barriers: passed by the block. requests, sectors: of global memory, of the input only.
     alone: sums of a tile while no other tile is on its way.
     stages: tiles that shared memory holds, 0 for a reduction.
+    waiting: the most additions of a step to one address of global memory.
     """
 
     moves: list[Move]
@@ -38,6 +39,7 @@ class Walk:
     sectors: int
     alone: int = 0
     stages: int = 0
+    waiting: int = 0
 
 
 def walk_of(run: Run) -> Walk:
@@ -107,7 +109,7 @@ def _move(run: Run, logged: pd.DataFrame, own: pd.Series, title: str, threads: I
 def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     """A step for each addition. Its places are the numbers."""
     size = int(np.prod(run.request.plan.launches[0].block))
-    state, moves = [FULL] * size, []
+    state, moves, waiting = [FULL] * size, [], 0
     in_words = _adds_words(logged)
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
@@ -118,11 +120,14 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         adds = logged[own & (logged.event == "partial")]
         writes = own & logged.event.isin(WRITES) & (logged.bytes == model.WORD)
         to_global = set(logged[writes].space) == {"global"}
+        waiting = max(waiting, int(logged[writes].groupby("offset").size().max()) if to_global else 0)
+        in_memory = bool((logged[writes].space == "shared").sum() >= len(adds))  # else each sum stays in a register
         reads = logged[own & (logged.space == "shared") & logged.event.isin(READS)]
         wide = max(1, int(reads.bytes.max()) // model.WORD) if len(reads) else 1
         other = {int(at) + n for at in adds.other for n in range(wide)}
         at = set() if to_global else set(adds["at"].astype(int))
-        now = [WRITTEN if n in at else READ if n in other else old for n, old in enumerate(state)]
+        new, old_one = WRITTEN if in_memory else HELD, READ if len(reads) else HELD
+        now = [new if n in at else old_one if n in other else old for n, old in enumerate(state)]
         said = f"{len(adds)} of {size} threads add"
         moves.append(_move(run, logged, own, said, adds.thread, "".join(now)))
         for place in other - at:
@@ -130,7 +135,7 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     found = _figures(run, logged)
     found["wavefronts"] = sum(move["wavefronts"] for move in moves)
     found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
-    return Walk(moves, **found)
+    return Walk(moves, **found, waiting=waiting)
 
 
 def _adds_words(logged: pd.DataFrame) -> bool:

@@ -65,7 +65,7 @@ def _conflicts(ways: Ways) -> list[Question]:
             )
             near = [walk.wavefronts, 2 * walk.wavefronts, walk.wavefronts // 2, 8 * walk.wavefronts]
             why = f"{other} needs {more.wavefronts}: its words share banks, or its threads are spread over more warps."
-            hides = [f"{more.wavefronts} wavefronts"]
+            hides = [f"{more.wavefronts} wavefronts", f"{more.wavefronts} in all"]
             return amounts("conflicts", text, more.wavefronts, near, why, "wavefronts", hides=hides, veils=["strip"])
     return []
 

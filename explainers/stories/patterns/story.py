@@ -1,4 +1,4 @@
-"""Patterns: the ways of one pattern side by side, such as seven ways to add 256 numbers."""
+"""Patterns: the ways of one pattern side by side, such as eight ways to add 256 numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.patterns import moves, pattern_questions
-from explainers.stories.patterns.frames import COMING, FREE, FULL, READ, WRITTEN, PatternFrame, PatternsMeta, Way
+from explainers.stories.patterns.frames import COMING, FREE, FULL, HELD, READ, WRITTEN, PatternFrame, PatternsMeta, Way
 from explainers.stories.patterns.moves import Walk
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -18,7 +18,14 @@ from kernels.errors import WarpglassError
 from kernels.measure import pattern_cycles
 from kernels.measure.pattern_cycles import Cycles
 
-WORDS = {FULL: "a number", READ: "read now", WRITTEN: "written now", COMING: "on its way", FREE: "free or done with"}
+WORDS = {
+    FULL: "a number",
+    READ: "read now",
+    WRITTEN: "written now",
+    HELD: "in a register",
+    COMING: "on its way",
+    FREE: "free or done with",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class Patterns(Story[Look]):
             state=strip(chosen, len(frames)),
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
+            summary=slowest(shown),
             questions=pattern_questions.questions([(way.name, way.walk, way.cycles) for way in shown], chosen.name),
         )
         return stage.warned(made, left)
@@ -112,6 +120,8 @@ def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
             "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
+            "time": way.cycles.cycles if way.cycles else 0.0,
+            "done": done_of(way.walk),
         }
         for way in shown
     ]
@@ -120,14 +130,36 @@ def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
     return {"ways": ways, "note": note(shown), "words": words}
 
 
+def done_of(walk: Walk) -> str:
+    """The words after the last step of a way."""
+    if len(walk.moves) == 1 and walk.waiting > 1:
+        return f"1 step: {walk.waiting} adds, one by one"
+    return f"done after {count(len(walk.moves), 'step')}"
+
+
+def slowest(shown: Sequence[Shown]) -> str:
+    """The sentence on the slowest way, if it has the fewest steps and its additions wait for one address. Else ""."""
+    known = [(way.cycles.cycles, way) for way in shown if way.cycles]
+    if len(known) < 2:
+        return ""
+    last = max(known, key=lambda one: one[0])[1]
+    steps = len(last.walk.moves)
+    if last.walk.waiting < 2 or steps > min(len(way.walk.moves) for way in shown):
+        return ""
+    taken = "one step" if steps == 1 else count(steps, "step")
+    name = last.name.partition(",")[0].lower()
+    return f"A step is not a time. The {name} take {taken}, but {last.walk.waiting} additions wait for one address."
+
+
 def note(shown: Sequence[Shown]) -> str:
     """The source of the figures."""
     known = next((way.cycles for way in shown if way.cycles), None)
     if known is None:
         return "Counts derived from the trace. No cycles are recorded for this problem."
-    per, below = ("a tile", "shared memory") if shown[0].walk.stages else ("a sum", "numbers")
-    rows = f"Above: threads, a row for each warp. Below: {below}, a column for each bank."
-    return f"{rows} Cycles of {per}, {known.label} on {known.device}, {known.date}. Counts derived from the trace."
+    held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
+    rows = f"Row above: a warp. Column below: {'bank or lane' if held else 'a bank'}."
+    device = known.device.removeprefix("NVIDIA ")
+    return f"{rows} Cycles {known.label} on {device}, {known.date}. Counts derived from the trace."
 
 
 def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
@@ -137,8 +169,9 @@ def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
     for number in range(longest):
         move, done = own[min(number, len(own) - 1)], number >= len(own)
         waves = f", in {count(move['wavefronts'], 'wavefront')}" if move["wavefronts"] else ", without shared memory"
+        waves += f" of {chosen.walk.wavefronts} in all" if move["wavefronts"] and not chosen.walk.stages else ""
         waves = "" if COMING in move["places"] and READ not in move["places"] else waves
-        said = f"{chosen.name}: {move['title']}{waves}."
+        said = f"{chosen.name}, step {number + 1}: {move['title']}{waves}."
         if done:
             behind = sum(len(way.walk.moves) > number for way in shown)
             said = f"{chosen.name} is done after {len(own)} steps. {count(behind, 'way')} still works."

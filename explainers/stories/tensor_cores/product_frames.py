@@ -21,11 +21,12 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
     totals = {tile: sum(p.tile == tile for p in story.products) for tile in {p.tile for p in story.products}}
     for product in story.products:
         number = numbers[product.tile] = numbers.get(product.tile, 0) + 1
+        total = totals[product.tile]
         is_last = last[product.part] == product
         yield {
             "tile": product.tile,
-            "title": f"{story.walks.capitalize()} tile {product.tile} · product {number} of {totals[product.tile]}",
-            "sentence": _said(story, product, number == totals[product.tile]),
+            "title": f"{story.walks.capitalize()} tile {product.tile} · {story.instruction} {number} of {total}",
+            "sentence": _said(story, product, number == total),
             "phase": product.c,
             "lines": {line: 1 for line in product.lines},
             "c": product.c,
@@ -47,7 +48,8 @@ def _said(story: Products, product: Product, ends_tile: bool) -> str:
     noun = {"S": "score", "O": "output"}.get(product.c)
     numbers = count(size, noun) if noun else f"{count(size, 'number')} of {kind.label('C')},"
     along, across = (f"{axis_words(kind.axes[n])} {_span(span)}" for n, span in ((2, product.k), (1, product.cols)))
-    what = f"One {story.instruction} adds the products of {along} to {numbers} {'of ' if noun else ''}{across}."
+    of = f"Product {product.c}, {[*story.kinds].index(product.c) + 1} of {len(story.kinds)}"
+    what = f"{of}: one {story.instruction} adds the products of {along} to {numbers} {'of ' if noun else ''}{across}."
     ends = f" The {story.walks} tile ends here." if ends_tile and kind.axes[2] != "dim" else ""
     return f"{what} {_past(story, product)}{_came(story, product)}{ends}"
 

@@ -121,13 +121,14 @@ def stage_of(
 
     broken: the effect of a build that is broken on purpose, and its tone.
     """
+    kernel = run.request.kernel
     shown, noun = count(len(story.products), "product"), tensor_products.units(run.request)[0]
     left = (
         f"The picture has the first {shown} of {noun} {story.unit}, from {story.walks} tile {story.first_tile} on. "
         f"{story.left_out:,} more come later: choose another first {story.walks} tile under More."
     )
     made = stage.Stage(
-        headline=stage.headline(run.request.kernel),
+        headline=f"{kernel.name} {kernel.title}. Each step is one {story.instruction} of {noun} {story.unit}.",
         frames=story.frames,
         views=[view(run, story), *pieces.views(story)],
         codes=[stage.code(run.request, story.frames)],
