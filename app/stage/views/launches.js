@@ -1,12 +1,16 @@
 // The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
-// with their ns. A line is at the time of the step.
+// with their ns. A line is at the time of the step. Above the streams, the host's calls have their
+// length only: no recording has their place.
 import { canvasView } from '../core/canvas.js';
+import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
 import { launchesLayout } from './layouts/launches.js';
 
 const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
   COPY = COLOURS.Q;
 const MICRO = 1e3; // ns
+const DASHED =
+  'background:repeating-linear-gradient(currentColor 0 3px,transparent 3px 5px) 0 0/2px 100% no-repeat;width:.5rem;height:.9rem';
 
 export default function (host, { meta }, context) {
   const { clock } = context,
@@ -42,6 +46,15 @@ export default function (host, { meta }, context) {
       listed.push(
         text(`title ${p}`, titleOf(one), 0, place.y + 1.25 * em, box.x + box.w, { bold: true }),
       );
+      listed.push(
+        text(`host ${p}`, 'host', 2, place.host + box.call / 2 + 0.36 * small, box.x - 6),
+      );
+      listed.push({
+        id: `calls ${p}`,
+        kind: 'rect',
+        rect: callsOf(p),
+        fill: blend(rgb(paint.text), back, 0.22),
+      });
       one.rows.forEach((name, r) => {
         const y = place.rows[r];
         listed.push(text(`row ${p} ${r}`, name, 2, y + box.row / 2 + 0.36 * small, box.x - 6));
@@ -92,6 +105,11 @@ export default function (host, { meta }, context) {
     const h = (box.row - 6) / one.lanes[bar.row];
     return [y + 3 + bar.lane * h, h - (one.lanes[bar.row] > 1 ? 2 : 0)];
   };
+  // [x, y, w, h] of the host's calls, cut at the end of the axis
+  const callsOf = p => {
+    const w = (Math.min(wide, panels[p].host.ns) / wide) * box.w;
+    return [box.x, box.panels[p].host + 4, Math.max(2, w), box.call - 8];
+  };
   const text = (id, said, x, y, most, more = {}) => ({
     id,
     kind: 'text',
@@ -108,10 +126,12 @@ export default function (host, { meta }, context) {
   const over = (g, { at, paint }) => {
     panels.forEach((one, p) => {
       const rows = box.panels[p].rows;
+      drawCalls(g, paint, one.host, callsOf(p));
       one.bars.forEach(bar => drawName(g, paint, bar, partOf(one, rows[bar.row], bar)));
       const ends = rows.map(() => 0); // of the last label of each row
-      one.gaps.forEach(gap => {
-        ends[gap.row] = drawGap(g, paint, gap, rows[gap.row], ends[gap.row]);
+      one.gaps.forEach((gap, n) => {
+        const asked = clock.covers.some(cover => matches({ panel: p, gap: n }, cover));
+        if (!asked) ends[gap.row] = drawGap(g, paint, gap, rows[gap.row], ends[gap.row]);
       });
     });
     drawAxis(g, paint);
@@ -132,16 +152,30 @@ export default function (host, { meta }, context) {
     const said = [bar.name, bar.name.replace('copy of ', '')].find(
       one => g.measureText(one).width <= room,
     );
-    if (!said) return;
-    const wideName = g.measureText(said).width,
-      x = xOf(bar.start) + 3,
-      middle = top + high / 2;
+    if (said) onPlate(g, paint, said, xOf(bar.start) + 3, top + high / 2);
+  };
+  // A text on a plate of the background.
+  const onPlate = (g, paint, said, x, middle) => {
     g.fillStyle = paint.background;
     g.globalAlpha = 0.85;
-    g.fillRect(x, middle - 0.68 * small, wideName + 4, 1.36 * small);
+    g.fillRect(x, middle - 0.68 * small, g.measureText(said).width + 4, 1.36 * small);
     g.globalAlpha = 1;
     g.fillStyle = paint.text;
     g.fillText(said, x + 2, middle + 0.36 * small);
+  };
+  // The words of the host's calls: after their bar, or on it. A longer bar ends in a torn edge.
+  const drawCalls = (g, paint, calls, part) => {
+    const [x, y, w, h] = part;
+    g.font = `${small}px ${paint.font}`;
+    const free = x + w + 4 + g.measureText(calls.said).width < box.x + box.w;
+    onPlate(g, paint, calls.said, free ? x + w + 2 : x + 3, y + h / 2);
+    if (calls.ns <= wide) return;
+    g.fillStyle = paint.background;
+    g.beginPath();
+    g.moveTo(x + w + 1, y);
+    for (let n = 0; n <= 6; n++) g.lineTo(x + w - (n % 2 ? 6 : 1), y + (n * h) / 6);
+    g.lineTo(x + w + 1, y + h);
+    g.fill();
   };
   // A gap has a bracket at the foot of its row, and its ns if there is room after the label before.
   // Returns the end of the row's last label.
@@ -187,6 +221,8 @@ export default function (host, { meta }, context) {
 
   // ---- the cursor ----
   const locate = (x, y) => {
+    const above = box.panels.findIndex(({ host: top }) => y >= top && y < top + box.call);
+    if (above >= 0 && x >= box.x && x <= box.x + box.w) return { panel: above, calls: true };
     const p = box.panels.findIndex(one => one.rows.some(top => y >= top && y < top + box.row));
     if (p < 0 || x < box.x || x > box.x + box.w) return null;
     const r = box.panels[p].rows.findIndex(top => y >= top && y < top + box.row),
@@ -207,8 +243,9 @@ export default function (host, { meta }, context) {
       gap: gaps.findIndex(one => one.row === r && one.start <= ns && ns < one.end),
     };
   };
-  const describe = ({ panel: p, row, bar, gap }) => {
+  const describe = ({ panel: p, calls, row, bar, gap }) => {
     const one = panels[p];
+    if (calls) return `host: ${one.host.said} (${source})`;
     if (bar >= 0) {
       const { name, start, end, bytes } = one.bars[bar];
       const moved = bytes ? `, ${number(bytes)} bytes` : '';
@@ -226,8 +263,9 @@ export default function (host, { meta }, context) {
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
+    ['background:currentColor;opacity:.22', 'host: length of its calls, not their place'],
     ['', 'bracket: a gap of the stream'],
-    ['border-left:2px dashed currentColor', 'time of the step'],
+    [DASHED, 'time of the step'],
   ];
   return canvasView(host, context, {
     title: 'Time line',

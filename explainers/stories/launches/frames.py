@@ -45,10 +45,18 @@ class Gap(TypedDict):
     before: int
 
 
+class Calls(TypedDict):
+    """The host's calls of a run: their length in ns, and in words. Their place on the time line is unknown."""
+
+    ns: float
+    said: str
+
+
 class Panel(TypedDict):
     """One run. rows: the names of its streams. lanes: the parts of each row."""
 
     title: str
+    host: Calls
     rows: list[str]
     lanes: list[int]
     bars: list[Bar]
@@ -57,7 +65,7 @@ class Panel(TypedDict):
 
 
 class LaunchMeta(TypedDict):
-    """The fields of the view. window: ns of the axis. label: measured or recorded."""
+    """The fields of the view. window: ns of the axis. label: measured or recorded, and the GPU."""
 
     panels: list[Panel]
     frames: list[LaunchFrame]

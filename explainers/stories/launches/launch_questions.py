@@ -1,8 +1,7 @@
 """The questions of the story of launches. Their answers are times of the shown runs."""
 
 from explainers.stories.launches.frames import LaunchFrame
-from explainers.stories.launches.runs import LaunchRun
-from explainers.stories.launches.sentences import us
+from explainers.stories.launches.runs import LaunchRun, us
 from explainers.story import questions as ask
 from explainers.story.glossary import figure
 from explainers.story.stage import Question
@@ -11,11 +10,11 @@ SMALL = 0.05  # a smaller change of a sum is none
 
 
 def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
-    """The first gap, the faster run, kernels or gaps, and the launch that waits longest."""
-    found = [*_gap(runs[0], frames)]
+    """First the ideas: the reason for a gap, kernels or gaps, the faster run. Then the longest wait and a gap's ns."""
+    found = _why(runs[0], frames)
     if len(runs) > 1:
         found += [*_shortened(runs, frames), *_faster(runs, frames)]
-    return [*found, *_waits(runs[-1], frames)]
+    return [*found, *_waits(runs[-1], frames), *_gap(runs[0], frames)]
 
 
 def _step(frames: list[LaunchFrame], panel: int, bar: int) -> int:
@@ -27,13 +26,48 @@ def _after(run: LaunchRun, place: int) -> int:
     return next(n for n, b in enumerate(run.bars) if b["row"] == gap["row"] and b["start"] == gap["end"])
 
 
+def _between_kernels(run: LaunchRun) -> list[int]:
+    """The places of the gaps between two kernels."""
+    return [
+        place
+        for place, gap in enumerate(run.gaps)
+        if gap["end"] > gap["start"]
+        and not run.bars[_after(run, place)]["copy"]
+        and not run.bars[gap["before"]]["copy"]
+    ]
+
+
+def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
+    """The reason for the first gap, if the host is not one and no kernel on another stream is."""
+    if not run.ahead or run.made.late or len(run.streams) > 1 or any(bar["copy"] for bar in run.bars):
+        return []
+    for place in _between_kernels(run)[:1]:
+        gap, after = run.gaps[place], _after(run, place)
+        wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
+        return [
+            ask.idea(
+                "why",
+                f"{run.title}: why does nothing run between {before} and {name}?",
+                f"{name} starts only after the last block of {before}",
+                {
+                    f"The host calls {name} too late": f"The host's calls took {us(run.host_ns)}, before the run.",
+                    f"{name} waits for a copy from the host": "No copy is part of this run.",
+                },
+                f"The stream waits for the end of {before}, then starts {name}: {figure(wait)} ns.",
+                step=_step(frames, 0, after),
+                view="launches",
+                veils=("sentence", "headline"),
+                shows={"panel": 0, "gap": place},
+            )
+        ]
+    return []
+
+
 def _gap(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     """The length of the first gap between two kernels."""
-    for place, gap in enumerate(run.gaps):
-        wait, after = gap["end"] - gap["start"], _after(run, place)
-        if wait <= 0 or run.bars[after]["copy"] or run.bars[gap["before"]]["copy"]:
-            continue
-        before, name = run.bars[gap["before"]]["name"], run.bars[after]["name"]
+    for place in _between_kernels(run):
+        gap, after = run.gaps[place], _after(run, place)
+        wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
         others = [run.made.timer_step_ns, run.bars[gap["before"]]["end"] - run.bars[gap["before"]]["start"], run.total]
         listed = sorted([wait, *others])
         return ask.options(
@@ -45,7 +79,7 @@ def _gap(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
             ordered=[f"{figure(length)} ns" for length in listed],
             step=_step(frames, 0, after),
             view="launches",
-            veils=("sentence", "tabs"),
+            veils=("sentence", "headline", "tabs"),
             covers=[{"panel": 0, "gap": place}],
             shows={"panel": 0, "gap": place},
         )
@@ -129,7 +163,7 @@ def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
             f"{numbered[place]}: it starts {figure(waits[place])} ns after that end.",
             step=_step(frames, frames[-1]["panel"], _after(run, place)),
             view="launches",
-            veils=("sentence", "tabs"),
+            veils=("sentence", "headline", "tabs"),
             covers=[{"panel": frames[-1]["panel"], "gap": n} for n in waits],
             shows={"panel": frames[-1]["panel"], "gap": place},
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from explainers.stories.launches.frames import Bar, Gap, Panel
+from explainers.story.glossary import figure
 from kernels.core.request import Request
 from kernels.core.streams import copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
@@ -52,6 +53,27 @@ class LaunchRun:
         return self.total - self.busy
 
     @property
+    def host_ns(self) -> float:
+        """The median ns of the host's calls."""
+        return self.made.host_ns(self.ahead)
+
+    @property
+    def enqueued(self) -> str:
+        """The work of the host's calls in words."""
+        if self.request.plan.graph:
+            return "one graph"
+        copies, count = sum(bar["copy"] for bar in self.bars), len(self.bars)
+        launches = f"{count - copies} launch{'es' if count - copies > 1 else ''}"
+        return f"{launches} and {copies} copies" if copies else launches
+
+    @property
+    def lead(self) -> str:
+        """The host's calls against the run's start."""
+        if not self.ahead:
+            return "with no lead"
+        return "also during the run" if self.made.late else "before the run"
+
+    @property
     def order(self) -> list[int]:
         """The places of the bars by their starts."""
         return sorted(range(len(self.bars)), key=lambda n: self.bars[n]["start"])
@@ -62,12 +84,18 @@ class LaunchRun:
         rows = [f"stream {stream}" for stream in self.streams]
         return {
             "title": self.title,
+            "host": {"ns": self.host_ns, "said": f"{self.enqueued}: {us(self.host_ns)}, {self.lead}"},
             "rows": rows,
             "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in range(len(rows))],
             "bars": self.bars,
             "gaps": self.gaps,
             "total": self.total,
         }
+
+
+def us(ns: float) -> str:
+    """A time in microseconds."""
+    return f"{figure(ns / 1e3, 3)} µs"
 
 
 def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:

@@ -2,17 +2,13 @@
 
 import re
 
-from explainers.stories.launches.runs import LaunchRun
+from explainers.stories.launches.runs import LaunchRun, us
 from explainers.story.frames import Lines
 from explainers.story.glossary import figure
+from kernels.core.streams import steps
 from kernels.measure.launch_times import LaunchTimes
 
-NEAR = 0.01  # two totals that differ by less are equal
-
-
-def us(ns: float) -> str:
-    """A time in microseconds."""
-    return f"{figure(ns / 1e3, 3)} µs"
+NEAR = 0.01  # a total that is higher by less is no slower
 
 
 def start(run: LaunchRun, bar: int, named: bool) -> str:
@@ -21,6 +17,8 @@ def start(run: LaunchRun, bar: int, named: bool) -> str:
     said = f"{run.title}: {own['name']}" if named else own["name"][0].upper() + own["name"][1:]
     gap = next((g for g in run.gaps if g["row"] == own["row"] and g["end"] == own["start"]), None)
     stream = f"stream {run.streams[own['row']]}"
+    if bar == run.order[0]:
+        return f"{said} is the first on {stream}. The host enqueued {run.enqueued} in {us(run.host_ns)}, {run.lead}."
     if gap is None:
         return f"{said} is the first on {stream}. It starts at {figure(own['start'])} ns."
     before, wait = run.bars[gap["before"]]["name"], gap["end"] - gap["start"]
@@ -35,32 +33,12 @@ def ends(runs: list[LaunchRun]) -> str:
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The two totals, and whether the second way takes more or less time. One run has its idle time."""
-    own = runs[-1]
-    if len(runs) == 1:
-        return (
-            f"{own.title}: the run takes {us(own.total)}, rested. For {us(own.idle)} of it, no kernel and no copy runs."
-        )
-    plain = runs[0]
-    change = own.total / plain.total - 1
-    if abs(change) < NEAR:
-        than = "as long as"
-    elif change > 1:
-        than = f"{1 + change:.3g} times as long as"
-    else:
-        than = f"{abs(change):.0%} {'more' if change > 0 else 'less'} time than"
-    calls = [run.made.host_ns(run.ahead) for run in runs]
-    return (
-        f"{own.title}: the run takes {than} {plain.title}, {us(own.total)} and {us(plain.total)}, rested. "
-        f"Nothing runs for {us(own.idle)} and {us(plain.idle)}. "
-        f"The host's calls take {us(calls[1])} and {us(calls[0])}."
-        f"{_cost(own) if change > NEAR else ''}"
-    )
-
-
-def _cost(run: LaunchRun) -> str:
-    """What a slower way costs, in the words of its kernel."""
-    return f" Its cost: {run.request.kernel.costs.rstrip('.')}."
+    """The time of each run and its time without work, in the order of the picture. Then the idea of the last run, or
+    its cost if it is slower."""
+    kernel, slower = runs[-1].request.kernel, runs[-1].total > (1 + NEAR) * runs[0].total
+    times = [f"{run.title}: the run takes {us(run.total)} and idles for {us(run.idle)}." for run in runs]
+    why = f"The cost: {kernel.costs}" if slower else kernel.idea[0].upper() + kernel.idea[1:]
+    return f"{' '.join(times)} {why.rstrip('.')}."
 
 
 def source(runs: list[LaunchRun]) -> str:
@@ -91,8 +69,23 @@ def clock(made: LaunchTimes, ahead: bool) -> list[str]:
 
 
 def lines(run: LaunchRun, bar: int) -> Lines:
-    """The line of the kernel's definition, or of its copy in the opening comment."""
-    kernel, name = run.request.kernel, run.bars[bar]["name"]
-    wanted = r"fetch = " if run.bars[bar]["copy"] else rf"(?<!\w){re.escape(name)}\("
-    found = [n for n, line in enumerate(kernel.source.splitlines(), 1) if re.search(wanted, line)]
-    return {f"{kernel.path.name}:{found[0]}": 1} if found else {}
+    """The line of the launch or copy in the opening comment, and of the kernel's definition. A graph's first launch
+    has the line of the graph, too."""
+    kernel, own = run.request.kernel, run.bars[bar]
+    source = kernel.source.splitlines()
+    number = list(steps(run.request.plan))[bar].number
+    entries = [n for n, line in enumerate(source) if re.search(r"\bentry = ", line)]
+    place = entries[min(number, len(entries) - 1)] if entries else 0
+    found = [place]
+    if own["copy"]:
+        found += [n for n in range(place, len(source)) if "fetch = " in source[n]][:1]
+    else:
+        found += [n for n, line in enumerate(source) if re.search(rf"(?<!\w){re.escape(own['name'])}\(", line)][:1]
+    if bar == run.order[0]:
+        found += [n for n in range(place) if source[n] == "graph = true"]
+    return {f"{kernel.path.name}:{n + 1}": 1 for n in sorted(set(found))}
+
+
+def device(made: LaunchTimes) -> str:
+    """The GPU without the size of its memory."""
+    return re.sub(r" \d+GB.*", "", made.device)

@@ -1,6 +1,6 @@
 """The story of launches: all kernels and copies of a run on one time line, alone or above another way of launching."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pandas as pd
@@ -10,7 +10,7 @@ from explainers.stories.launches.frames import LaunchFrame, LaunchMeta
 from explainers.stories.launches.runs import LaunchRun, explain
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.stage import Block, Stage, State, Tab, View
+from explainers.story.stage import Block, Code, Stage, State, Tab, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.measure import launch_times
@@ -45,7 +45,7 @@ class Launches(Story[Look]):
             headline=stage.headline(own.request.kernel),
             frames=frames,
             views=[view(runs, frames)],
-            codes=[stage.code(own.request, frames)],
+            codes=[code(runs, frames)],
             state=strip(runs, frames),
             tabs=[Tab("gaps", "Every gap"), Tab("executed", "Order and bytes"), Tab("clock", "Clock and events")],
             provenance=stage.Provenance(own.made.provenance, sentences.source(runs)),
@@ -74,7 +74,7 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
                 "tile": -1,
                 "title": f"{run.bars[bar]['name']} starts",
                 "sentence": sentences.start(run, bar, len(runs) > 1),
-                "lines": sentences.lines(run, bar) if run is runs[-1] else {},
+                "lines": sentences.lines(run, bar),
                 "panel": panel,
                 "bar": bar,
                 "at": at,
@@ -95,21 +95,29 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
 
 def view(runs: list[LaunchRun], frames: list[LaunchFrame]) -> View:
     """The picture: a panel for each run, on one scale."""
+    made = runs[-1].made
     meta: LaunchMeta = {
         "panels": [run.panel for run in runs],
         "frames": frames,
         "window": max(run.total for run in runs),
-        "label": runs[-1].made.provenance,
+        "label": f"{made.provenance} on {sentences.device(made)}, rested",
     }
     return View("launches", "launches", "Time line", meta)
 
 
+def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
+    """The kernel of the last run. The other run's kernel follows it."""
+    made = stage.code(runs[-1].request, frames)
+    others = [run.request.kernel for run in runs[:-1]]
+    return replace(made, files=[*made.files, *(stage.source_file(k.path.name, k.source) for k in others)])
+
+
 def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
-    """The strip: the time of the step, and how long its launch or copy lasts."""
+    """The strip: the time of the step, and how long its launch or copy lasts, or at the end the longest run."""
     bars = [runs[frame["panel"]].bars[frame["bar"]] if frame["bar"] >= 0 else None for frame in frames]
     return [
         State("time", [round(frame["at"]) for frame in frames], "ns"),
-        State("lasts", [round(bar["end"] - bar["start"]) if bar else None for bar in bars], "ns"),
+        State("lasts", [round(b["end"] - b["start"] if b else f["at"]) for b, f in zip(bars, frames)], "ns"),
     ]
 
 

@@ -1,6 +1,6 @@
 /*
 title = "Programmatic dependent launch"
-idea = "the next kernel starts early, and waits for the results of the one before only at its first read."
+idea = "each kernel starts before the end of the one before, so no gap is left. It waits only before its first read."
 changed_from = "launch_one_stream"
 changed = "each kernel lets the next one start. partials and merge are dependent, and wait before their first read."
 costs = "early blocks hold a place on a multiprocessor while they wait."

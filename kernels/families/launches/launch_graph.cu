@@ -1,6 +1,6 @@
 /*
 title = "One CUDA graph"
-idea = "the launches are recorded once as a graph. The host starts the whole graph with one call."
+idea = "a graph gives CUDA the whole order beforehand, so each next kernel starts sooner. The host needs one call."
 changed_from = "launch_one_stream"
 changed = "graph = true. The kernels are the same."
 costs = "a graph has fixed sizes and addresses. Another shape needs another graph."

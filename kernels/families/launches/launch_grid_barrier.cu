@@ -1,6 +1,6 @@
 /*
 title = "Cooperative launch with a grid barrier"
-idea = "all blocks are on the GPU at one time, so a barrier of the grid replaces the second launch."
+idea = "all blocks are on the GPU at one time, so a barrier replaces the second launch of decode and its gap."
 changed_from = "launch_one_stream"
 changed = "decode is one cooperative launch: the parts, a barrier of all blocks, then the merge."
 costs = "all blocks wait for the slowest one, and the grid must fit on the GPU at one time."

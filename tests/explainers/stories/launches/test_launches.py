@@ -35,15 +35,19 @@ def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
     assert len(frames) == sum(len(run.bars) for run in two) + 1 and frames[-1]["bar"] == -1
     second = next(f for f in frames if f["panel"] == 1 and two[1].bars[f["bar"]]["name"] == "partials")
     assert second["sentence"] == "One CUDA graph: partials starts on stream 0, 300 ns after the end of prefill."
-    assert second["lines"] and not frames[0]["lines"]
+    assert "launch_graph.cu" in str(second["lines"])
+    assert "The host enqueued 3 launches in 0.009 µs, before the run." in frames[0]["sentence"]
+    lit = [two[1].request.kernel.source.splitlines()[int(place.split(":")[1]) - 1] for place in second["lines"]]
+    assert lit[0].lstrip().startswith('{entry = "partials"') and lit[1].startswith("partials(")
 
 
-def test_the_summary_has_both_totals_and_the_time_without_work(two):
+def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_the_cost(two):
     assert [run.idle for run in two] == [1400, 600]
-    assert sentences.summary(two).startswith(
-        "One CUDA graph: the run takes 18% less time than One stream, 3.6 µs and 4.4 µs, rested."
-    )
-    assert "more time than" in sentences.summary(two[::-1])
+    graph = two[1].request.kernel
+    said = sentences.summary(two)
+    assert said.startswith("One stream: the run takes 4.4 µs and idles for 1.4 µs. One CUDA graph: the run takes 3.6")
+    assert graph.idea[1:] in said and graph.costs not in said
+    assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 
 
 def test_the_source_names_the_run_that_the_host_still_enqueued(two):
@@ -55,6 +59,7 @@ def test_the_source_names_the_run_that_the_host_still_enqueued(two):
 
 def test_the_answers_are_those_of_the_runs(two):
     asked = {q.id: q for q in launch_questions.questions(two, story.frames_of(two))}
+    assert asked["why"].options[asked["why"].answer] == "partials starts only after the last block of prefill"
     assert asked["gap"].options[asked["gap"].answer] == "700 ns"
     assert asked["shortened"].options[asked["shortened"].answer] == "Mostly the gaps"
     assert asked["faster"].options[asked["faster"].answer] == "One CUDA graph"
