@@ -482,11 +482,16 @@ export default function (host, { meta, columns }, context) {
     const fitting = said => said.find(one => g.measureText(one).width <= wide) ?? said.at(-1),
       from = `row ${f.rows[0] + r} of ${labels.A} \u00d7 column ${f.cols[0] + c} of ${labels.B}`,
       equals = sum_bits === 16 ? ', rounded to fp16:' : ' =';
-    g.fillText(fitting([`${named(f, r, c)} = ${from}`, from]), x, box.B.y - 0.9 * em, wide);
+    g.fillText(
+      fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.c)}: ${from}`]),
+      x,
+      box.B.y - 0.9 * em,
+      wide,
+    );
     g.fillText(
       fitting([
         `before ${short(before[n])} + this product ${short(sum)}${equals} after ${short(after[n])}`,
-        `${short(before[n])} + ${short(sum)}${equals} ${short(after[n])}`,
+        `${short(before[n])} before + ${short(sum)}${equals} ${short(after[n])} after`,
       ]),
       x,
       top + high * lines.length + 1.25 * em,

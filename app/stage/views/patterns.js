@@ -35,7 +35,7 @@ export default function (host, { meta }, context) {
         down = Math.ceil(ways.length / columns),
         cw = Math.min(w / LANES, 1.2 * em),
         h = size.height / down - text - 0.8 * em;
-      return { columns, w, cw, ch: Math.max(Math.min(h / all, 2 * cw), Math.min(cw, 0.24 * em)) };
+      return { columns, w, cw, ch: Math.max(Math.min(h / all, 3 * cw), Math.min(cw, 0.24 * em)) };
     };
     const roomy = ways.map((_, n) => fit(n + 1)).filter(({ w }, n) => !n || w >= 9.5 * em),
       whole = roomy.filter(({ columns }) => columns > 1 && ways.length % columns === 0),
