@@ -14,7 +14,7 @@ TURNS = 3  # the builds that most cases need differ in head_dim, in causal or in
 def sampled(kernel, cases, turn):
     """Some of the cases, in their order: those of one build, with every value of every field between them.
 
-    turn: the kernel's number. Neighbours of a family take different builds of those that most cases need.
+    turn: the kernel's number in its family. Neighbours of a family take different builds of those that most cases need.
     """
     builds = [tuple(Request(kernel, case.problem, tuple(case.settings)).defines.items()) for case in cases]
     common = [build for build, _ in Counter(builds).most_common(TURNS)]

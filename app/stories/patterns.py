@@ -20,7 +20,7 @@ def page(catalog: Catalog) -> Page:
     names = tuple(dict.fromkeys(title_of(made, name) for name in made.kernels))
     first = title_of(made, made.first[0])
     own = {"pattern": Choice(first, names, stays=True, meaning="the pattern whose ways stand side by side")}
-    return pages.accepted_by(story.STORY, catalog, own=own, correct=correct, describe=describe)
+    return pages.accepted_by(story.STORY, catalog, own=own, correct=correct, adapt=adapt, describe=describe)
 
 
 def title_of(page: Page, kernel: str) -> str:
@@ -33,13 +33,18 @@ def kernels_of_pattern(page: Page, state: State) -> list[str]:
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Puts the first kernel of the pattern in place of one of another pattern."""
-    kernels = kernels_of_pattern(page, state)
-    if state["kernel"] in kernels:
+    """Puts the kernel's own pattern in place of another one."""
+    pattern, own = state["pattern"], title_of(page, state["kernel"])
+    if pattern == own:
         return []
-    said = f"kernel is {state['kernel']!r}. In this pattern it must be one of {', '.join(kernels)}."
-    page.take_kernel(state, "", kernels[0])
-    return [Correction("kernel", said)]
+    state["pattern"] = own
+    return [Correction("pattern", f"pattern is {pattern!r}. {state['kernel']} belongs to {own!r}.")]
+
+
+def adapt(page: Page, state: State, name: str) -> None:
+    """Takes the first kernel of a newly chosen pattern."""
+    if name == "pattern":
+        page.take_kernel(state, "", kernels_of_pattern(page, state)[0])
 
 
 def describe(page: Page, state: State) -> Descriptions:

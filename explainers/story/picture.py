@@ -60,6 +60,17 @@ def _places(request: Request) -> dict[str, str]:
     return found
 
 
+def other_input(request: Request) -> str:
+    """A floating-point input outside the picture, such as the angles that turn Q and K, or an empty text."""
+    parts = places(request)
+    others = (name for name, tensor in axes.tensors(request).items() if name not in parts and _is_given(tensor))
+    return next(others, "")
+
+
+def _is_given(tensor: Tensor) -> bool:
+    return tensor.role is Role.INPUT and "float" in tensor.dtype
+
+
 def plane(tensor: Tensor) -> tuple[str, ...]:
     """The axes of the rows and columns of the tensor's matrices, whatever their order in memory."""
     return tuple(axis for axis in ("query", "key", "dim") if axis in tensor.axes)

@@ -143,5 +143,6 @@ def _check_fetch(file: str, where: str, said: object) -> None:
         raise FrontMatterError(f"{file}: {where}.memory is {memory!r}. It must be {' or '.join(MEMORIES)}.")
     _check_stream(file, f"{where}.stream", said.get("stream", 0))
     part, parts = said.get("part", 0), said.get("parts", 1)
-    if not isinstance(part, int) or not isinstance(parts, int) or not 0 <= part < parts:
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (part, parts))
+    if not whole or not 0 <= part < parts:
         raise FrontMatterError(f"{file}: {where} has part {part!r} of {parts!r}. A part is from 0 to parts - 1.")

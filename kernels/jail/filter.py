@@ -61,8 +61,8 @@ _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
 # A call -> its commands that reach others: the signals and the owner of a descriptor, leases, flags of a file.
 _COMMANDS: dict[tuple[int | None, int | None], tuple[int, ...]] = {
     (72, 25): (8, 10, 15, 1024, 1026),  # fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
-    # ioctl: FIOSETOWN, SIOCSPGRP, TIOCSTI, FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
-    (16, 29): (0x8901, 0x8902, 0x5412, 0x40086602, 0x40046602, 0x401C5820),
+    # ioctl: FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX, FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
+    (16, 29): (0x8901, 0x8902, 0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820),
 }
 _THREAD = 0x00010000  # CLONE_THREAD
 _TGKILL: tuple[int | None, int | None] = (234, 131)

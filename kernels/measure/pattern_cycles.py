@@ -156,7 +156,8 @@ def record(device: Device, progress: Progress = silent, anew: bool = False) -> l
     unless `anew`."""
     from kernels.build.nvrtc import Toolchain
 
-    path, requests = tables.path_of(PATTERNS, device.name), asked()
+    path, possible = tables.path_of(PATTERNS, device.name), asked().items()
+    requests = {key: r for key, r in possible if not r.kernel.cannot_run(r.problem, r.constants, device)}
     codes = {request.kernel.name: request.kernel.code_hash for request in requests.values()}
     kept = {} if anew else _kept(device.name)
 

@@ -1,8 +1,7 @@
 """Measured tables with their provenance: kernels/recordings/data/<kind>/<GPU>.csv, one file for each GPU.
 
 A file's first line is a # and JSON: the format's version, the SHA-256 of the rest, and the fields of Provenance. The
-rest is CSV. Kinds are hierarchy, cycles, patterns, bench, duels, calibration, precision and occupancy. This module
-needs no GPU, torch or CuPy.
+rest is CSV. `measure` lists the kinds. This module needs no GPU, torch or CuPy.
 """
 
 import datetime

@@ -50,8 +50,15 @@ class Generic:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Every kernel whose launches do not repeat. A kernel without probes shows its tensors."""
-    return not spec.repeats
+    """Whether the page shows a kernel."""
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """The reason against a kernel with repeated launches. A kernel without probes shows its tensors."""
+    if not spec.repeats:
+        return ""
+    return f"{spec.name} repeats its launches with other tensors, so one probe has several tensors."
 
 
 def explain(run: Run) -> Generic:

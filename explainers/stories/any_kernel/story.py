@@ -12,8 +12,8 @@ from kernels.core.spec import KernelSpec
 class AnyKernel(Story[Request]):
     """A run without a view of its own."""
 
-    def accepts(self, spec: KernelSpec) -> bool:
-        return generic.accepts(spec)
+    def refusal(self, spec: KernelSpec) -> str:
+        return generic.refusal(spec)
 
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)

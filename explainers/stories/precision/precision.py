@@ -14,10 +14,9 @@ from explainers.stories.precision.frames import RoundingMeta, RoundingRun
 from explainers.stories.precision.replay import STAGES, Replay, rms
 from explainers.stories.precision.replays import TITLES, Replays, part_of, percent, right_bits, short
 from explainers.stories.precision.stage_frames import frames_of
-from explainers.story import axes, picture, probed, stage
+from explainers.story import picture, probed, stage
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
-from kernels.core.tensors import Role, Tensor
 from kernels.run.results import Run
 
 WANTS = online_softmax.WANTS
@@ -32,16 +31,8 @@ def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel: that of Online softmax, or further numbers that change Q and K, such as angles."""
     if reason := online_softmax.refusal(spec):
         return reason
-    request = probed.sample(spec)
-    others = set(axes.tensors(request)) - set(picture.places(request))
-    given = [symbol for symbol, tensor in axes.tensors(request).items() if symbol in others and _is_given(tensor)]
-    if not given:
-        return ""
-    return f"{spec.name} also reads {given[0]}. This page replays scores of Q and K as they are given."
-
-
-def _is_given(tensor: Tensor) -> bool:
-    return tensor.role is Role.INPUT and "float" in tensor.dtype
+    other = picture.other_input(probed.sample(spec))
+    return f"{spec.name} also reads {other}. This page replays scores of Q and K as they are given." if other else ""
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:

@@ -39,6 +39,9 @@ def refusal(spec: KernelSpec) -> str:
     if lacking:
         return lacking
     fetched = {site.tensor for site in sites_of(request) if site.event in ("ldmatrix", "product")}
+    other = "" if walks_queries(request) else picture.other_input(request)
+    if other:
+        return f"{spec.name} also reads {other}. This page multiplies Q and K as they are given."
     known, at = axes.tensors(request), picture.places(request)
     due = ("Q", "dO") if walks_queries(request) else ("K", "V")
     if not set(due) <= {at.get(symbol or "") for symbol in fetched}:

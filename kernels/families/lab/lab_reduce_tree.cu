@@ -2,7 +2,7 @@
 title = "Reduction by a tree"
 idea = "threads add pairs of numbers in shared memory, so 256 numbers become one after eight steps and barriers."
 changed = "nothing: the first of the reductions. TREE says which thread adds which two words."
-costs = "a barrier a step. Half of the threads rest in the first step, and twice as many in each later one."
+costs = "a barrier a step. Half of the threads work in the first step, and half as many in each later one."
 limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread."
 source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"

@@ -1,6 +1,8 @@
 """The loader of the stops, and the stops themselves."""
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from pages import open_page
@@ -88,3 +90,9 @@ def test_a_stop_opens_with_its_choices_its_picture_and_its_questions(stop):
     assert not stop.picture or stop.picture in [view["id"] for view in page.stage.views]
     for moment in (stop.deeper, stop.paper):
         assert not moment or moment.link.startswith("https://") or moment.link.partition("?")[0] in STORIES
+
+
+@pytest.mark.parametrize("guide", ["README.md", "CHANGELOG.md", "app/README.md"])
+def test_the_guides_count_the_stops(guide):
+    said = re.search(r"(\d+) stops", (Path(__file__).parents[3] / guide).read_text())
+    assert said and int(said[1]) == len(stops())

@@ -18,7 +18,8 @@ from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
 
 DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
-NUMBERS = {name: number for number, name in enumerate(KERNELS)}
+FAMILIES = {kernel.family for kernel in KERNELS.values()}
+NUMBERS = {name: n for family in FAMILIES for n, name in enumerate(current().of_family(family))}  # within its family
 WRITERS = {**current().of_problem(CacheWriteProblem), **current().of_problem(CacheCopyProblem)}
 
 
