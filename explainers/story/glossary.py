@@ -62,7 +62,7 @@ PHASES = {  # the marks of the kernels, as the pages call them
 
 DERIVED_PHASES = {  # the pages derive the first from the marks, and plain kernels have the others
     "wait_free": "Wait for free memory",
-    "start": "From the start",
+    "kernel_start": "From the start",
     "barrier": "After a barrier",
     "loop": "In the loop",
     "loop_end": "After the loop",

@@ -10,7 +10,7 @@ from kernels.errors import TraceError
 from kernels.trace.probes import Site, Sites
 from kernels.trace.trace import Trace
 
-START, BARRIER = "start", "barrier"
+START, BARRIER = "kernel_start", "barrier"
 """The marks of every plain kernel: the start of a thread, and each barrier."""
 PHASE = "phase"  # the key of both: the barriers of the thread up to here
 _IDENTITY = ("file", "line", "event", "space", "tensor", "bytes")
