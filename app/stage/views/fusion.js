@@ -150,14 +150,14 @@ export default function (host, { meta }, context) {
     const x = box.x[0],
       wide = box.x.at(-1) + box.w - x - 11 * em;
     [0, 1].forEach(side => {
-      const y = box.sums + 0.2 * em + side * 2.1 * em,
+      const y = box.sums + 0.2 * em + side * box.bar,
         full = (Math.max(wide, 20) * totals[side]) / top,
         now = (Math.max(wide, 20) * so_far[side]) / top;
-      rect(`sum edge ${side}`, [x, y, full, 1.6 * em], { stroke: paint.border });
-      rect(`sum ${side}`, [x, y, now, 1.6 * em], {
+      rect(`sum edge ${side}`, [x, y, full, box.bar - 0.4 * em], { stroke: paint.border });
+      rect(`sum ${side}`, [x, y, now, box.bar - 0.4 * em], {
         fill: blend(rgb(paint.primary), rgb(paint.background), side ? 0.9 : 0.55),
       });
-      text(`sum text ${side}`, x + full + 0.4 * em, y + 1.15 * em, '', {
+      text(`sum text ${side}`, x + full + 0.4 * em, y + box.bar / 2 + 0.1 * em, '', {
         ...{ text: `${side ? 'fused' : 'separate'} ${number(so_far[side])}`, bold: true },
       });
     });
@@ -171,7 +171,7 @@ export default function (host, { meta }, context) {
       if (x < box.label) return { tensor: tensors[t].name };
       return n < 0 ? null : { tensor: tensors[t].name, launch: n };
     }
-    const side = Math.floor((y - box.sums) / (2.1 * em));
+    const side = Math.floor((y - box.sums) / box.bar);
     return y >= box.sums && x >= box.x[0] && (side === 0 || side === 1) ? { total: side } : null;
   };
   const describe = ({ tensor, launch, total }) => {

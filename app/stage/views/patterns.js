@@ -29,12 +29,13 @@ export default function (host, { meta }, context) {
     const small = smallText(em),
       all = threadRows + placeRows;
     lines = width < NARROW * em ? 2 : 3;
+    const below = (lines === 2 ? 0.6 : 0.8) * em;
     const text = 2.1 * em + (lines + 0.1) * 1.35 * small;
     const fit = columns => {
       const w = (width - 2 - (columns - 1) * GAP * em) / columns,
         down = Math.ceil(ways.length / columns),
         cw = Math.min(w / LANES, 1.2 * em),
-        h = size.height / down - text - 0.8 * em;
+        h = size.height / down - text - below;
       return { columns, w, cw, ch: Math.max(Math.min(h / all, 3 * cw), Math.min(cw, 0.24 * em)) };
     };
     const roomy = ways.map((_, n) => fit(n + 1)).filter(({ w }, n) => !n || w >= 9.5 * em),
@@ -43,7 +44,7 @@ export default function (host, { meta }, context) {
     const { columns, w, cw, ch } = (whole.length ? whole : roomy).reduce((a, b) =>
         area(b) > area(a) ? b : a,
       ),
-      high = text + ch * all + 0.8 * em;
+      high = text + ch * all + below;
     boxes = ways.map((_, n) => {
       const x = 1 + (n % columns) * (w + GAP * em),
         threads = Math.floor(n / columns) * high + 1.7 * em,

@@ -42,14 +42,14 @@ export default function (host, { meta }, context) {
     while (columns > 1 && (width - gap) / columns - gap < 6.5 * em)
       columns = Math.ceil(columns / 2);
     boxW = (width - gap) / columns - gap;
-    boxH = 6.6 * em;
+    boxH = (width < 34 * em ? 6.1 : 6.6) * em;
     const rows = Math.ceil(gpus / columns);
     mapY = 1.4 * em + rows * (boxH + 1.9 * em) + 1.8 * em;
     const narrow = width < 34 * em || heads,
       free = pane.height - mapY - 2.2 * em;
     side = heads
       ? 0
-      : Math.max(6 * em, Math.min(narrow ? 8 * em : 0.4 * width, Math.max(9 * em, free)));
+      : Math.max(6 * em, Math.min(narrow ? 6.8 * em : 0.4 * width, Math.max(9 * em, free)));
     mapX = 2.2 * em;
     panelX = narrow ? 0.4 * em : mapX + side + 2.4 * em;
     panelW = width - panelX - 0.4 * em;

@@ -3,9 +3,8 @@ title = "Backward on tensor cores"
 idea = """a warp has 32 keys of a transposed tile of scores and half of its queries. So P and dS leave the first two \
 products in the registers where the products for dV and dK want them. The other half comes from shared memory."""
 changed_from = "backward_3_one_loop"
-changed = """16 bits, and all five products are mma.sync. The next tile of Q and dO comes during the products of this \
-one (cp.async). P comes during the product for dP. Four sums of dQ are one atomic add, in the order of the lanes. \
-Causal: the longest blocks first, so no long block starts late."""
+changed = """16 bits, and all five products are mma.sync. Tiles of Q and dO come by cp.async. Four sums of dQ are one \
+atomic add, in the order of the lanes. Causal: the longest blocks first, so no long block starts late."""
 costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
 registers of its SM. Under a causal mask and with heads of 128, 8 bytes of a thread's registers go to memory."""
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
@@ -18,8 +17,7 @@ tensor_products = 1
 tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
 conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a \
 smaller BLOCK_KV than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
-  {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."},
-]
+  {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: backward_mma.cuh
 scratch.stats = {axes = ["batch", "head", "query_tile", "statistic", "query"], shape = [
   "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "2", "BLOCK_Q"]}

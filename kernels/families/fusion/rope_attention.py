@@ -10,7 +10,7 @@ from kernels.core import reference
 from kernels.core.call import Call
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Sweeps
+from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
@@ -36,6 +36,7 @@ class RopeAttentionProblem(SixteenBitProblem):
     title: ClassVar[str] = "Attention with rotary embedding"
     operator: ClassVar[str] = ""
     recorded_length: ClassVar[int] = 96
+    peer_inputs = Problem.peer_inputs  # torch's attention turns neither q nor k
 
     @property
     def defines(self) -> dict[str, int]:

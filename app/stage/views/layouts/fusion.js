@@ -1,8 +1,9 @@
 // Where the ledger of a fused kernel is: a row for each tensor, a column for each launch, the names
 // of both kernels over their columns, and two bars of all bytes under them.
 
-const LEAST = 1.35, // em: the least and the most height of a row
+const LEAST = 1.2, // em: the least and the most height of a row
   MOST = 3.2,
+  BAR = 2.1, // em: the most height of a bar of all bytes with its gap
   SPLIT = 0.8; // em between the two kernels
 
 // sides: the side of each launch. Returns {x: [of each column], w, label, names, heads, top, row,
@@ -12,9 +13,13 @@ export function fusionLayout({ width, height, em }, rows, sides) {
     split = SPLIT * em,
     w = (width - label - split * 2) / sides.length,
     top = 3.4 * em,
-    foot = 5.2 * em,
+    bar = Math.max(1.5, Math.min(BAR, (height / em - 3.4 - LEAST * rows - 1) / 2)) * em,
+    foot = 2 * bar + em,
     row = Math.max(LEAST * em, Math.min(MOST * em, (height - top - foot) / rows));
   const x = sides.map((side, n) => label + split + n * w + side * split);
   const sums = top + rows * row + 0.5 * em;
-  return { x, w, label, names: 0, heads: 1.6 * em, top, row, sums, height: sums + foot - 0.5 * em };
+  return {
+    ...{ x, w, label, names: 0, heads: 1.6 * em, top, row, sums, bar },
+    height: sums + foot - 0.5 * em,
+  };
 }
