@@ -14,7 +14,7 @@ from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
-from kernels.errors import PeerUnavailable, ProblemError
+from kernels.errors import ProblemError
 from kernels.families.fusion import rotation
 from kernels.families.fusion.rotation import PAIRS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
@@ -88,9 +88,6 @@ class RopeAttentionProblem(SixteenBitProblem):
         q, k, v = (given[name].astype(kind) for name in ("q", "k", "v"))
         o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
         return {"o": self.logical(o), "lse": lse}
-
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
-        raise PeerUnavailable("torch's attention has no rotary embedding inside.")
 
     @classmethod
     def from_call(cls, call: Call) -> "RopeAttentionProblem":
