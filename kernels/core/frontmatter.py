@@ -103,9 +103,6 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         _typed(name, key, table.get(key, ""), str, "a text in quotes")
     for key in ("rung", "tensor_products"):
         _typed(name, key, table.get(key, 0), int, "a whole number")
-    requires = table.get("requires", "")
-    if requires and not _ARCHITECTURE.fullmatch(requires):
-        raise FrontMatterError(f"{name}: requires is {requires!r}. It must be an architecture such as sm_80 or sm_90a.")
     try:
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
@@ -129,7 +126,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=tuple(_scratch(name, key, entry) for key, entry in _tables(name, "scratch", table).items()),
         launch_texts=_launches(name, source, is_plain(files), table["launches"]),
-        requires=requires,
+        requires=_requires(name, table.get("requires", "")),
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
@@ -140,6 +137,12 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
     )
+
+
+def _requires(file: str, said: str) -> str:
+    if said and not _ARCHITECTURE.fullmatch(said):
+        raise FrontMatterError(f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a.")
+    return said
 
 
 def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:

@@ -6,6 +6,7 @@ A pattern is a problem of families/lab/patterns.py. A way is a kernel of this pr
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ class Cycles:
 
 def is_pattern(kernel: KernelSpec) -> bool:
     """Whether the kernel is a way of a pattern."""
-    return any(kernel.solves_class(type(problem)) for problem in problems())
+    return any(kernel.solves_class(kind) for kind in problems())
 
 
 def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
@@ -65,19 +66,21 @@ def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
     ]
 
 
-def problems() -> list[Pattern]:
-    """The recorded problems."""
+def problems() -> dict[type[Pattern], list[Pattern]]:
+    """Class -> the recorded problems."""
     tiles = [LoadProblem(tile_size=size) for size in (512, 1024, 2048)]
     stages = [StagesProblem(rounds=rounds) for rounds in (1, 2, 4, 8, 16, 32)]
     reads = [ReadsProblem(different) for different in (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32)]
-    return [*(ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)), *tiles, *stages, *reads]
+    sums = [ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)]
+    return {ReduceProblem: [*sums], LoadProblem: [*tiles], StagesProblem: [*stages], ReadsProblem: [*reads]}
 
 
 def asked() -> dict[Key, Request]:
     """The requests to record."""
     found = {}
-    for problem in problems():
-        for kernel in catalog.current().of_problem(type(problem)).values():
+    for kind, recorded_ones in problems().items():
+        kernels = catalog.current().of_problem(kind).values()
+        for problem, kernel in product(recorded_ones, kernels):
             for _, settings in ways(kernel):
                 request = Request(kernel, problem, settings, backend="gpu")
                 found[key_of(request)] = request

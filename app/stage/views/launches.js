@@ -10,7 +10,8 @@ const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
   COPY = COLOURS.Q;
 const MICRO = 1e3; // ns
 const DASHED =
-  'background:repeating-linear-gradient(currentColor 0 3px,transparent 3px 5px) 0 0/2px 100% no-repeat;width:.5rem;height:.9rem';
+  'background:repeating-linear-gradient(currentColor 0 3px,transparent 3px 5px) 0 0/2px 100% no-repeat;' +
+  'width:.5rem;height:.9rem';
 
 export default function (host, { meta }, context) {
   const { clock } = context,
@@ -249,7 +250,8 @@ export default function (host, { meta }, context) {
     if (bar >= 0) {
       const { name, start, end, bytes } = one.bars[bar];
       const moved = bytes ? `, ${number(bytes)} bytes` : '';
-      return `${name}${moved}\n${number(Math.round(end - start))} ns from ${number(Math.round(start))} ns on (${source})`;
+      const [takes, from] = [end - start, start].map(ns => number(Math.round(ns)));
+      return `${name}${moved}\n${takes} ns from ${from} ns on (${source})`;
     }
     if (gap >= 0)
       return `gap: ${number(Math.round(one.gaps[gap].end - one.gaps[gap].start))} ns (${source})`;

@@ -295,7 +295,8 @@ export default function (host, { meta }, context) {
       .slice(0, step + 1)
       .find(f => f.devices.some(d => d.cells.some(([r, k]) => r === at.row && k === at.key)));
     return (
-      `queries ${ranges([at.row])} (GPU ${ownerOf(at.row)}), keys ${ranges([at.key])} (first on GPU ${ownerOf(at.key)}): ` +
+      `queries ${ranges([at.row])} (GPU ${ownerOf(at.row)}), ` +
+      `keys ${ranges([at.key])} (first on GPU ${ownerOf(at.key)}): ` +
       (met ? `met in step ${met.step}` : 'not met so far')
     );
   };

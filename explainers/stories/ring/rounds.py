@@ -65,7 +65,7 @@ def rounds(run: Run) -> list[Round]:
     """The steps of a run."""
     plan = run.request.plan
     scores = run.trace.frame("launch", "event", "row", "col")
-    by_launch = {int(n): group for n, group in scores[scores.event == "score"].groupby("launch")}  # type: ignore[call-overload]
+    by_launch = {int(str(n)): group for n, group in scores[scores.event == "score"].groupby("launch")}
     devices = {tensor.name: tensor.device for tensor in plan.tensors}
     owner, found = {tensor.name: tensor.device for tensor in plan.tensors}, list[Round]()
     steps = sorted({step.step for step in plan.steps})
@@ -164,14 +164,15 @@ def followed(run: Run) -> tuple[int, int, list[Merge]]:
     device, row = grown.sort_values(["count", "by"], kind="stable").index[-1]
     mine = logged[(logged.device == device) & (logged.row == row)]
     merges, o = list[Merge](), list[float]()
-    for launch, group in mine.groupby("launch"):
+    for name, group in mine.groupby("launch"):
+        launch = int(str(name))
         value = {str(e): float(v) for e, v in zip(group.event, group.value) if e != "o_after"}
         after = group[group.event == "o_after"].sort_values("dim").value.astype(float).tolist()
         shares = (value["share_before"], value["share_step"]) if "share_before" in value else None
         merges.append(
             Merge(
-                plan.launches[int(launch)].step,  # type: ignore[arg-type]
-                int(launch),  # type: ignore[arg-type]
+                plan.launches[launch].step,
+                launch,
                 (value.get("m_before"), value.get("m_step"), value["m_after"]),
                 (value.get("l_before"), value.get("l_step"), value["l_after"]),
                 shares,

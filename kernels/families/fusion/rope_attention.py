@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -98,8 +98,9 @@ class RopeAttentionProblem(SixteenBitProblem):
         """Those of attention with heads of 64 and 128, in both conventions, with K unturned and turned."""
         made = []
         for number, case in enumerate(super().check_cases(kernel)):
-            assert isinstance(case.problem, cls)
-            problem = replace(case.problem, pairs=PAIRS[number % 2], keys_turned=number % 5 == 4)
+            problem = replace(
+                cast(RopeAttentionProblem, case.problem), pairs=PAIRS[number % 2], keys_turned=number % 5 == 4
+            )
             made.append(replace(case, problem=replace(problem, theta=(500000.0, 10000.0)[number % 2])))
         return made
 
