@@ -40,7 +40,6 @@ KIND = "rings"
 LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
 LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
 RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"
-OLD_WAYS = {"fastest rung": LAST_RUNG}  # of tables before 2026-11-27
 COLUMNS = (
     *("way", "name", "gpus", "seq_len", "num_heads", "head_dim", "causal", "order", "status", "us", "sustained_us"),
     *("flops", "copied_bytes", "rounds", "sustained_rounds", "sustained_clock", "sustained_power", "launches"),
@@ -233,7 +232,6 @@ def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
     """The newest recorded table whose ring is of the present code. None without one."""
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     for table, where in tables.recorded(KIND).values():
-        table = table.assign(way=table.way.replace(OLD_WAYS))
         rings = table[table.way == RING]
         if len(rings) and (rings.code_hash == rings["name"].map(here)).all():
             return table, where

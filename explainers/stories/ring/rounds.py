@@ -67,7 +67,7 @@ def rounds(run: Run) -> list[Round]:
     scores = run.trace.frame("launch", "event", "row", "col")
     by_launch = {int(str(n)): group for n, group in scores[scores.event == "score"].groupby("launch")}
     devices = {tensor.name: tensor.device for tensor in plan.tensors}
-    owner, found = {tensor.name: tensor.device for tensor in plan.tensors}, list[Round]()
+    owner, found = dict(devices), list[Round]()
     steps = sorted({step.step for step in plan.steps})
     for step in steps:
         launches = {launch.device: (n, launch) for n, launch in enumerate(plan.launches) if launch.step == step}

@@ -68,6 +68,13 @@ def test_both_builds_agree_with_float64_on_the_cpu(kernel):
             assert verdict.ok, verdict
 
 
+@pytest.mark.xfail(strict=True, reason="1.23 times the limit: two tokens near a tie, and one chain of 64 terms a score")
+def test_lists_of_keys_keep_the_rule_for_two_tokens_near_a_tie():
+    kernel = KERNELS["csr_attention"]
+    case = next(case for case in cases(kernel) if (case.problem.seq_len, case.problem.seed) == (2, 19))
+    assert all(verdict.ok for verdict in check.check_case(kernel, case, "cpu"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_both_builds_agree_with_float64_on_the_cpu_in_every_case(kernel):
