@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tensor_cores import operand_memory
+from explainers.stories.tensor_cores import logged, operand_memory
 from explainers.stories.tensor_cores.tensor_products import (
     FORWARD,
     GROUP,
@@ -23,7 +23,6 @@ from kernels.core.dtypes import element_type
 from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.memory import model
 from kernels.trace.probes import Site
 
 
@@ -45,13 +44,7 @@ class FragmentReader:
     def read(self, unit: int, key_tile: int) -> Products:
         records, size = self.records, GROUP if self.by_group else LANES
         event = "product" if self.by_group else "ldmatrix"
-        there = np.unique(records.thread[records.event == event] // size)
-        if unit >= len(there):
-            noun = "warpgroup" if self.by_group else "warp"
-            raise ProblemError(
-                f"{noun} is {unit}. This block has products in {count(len(there), noun)}, counted from 0."
-            )
-        own = records[records.thread // size == there[unit]]
+        own, units = logged.of_unit(records, event, size, unit)
         head, _, _ = picture.query_rows(self.request)
         self.fetches: list[Fetch] = []
         self.matrices = self._matrices(own, head)
@@ -88,7 +81,7 @@ class FragmentReader:
             self.request.value_of("sum_bits") or 32,
             name,
             unit,
-            len(there),
+            units,
             len(every) - len(shown),
             axes.length(picture.tensor_at(self.request, "Q"), "query"),
             axes.length(picture.tensor_at(self.request, "K"), "key"),
@@ -156,11 +149,11 @@ class FragmentReader:
         o = self.matrices["O"]
         after = np.full((len(tiles) + 1, *o.value.shape), np.nan, np.float32)  # of the tile before the first one, too
         factor = np.ones((len(tiles), o.value.shape[0], 1), np.float32)
-        logged = own[own.event == "o"]
+        outputs = own[own.event == "o"]
         place = {tile: n for n, tile in enumerate([(tiles or [0])[0] - 1, *tiles])}
-        logged = logged[logged.tile.isin(list(place))]
-        at = logged.tile.map(place).to_numpy(int)
-        after[at, logged.row.to_numpy(int) - o.row0, logged.dim.to_numpy(int)] = logged.value
+        outputs = outputs[outputs.tile.isin(list(place))]
+        at = outputs.tile.map(place).to_numpy(int)
+        after[at, outputs.row.to_numpy(int) - o.row0, outputs.dim.to_numpy(int)] = outputs.value
         scaled = own[(own.event == "rescale") & own.tile.isin(tiles)]
         factor[scaled.tile.map(place).to_numpy(int) - 1, scaled.row.to_numpy(int) - o.row0, 0] = scaled.value
         before = after[:-1].copy()
@@ -211,12 +204,10 @@ class FragmentReader:
         if place not in ("Q", "K", "V"):
             return
         turned = "trans" in self.texts[site.file][site.code_line - 1]
-        offsets, active = np.zeros((1, LANES), np.int64), np.zeros((1, LANES), bool)
-        offsets[0, part.lane], active[0, part.lane] = part.offset.to_numpy(), True
-        (wavefronts,), (ideal,) = model.count_wavefronts(offsets, active, int(part.bytes.iloc[0]), "ldmatrix")
+        fetch, offsets, active = logged.fetch_of(part, place, site, turned)
         number = len(self.fetches)
-        self.fetches.append(Fetch(place, site.place, int(wavefronts), int(ideal), turned))
-        corners = self._note_fetch(place, turned, offsets[0][active[0]], now[place], number)
+        self.fetches.append(fetch)
+        corners = self._note_fetch(place, turned, offsets[active], now[place], number)
         placed = [corner for corner in corners if corner]
         if placed and place == "Q":
             top = min(row for row, _ in placed)

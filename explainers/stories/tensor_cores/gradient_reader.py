@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.backward import parts
-from explainers.stories.tensor_cores import operand_memory
+from explainers.stories.tensor_cores import logged, operand_memory
 from explainers.stories.tensor_cores.gradient_matrices import (
     KEYS_DOWN,
     OPERANDS,
@@ -22,7 +22,6 @@ from explainers.stories.tensor_cores.gradient_matrices import (
     GradientMatrices,
 )
 from explainers.stories.tensor_cores.tensor_products import (
-    LANES,
     MOST,
     Fetch,
     K,
@@ -32,9 +31,7 @@ from explainers.stories.tensor_cores.tensor_products import (
     part_of,
 )
 from explainers.story import axes
-from explainers.story.glossary import count
 from kernels.errors import ProblemError
-from kernels.trace.memory import model
 from kernels.trace.probes import Site
 
 
@@ -43,13 +40,7 @@ class GradientReader(GradientMatrices):
 
     def read(self, unit: int, first_tile: int) -> Products:
         """The Products of a warp or warpgroup, from a query tile on."""
-        there = np.unique(self.records.thread[self.records.event == self.event] // self.size)
-        if unit >= len(there):
-            noun = "warpgroup" if self.by_group else "warp"
-            raise ProblemError(
-                f"{noun} is {unit}. This block has products in {count(len(there), noun)}, counted from 0."
-            )
-        self.own = self.records[self.records.thread // self.size == there[unit]]
+        self.own, units = logged.of_unit(self.records, self.event, self.size, unit)
         if self.own[self.own.event == "p"].empty:
             raise ProblemError("This warp computes no weight: all its pairs are hidden. Choose another warp or tile.")
         self.head = self._head()
@@ -75,7 +66,7 @@ class GradientReader(GradientMatrices):
             sum_bits=32,
             instruction="wgmma" if self.by_group else "mma.sync",
             unit=unit,
-            units=len(there),
+            units=units,
             left_out=len(every) - len(shown),
             queries=self.queries,
             keys=self.keys,
@@ -139,16 +130,14 @@ class GradientReader(GradientMatrices):
         if place not in (*OPERANDS, "P", "dS"):
             return
         turned = "trans" in self.texts[site.file][site.code_line - 1]
-        offsets, active = np.zeros((1, LANES), np.int64), np.zeros((1, LANES), bool)
-        offsets[0, part.lane], active[0, part.lane] = part.offset.to_numpy(), True
-        (wavefronts,), (ideal,) = model.count_wavefronts(offsets, active, int(part.bytes.iloc[0]), "ldmatrix")
+        fetch, offsets, _ = logged.fetch_of(part, place, site, turned)
         number = len(self.fetches)
-        self.fetches.append(Fetch(place, site.place, int(wavefronts), int(ideal), turned))
+        self.fetches.append(fetch)
         if place not in OPERANDS:
-            squares.setdefault(place, []).append((number, site.place, offsets[0]))
+            squares.setdefault(place, []).append((number, site.place, offsets))
             return
         kind, letter = self._kind_of(place, turned)
-        corners = self._note(kind.name(letter), turned, offsets[0], now[place], number, letter)
+        corners = self._note(kind.name(letter), turned, offsets, now[place], number, letter)
         if letter == "A":
             if there := [corner for corner in corners if corner]:
                 rows, k = (min(at) for at in zip(*there))
