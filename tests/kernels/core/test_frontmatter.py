@@ -3,13 +3,14 @@
 import copy
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from kernels import catalog
 from kernels.catalog import KERNELS, load_kernel
-from kernels.core import frontmatter
+from kernels.core import frontmatter, plan_tables
 from kernels.core.scope import Scope
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -303,8 +304,8 @@ def test_the_guide_lists_exactly_the_keys_that_are_read():
     there = set(frontmatter.KEYS) - {"constants", "scratch", "launches", "tuned", "conditions"}
     for table, keys in (
         ("constants.NAME", frontmatter.CONSTANT_KEYS),
-        ("scratch.NAME", frontmatter.SCRATCH_KEYS),
-        ("launches", frontmatter.LAUNCH_KEYS),
+        ("scratch.NAME", plan_tables.SCRATCH_KEYS),
+        ("launches", plan_tables.LAUNCH_KEYS),
         ("conditions[]", frontmatter.CONDITION_KEYS),
     ):
         there |= {f"{table}.{key}" for key in keys}
@@ -374,8 +375,8 @@ ODD_VALUES = [3, -1, 2.5, True, "x", "", [], [[]], [1, "x"], [{}], {}, {"x": 1},
 PLACES = [
     *((key,) for key in frontmatter.KEYS),
     *(("constants", "WIDTH", key) for key in frontmatter.CONSTANT_KEYS),
-    *(("scratch", "sums", key) for key in frontmatter.SCRATCH_KEYS),
-    *(("launches", 0, key) for key in frontmatter.LAUNCH_KEYS),
+    *(("scratch", "sums", key) for key in plan_tables.SCRATCH_KEYS),
+    *(("launches", 0, key) for key in plan_tables.LAUNCH_KEYS),
     *(("launches", 0, "args", n) for n in range(6)),
     ("launches", 0, "args", 5, "struct", 0),
     ("launches", 0, "grid", 0),
@@ -393,7 +394,7 @@ PLACES = [
 @pytest.mark.parametrize("place", PLACES, ids=[".".join(map(str, place)) for place in PLACES])
 def test_a_value_of_any_kind_at_any_key_is_taken_or_refused_with_the_file(tmp_path, monkeypatch, place):
     """The table is handed over as TOML would give it."""
-    right = frontmatter.tomllib.loads(GOOD[2 : GOOD.index("*/")])
+    right = tomllib.loads(GOOD[2 : GOOD.index("*/")])
     path = tmp_path / "twice.cu"
     path.write_text(GOOD)
     for value in ODD_VALUES:
@@ -402,7 +403,7 @@ def test_a_value_of_any_kind_at_any_key_is_taken_or_refused_with_the_file(tmp_pa
         for step in place[:-1]:
             inner = inner[step]
         inner[place[-1]] = value
-        monkeypatch.setattr(frontmatter, "_toml", lambda name, text, table=table: table if name == path.name else {})
+        monkeypatch.setattr(frontmatter, "parse", lambda name, text, table=table: table if name == path.name else {})
         try:
             spec = load_kernel(path)
             problem = spec.problem_type(num_heads=1)

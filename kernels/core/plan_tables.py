@@ -1,0 +1,179 @@
+"""The tables of the opening comment that make a plan: [[launches]], [[copies]] and [scratch]."""
+
+from dataclasses import replace
+
+from kernels.core.copies import CopyText, Repeat
+from kernels.core.dtypes import DTYPES
+from kernels.core.launch import LaunchText, ScratchText
+from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
+from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
+from kernels.core.streams import ORDER_KEYS, check_order, order_of
+from kernels.core.toml_tables import Table, check_keys, tables, typed
+from kernels.errors import FrontMatterError
+
+LAUNCH_KEYS = (
+    *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
+    *ORDER_KEYS,
+    *("device", "repeat", "when"),
+)
+SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
+COPY_KEYS = ("source", "target", "repeat", "when")
+
+
+def scratch(file: str, table: Table) -> tuple[ScratchText, ...]:
+    """The scratch tensors of a comment."""
+    return tuple(_scratch(file, name, entry) for name, entry in tables(file, "scratch", table).items())
+
+
+def _scratch(file: str, name: str, entry: Table) -> ScratchText:
+    where = f"scratch.{name}"
+    check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
+    if entry.get("dtype", "float32") not in (*DTYPES, "dtype"):
+        raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
+    if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero or restored.")
+    for key, kind in (("shape", (str, int)), ("axes", str)):
+        for value in typed(file, f"{where}.{key}", entry[key], list, "a list"):
+            typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
+    if len(entry["shape"]) != len(entry["axes"]):
+        raise FrontMatterError(
+            f"{file}: {where} has {len(entry['shape'])} sizes and {len(entry['axes'])} axes. Give each dimension a "
+            f"name."
+        )
+    return ScratchText(
+        name,
+        tuple(entry["shape"]),
+        tuple(entry["axes"]),
+        entry.get("dtype", "float32"),
+        entry.get("initial", "poison"),
+        _number(file, f"{where}.device", entry.get("device", 0)),
+        _repeat(file, where, entry),
+    )
+
+
+def launches(file: str, source: str, plain: bool, table: Table) -> tuple[LaunchText, ...]:
+    """The launches of a comment. source: of the .cu, whose signatures must agree. plain: without written probes."""
+    entries = typed(file, "launches", table["launches"], list, "tables [[launches]]")
+    if not entries:
+        raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
+    made = [_launch(file, source, plain, number, entry) for number, entry in enumerate(entries)]
+    check_order(file, entries)
+    return tuple(replace(text, **order_of(entry)) for text, entry in zip(made, entries))
+
+
+def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> LaunchText:
+    where = f"launches[{number}]"
+    check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
+    name = typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")
+    typed(file, f"{where}.item", entry.get("item", ""), str, "a text in quotes")
+    _check_entry(file, where, name, source, plain)
+    for key in ("grid", "block", "cluster"):
+        sizes = entry.get(key, [1])
+        if not isinstance(sizes, list) or not 1 <= len(sizes) <= 3 or not all(isinstance(s, (str, int)) for s in sizes):
+            raise FrontMatterError(
+                f"{file}: {where}.{key} is {sizes!r}. It must be a list of one to three sizes: numbers or "
+                f"expressions in quotes."
+            )
+    args = typed(file, f"{where}.args", entry["args"], list, "a list, in the order of the signature")
+    for n, arg in enumerate(args):
+        _check_argument(file, f"{where}.args[{n}]", arg)
+    found = parameters(source, name)
+    if len(found) != len(args):
+        raise FrontMatterError(
+            f"{file}: {where}.args has {len(args)} entries, and {name} takes {len(found)} "
+            f"({', '.join(symbol for _, symbol in found)}). "
+            "List one for each parameter, PROBE_PARAM left out."
+        )
+    for n, (arg, (c_type, symbol)) in enumerate(zip(args, found)):
+        _check_c_type(file, f"{where}.args[{n}]", arg, c_type, symbol)
+    return LaunchText(
+        name,
+        tuple(entry["grid"]),
+        tuple(entry["block"]),
+        tuple(args),
+        entry.get("shared_bytes", 0),
+        entry.get("item", "block"),
+        entry.get("blocks_per_item", 1),
+        tuple(entry["cluster"]) if "cluster" in entry else None,
+        typed(file, f"{where}.cooperative", entry.get("cooperative", False), bool, "true or false"),
+        device=_number(file, f"{where}.device", entry.get("device", 0)),
+        repeat=_repeat(file, where, entry),
+        when=typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
+    )
+
+
+def _check_entry(file: str, where: str, name: str, source: str, plain: bool) -> None:
+    """FrontMatterError unless the file has this kernel. A plain kernel may be a template or have C++ linkage."""
+    if is_plain_c(source, name) or plain and parameters(source, name):
+        return
+    linkage = "" if plain else 'extern "C" '
+    raise FrontMatterError(
+        f"{file}: {where}.entry is {name!r}, and the file has no {linkage}__global__ function of that name."
+    )
+
+
+def _check_c_type(file: str, where: str, arg: object, c_type: str, symbol: str) -> None:
+    """FrontMatterError if the signature gives a number another C type than the comment does."""
+    kind = arg.partition(" ")[0] if isinstance(arg, str) and " " in arg else ""
+    numbers = {spelling for spellings in C_TYPES.values() for spelling in spellings} | {*OTHER_C_TYPES}
+    if (
+        isinstance(arg, str)
+        and (c_type.endswith("*") if kind else c_type in numbers)
+        or kind
+        and c_type in numbers - {*C_TYPES[kind]}
+    ):
+        declared = f"the type {kind}" if kind else "a pointer to a tensor"
+        raise FrontMatterError(
+            f"{file}: {where} is {arg!r}, {declared}, and the signature declares {c_type} {symbol}. "
+            "Give both the same type."
+        )
+
+
+def _check_argument(file: str, where: str, arg: object) -> None:
+    if isinstance(arg, str):
+        kind, _, expression = arg.partition(" ")
+        if expression and kind not in SCALARS:
+            raise FrontMatterError(
+                f"{file}: {where} is {arg!r}. A number is written as its type and an expression, of type "
+                f"{scalar_kinds()}."
+            )
+        return
+    keys = set(arg) if isinstance(arg, dict) else set()
+    is_map = keys <= {"map", "box", "swizzle"} and {"map", "box"} <= keys
+    if not isinstance(arg, dict) or not (is_map or keys in ({"struct"}, {"texture"})):
+        raise FrontMatterError(
+            f'{file}: {where} is {arg!r}. It must be a tensor\'s name, "int32 EXPRESSION", '
+            f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}}, "
+            "{texture = TENSOR} or {struct = [...]}."
+        )
+    if arg.get("swizzle", 0) not in (0, 32, 64, 128):
+        raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}. It must be 0, 32, 64 or 128 bytes.")
+    for part in arg.get("struct", ()):
+        if not isinstance(part, str) or part.partition(" ")[0] not in SCALARS or not part.partition(" ")[2]:
+            raise FrontMatterError(
+                f"{file}: {where}.struct holds {part!r}. A member is a type ({scalar_kinds()}) and an expression."
+            )
+
+
+def copies(file: str, table: Table) -> tuple[CopyText, ...]:
+    """The copies of a comment."""
+    entries = typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
+    made = []
+    for number, entry in enumerate(entries):
+        where = f"copies[{number}]"
+        check_keys(file, where, typed(file, where, entry, dict, "a table [[copies]]"), COPY_KEYS, COPY_KEYS[:2])
+        for key in ("source", "target", "when"):
+            typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
+        made.append(CopyText(entry["source"], entry["target"], _repeat(file, where, entry), entry.get("when", "")))
+    return tuple(made)
+
+
+def _repeat(file: str, where: str, entry: Table) -> Repeat:
+    counts = typed(file, f"{where}.repeat", entry.get("repeat", {}), dict, "counters such as {step = 2, gpu = 4}")
+    for name, count in counts.items():
+        _number(file, f"{where}.repeat.{name}", count)
+    return tuple(counts.items())
+
+
+def _number(file: str, key: str, value: object) -> str | int:
+    return value if isinstance(value, str) else typed(file, key, value, int, "a number or an expression in quotes")

@@ -1,0 +1,55 @@
+"""Tables of the opening comment of a .cu, which is TOML. An error is one line: file, key, fault, remedy."""
+
+import tomllib
+from typing import Any, TypeVar
+
+from kernels.core.fields import nearest, shortened
+from kernels.errors import FrontMatterError
+
+Table = dict[str, Any]
+T = TypeVar("T")
+
+
+def parse(name: str, text: str) -> Table:
+    """The table of an opening comment. name: the file."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
+    except (ValueError, RecursionError) as error:
+        raise FrontMatterError(
+            f"{name}: the opening comment cannot be read ({shortened(str(error))}). Nest fewer tables, and write "
+            "shorter numbers."
+        ) from None
+
+
+def check_keys(file: str, where: str, table: Table, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    """FrontMatterError unless a table has only known keys, and all that it needs. where: its name in the comment."""
+    prefix = f"{where}." if where else ""
+    for key in table:
+        if key not in known:
+            names = f"There are {', '.join(known)}.{nearest(key, known)}"
+            raise FrontMatterError(f"{file}: there is no key {prefix}{key}. {names}")
+    for key in needed:
+        if key not in table:
+            raise FrontMatterError(
+                f"{file}: the key {prefix}{key} is missing. Add it (kernels/front-matter.md has its meaning)."
+            )
+
+
+def typed(file: str, key: str, value: object, kind: type[T] | tuple[type[T], ...], said: str) -> T:
+    """The value of a key. FrontMatterError unless it is of this kind. said: the kind in words."""
+    if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
+        raise FrontMatterError(f"{file}: {key} is {value!r}. It must be {said}.")
+    return value
+
+
+def tables(file: str, key: str, table: Table) -> dict[str, Table]:
+    """name -> table. A key in quotes may name several: each of "A, B" has the same table."""
+    found: dict[str, Table] = {}
+    for names, entry in typed(file, key, table.get(key, {}), dict, f"tables such as [{key}.NAME]").items():
+        for name in (part.strip() for part in names.split(",")):
+            if name in found:
+                raise FrontMatterError(f"{file}: {key}.{name} is there twice. Keep one of them.")
+            found[name] = typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
+    return found
