@@ -2,8 +2,17 @@
 // chain of tiles lights one product, a line runs over the sum of this product, and gradients grow or
 // fly back to memory.
 import { Marks } from '../core/kinds.js';
+import { smallText } from '../core/paint.js';
 import { addMemory, colourOf, inStrip } from './backward_memory.js';
-import { GROWING, PRODUCTS, SQUARES, alongKeys, formulaOf } from './backward_model.js';
+import {
+  DELTA,
+  GROWING,
+  PRODUCTS,
+  SQUARES,
+  absentOf,
+  alongKeys,
+  formulaOf,
+} from './backward_model.js';
 
 const FLIGHT = { ease: 'both', passing: true },
   LINE = { ease: 'line', passing: true, alpha: 0.85 },
@@ -31,7 +40,7 @@ export const backwardTime = frame => (frame.made.length || frame.touched.length 
 // model: backwardModel's; laid: backwardLayout's. Returns the marks of the step.
 export function backwardMarks(model, laid, now) {
   const marks = new Marks(laid.em);
-  if (laid.map) addMemory(marks, model, laid, now);
+  addMemory(marks, model, laid, now);
   new Chain(marks, model, laid, now).add();
   return marks.list;
 }
@@ -45,19 +54,18 @@ class Chain {
     this.hide = hide;
     this.frame = model.frameAt(step);
     this.now = PRODUCTS.filter(({ made }) => this.frame.made.includes(made));
+    if (this.frame.made.includes('delta')) this.now = [DELTA];
     const reads = this.now.flatMap(product => product.reads);
     this.lit = new Set([...this.frame.made, ...reads]);
   }
   add() {
     const { marks, laid, paint, frame } = this;
     marks.rect('chip', laid.chip, { fill: paint.panel, stroke: paint.border });
-    marks.text('chip name', [...laid.heading, laid.chip[2]], `Block ${frame.block} on its SM`, {
-      bold: true,
-    });
-    this.addLogged();
+    this.addHeadings();
     for (const arrow of ARROWS) this.addArrow(arrow);
-    for (const part of Object.keys(laid.held)) this.addBox(part);
-    for (const part of ['Q', 'dO', 'K', 'V']) this.addOperand(part);
+    const absent = absentOf(frame);
+    for (const part of Object.keys(laid.held)) if (part !== absent) this.addBox(part);
+    for (const part of ['Q', 'dO', 'K', absent === 'O' ? 'V' : 'O']) this.addOperand(part);
     for (const part of SQUARES) this.addSquare(part);
     for (const part of ['P', 'dS']) this.addColumn(part);
     for (const part of GROWING) this.addGrowing(part);
@@ -66,16 +74,32 @@ class Chain {
     this.addFlights();
   }
 
-  // Which tiles have numbers, if some have none
-  addLogged() {
-    const { marks, laid, model } = this,
+  // The launch and block, the tiles without numbers, and where each column lives
+  addHeadings() {
+    const { marks, laid, model, frame } = this,
       { small, heading, chip, em } = laid,
       tiles = [...SQUARES, ...GROWING],
-      logged = tiles.filter(part => model.logs(part));
-    if (logged.length === tiles.length || small) return;
-    const text = `The log of this kernel has the numbers of ${logged.join(' and ')} only.`;
-    const place = [heading[0] + chip[2], heading[1], chip[2] - 11 * em];
-    marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
+      logged = tiles.filter(part => model.logs(part)),
+      launch = model.launches[frame.launch],
+      block = `block ${frame.block} of ${model.blocks[frame.launch]}`,
+      rest = logged.length < tiles.length && !small;
+    const wide = rest ? chip[2] - 17 * em : chip[2];
+    marks.text('chip name', [...heading, wide], `${launch}: ${block}, on its SM`, { bold: true });
+    if (rest) {
+      const text = `This kernel logs only ${logged.join(' and ')}.`;
+      const place = [heading[0] + chip[2], heading[1], 16 * em];
+      marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
+    }
+    const ends = [...laid.columns.slice(1), chip[0] + chip[2]];
+    model.places[frame.launch].forEach((place, i) => {
+      const x = laid.columns[i],
+        text = small
+          ? place.replace('shared memory', 'shared').replace('registers, then', 'regs,')
+          : place;
+      marks.text(`place ${i}`, [x, laid.places, ends[i] - x - 0.3 * em], text, {
+        size: smallText(em),
+      });
+    });
   }
 
   // ---- the chain ----
@@ -124,7 +148,7 @@ class Chain {
     return (NEXT[part] ? scores : weights) - x;
   }
   addBox(part) {
-    const { marks, laid, paint, frame, model } = this,
+    const { marks, laid, paint, model } = this,
       { em } = laid,
       box = this.nodeOf(part),
       bold = this.lit.has(part),
@@ -135,16 +159,27 @@ class Chain {
     const where = logs
       ? [box[0], box[1] - 0.35 * em, this.roomOf(part)]
       : [box[0] + 0.4 * em, box[1] + 1.35 * em, box[2] - 0.6 * em];
-    marks.text(`name ${part}`, /** @type {any} */ (where), text, { bold, size: laid.letter });
-    if (laid.small && frame.made.includes(part))
-      marks.text(`made ${part}`, this.footOf(part), formulaOf(part), { bold: true });
+    const shape = logs ? this.shapeOf(part) : '',
+      said = laid.small && shape ? `${text} ${shape}` : text;
+    marks.text(`name ${part}`, /** @type {any} */ (where), said, { bold, size: laid.letter });
+    if (laid.small || !shape) return;
+    const [x, y, w, h] = box,
+      beside = [x + w + 0.35 * em, y + h / 2 + 1.15 * em, 5 * em];
+    marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size: smallText(em) });
   }
-  // Of the parts of a step, one after the other
-  footOf(part) {
-    const { laid, frame } = this,
-      each = laid.chip[2] / frame.made.length;
-    const place = laid.chip[0] + 0.7 * laid.em + frame.made.indexOf(part) * each;
-    return /** @type {[number, number, number]} */ ([place, laid.foot, each - laid.em]);
+  // Rows and columns of the tile in work, once it is there
+  shapeOf(part) {
+    const { frame, model } = this,
+      of = span => span && span[1] - span[0] + 1;
+    const rows = of(alongKeys(part) ? frame.keys : frame.queries),
+      cols = SQUARES.includes(part) ? of(frame.keys) : model.d;
+    const there = this.onSm(part);
+    return there && rows && cols ? `[${rows}, ${cols}]` : '';
+  }
+  onSm(part) {
+    const { frame } = this;
+    if (GROWING.includes(part)) return frame.state[part] >= 0;
+    return SQUARES.includes(part) ? frame.done.includes(part) : frame.holds.includes(part);
   }
   addFrames() {
     const { marks, paint, frame } = this;
@@ -175,7 +210,7 @@ class Chain {
       image: model.pictures[part],
       source: [0, low, model.d, rows[1] - rows[0] + 1],
       ease: 'both',
-      ...(fresh && laid.map && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
+      ...(fresh && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
     });
     if (laid.small) return;
     const [x, y] = laid.held[part],
@@ -277,7 +312,7 @@ class Chain {
     const { marks, frame, laid, model } = this;
     for (const { part, kind, rows } of frame.touched) {
       const state = frame.state[part] ?? -1;
-      if (kind !== 'store' || !laid.map || !GROWING.includes(part) || state < 0) continue;
+      if (kind !== 'store' || !GROWING.includes(part) || state < 0) continue;
       marks.add(`flies ${part} ${rows}`, 'image', inStrip(laid, part, rows), {
         image: model.pictures[part][state],
         enter: { rect: this.onChip(part, rows), alpha: 1 },

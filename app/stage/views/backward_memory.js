@@ -1,13 +1,16 @@
 // The map of global memory in the backward: every tensor as a strip, and the scores that no strip
 // holds, because they exist only tile by tile.
-import { COLOURS, PALETTE } from '../core/paint.js';
+import { COLOURS, PALETTE, smallText } from '../core/paint.js';
 import { alongKeys, tensorOf } from './backward_model.js';
 
 const DIM = 0.16, // a strip that the step does not touch
   WRITTEN = 0.6, // rows that the block has written
+  OTHERS = 0.35, // rows that other blocks of an earlier launch have written
   BLOCKS = 4; // arrows of blocks at most
 export const COMPUTED = 'P: computed, never stored';
 export const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
+// The red of O would look like a mistake here.
+const stripColour = part => (tensorOf(part) === 'O' ? PALETTE.tensors.other : colourOf(part));
 
 /**
  * Rows [first, last] of a tensor in its strip.
@@ -33,17 +36,22 @@ export function inStrip({ strips, across, down }, part, [first, last]) {
 export function addMemory(marks, model, laid, { step, paint }) {
   const frame = model.frameAt(step);
   marks.text('memory', laid.title, 'Global memory', { bold: true });
+  const sizes = `${model.n} queries, ${model.keys} keys, d = ${model.d}`;
+  marks.text('sizes', laid.sizes, sizes, { size: smallText(laid.em) });
   addScores(marks, model, laid, { step, paint });
   for (const [part, box] of Object.entries(laid.strips))
     if (model.parts.includes(part)) addStrip(marks, laid, part, box, paint);
+  for (const part of finished(model, frame.launch))
+    if (laid.strips[part])
+      marks.rect(`others ${part}`, laid.strips[part], { fill: stripColour(part), alpha: OTHERS });
   for (const [key, part, rows] of written(model, step))
-    marks.rect(key, inStrip(laid, part, rows), { fill: colourOf(part), alpha: WRITTEN });
+    marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
   addNext(marks, model, laid, { step, paint });
   addBlocks(marks, model, laid, step);
   for (const { part, kind, rows } of frame.touched) {
     if (!laid.strips[part]) continue;
     const box = inStrip(laid, part, rows);
-    marks.rect(`on ${kind} ${part} ${rows}`, box, { fill: colourOf(part), span: [0, 0.15] });
+    marks.rect(`on ${kind} ${part} ${rows}`, box, { fill: stripColour(part), span: [0, 0.15] });
     marks.rect(`edge ${kind} ${part} ${rows}`, box, {
       stroke: kind === 'load' ? COLOURS.read : COLOURS.written,
       width: 2.5,
@@ -61,13 +69,26 @@ function written(model, step) {
   return new Map(found.map(one => [one[0], one])).values();
 }
 
+// The parts that a launch before has written: all its blocks have ended, so every row is there.
+function finished(model, launch) {
+  const before = model.frames.filter(frame => frame.launch < launch);
+  const stores = before.flatMap(frame => frame.touched.filter(t => t.kind === 'store'));
+  return new Set(stores.map(({ part }) => part).filter(part => part.startsWith('d')));
+}
+
 // An arrow from the tile in work to the next one of the block's loop.
 function addNext(marks, model, { map, em, across, down }, { step, paint }) {
-  const { queries, keys } = model.frameAt(step);
+  const { queries, keys, launch } = model.frameAt(step);
   if (!queries || !keys) return;
   const next = model.frames
     .slice(step)
-    .find(f => f.queries && f.keys && `${f.queries} ${f.keys}` !== `${queries} ${keys}`);
+    .find(
+      f =>
+        f.launch === launch &&
+        f.queries &&
+        f.keys &&
+        `${f.queries} ${f.keys}` !== `${queries} ${keys}`,
+    );
   if (!next) return;
   const middle = ([first, last]) => (first + last + 1) / 2;
   const at = f => [map[0] + middle(f.keys) * across, map[1] + middle(f.queries) * down];
@@ -77,6 +98,9 @@ function addNext(marks, model, { map, em, across, down }, { step, paint }) {
     width: 1.5,
     head: 0.4 * em,
   });
+  const [x, y] = at(next);
+  const name = [x + 0.6 * em, y + 0.35 * em, map[0] + map[2] - x - em];
+  marks.text('next name', /** @type {any} */ (name), 'next tile', { size: smallText(em) });
 }
 
 // The blocks that add to the rows of dQ in work.
@@ -99,7 +123,8 @@ function addBlocks(marks, model, { strips, em, edge, down }, step) {
   }
 }
 
-// The tiles of P so far are hatched, and the tile in work has an edge.
+// The tiles of P in this launch so far are hatched, and the tile in work has an edge. A later launch
+// computes them anew.
 function addScores(marks, model, { map, em, across, down, caption }, { step, paint }) {
   const [x, y, w, h] = map,
     frame = model.frameAt(step),
@@ -110,8 +135,9 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
     (c1 - c0 + 1) * across,
     (r1 - r0 + 1) * down,
   ];
-  for (const { queries, keys, made } of model.frames.slice(0, step + 1))
-    if (queries && keys && made.length) seen.set(`${queries} ${keys}`, place(queries, keys));
+  for (const { launch, queries, keys, made } of model.frames.slice(0, step + 1))
+    if (launch === frame.launch && queries && keys && made.length)
+      seen.set(`${queries} ${keys}`, place(queries, keys));
   for (const [tile, box] of seen)
     marks.add(`was ${tile}`, 'hatch', box, { stroke: COLOURS.P, gap: 0.6 * em });
   marks.rect('map', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border, dash: [3, 4] });
@@ -128,7 +154,7 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
 function addStrip(marks, { em }, part, box, paint) {
   const [x, y, w, h] = box,
     lying = alongKeys(part);
-  marks.rect(`strip ${part}`, box, { fill: colourOf(part), alpha: DIM });
+  marks.rect(`strip ${part}`, box, { fill: stripColour(part), alpha: DIM });
   marks.rect(`strip edge ${part}`, box, { stroke: paint.border }); // seen in dark, too
   const where = lying ? [x - 0.4 * em, y + h - 0.05 * em] : [x + w / 2, y - 0.55 * em];
   marks.text(`strip name ${part}`, /** @type {any} */ (where), part, {

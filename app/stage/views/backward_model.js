@@ -12,11 +12,15 @@ export const PRODUCTS = [
   { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },
   { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += dS K', over: 'key' },
 ];
+/** @type {typeof PRODUCTS[0]} a sum of products of numbers in the same place */
+export const DELTA = { made: 'delta', reads: ['dO', 'O'], text: '', over: 'dim' };
+// The tensor without a box: O has V's place while delta is made.
+export const absentOf = frame => (frame.made.includes('delta') ? 'V' : 'O');
 export const SQUARES = ['S', 'P', 'dP', 'dS'];
 export const GROWING = ['dV', 'dK', 'dQ'];
 const FORMULAS = {
   delta: 'delta = rowsum(dO * O)',
-  P: 'P = e^(S - LSE)',
+  P: 'P = exp(S - LSE)',
   dS: 'dS = P * (dP - delta)',
 };
 PRODUCTS.forEach(({ made, text }, i) => (FORMULAS[made] = `${i + 1}.  ${text}`));
@@ -68,7 +72,7 @@ function picturesOf(host, { n, keys, d, columns, states }) {
     faded = share => base.map((v, i) => v + (full[i] - v) * share);
   const matrix = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
   const made = {};
-  for (const part of ['Q', 'dO', 'K', 'V'])
+  for (const part of ['Q', 'dO', 'K', 'V', 'O'])
     made[part] = matrix(
       d,
       alongKeys(part) ? keys : n,

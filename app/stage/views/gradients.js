@@ -5,12 +5,13 @@ import { COLOURS, PALETTE, exact } from '../core/paint.js';
 import { backwardLayout } from './layouts/backward.js';
 import { backwardMarks, backwardTime } from './backward_marks.js';
 import { COMPUTED } from './backward_memory.js';
-import { GROWING, SQUARES, alongKeys, backwardModel } from './backward_model.js';
+import { GROWING, SQUARES, absentOf, alongKeys, backwardModel } from './backward_model.js';
 
 const LEGEND = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
-  [`border:3px solid ${COLOURS.written}`, 'written or added to global memory'],
+  [`border:3px solid ${COLOURS.written}`, 'written to it, or added'],
   ['border:3px solid currentColor', 'read by the product'],
+  ['background:color-mix(in srgb,currentColor 45%,transparent)', 'written earlier'],
   [`background:repeating-linear-gradient(135deg,${COLOURS.P} 0 2px,transparent 2px 6px)`, COMPUTED],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
@@ -62,7 +63,7 @@ export default function (host, { meta, columns }, context) {
     const frame = frameAt(step),
       { held, heldUnit, strips, map, across, down } = laid;
     for (const [box, rect] of Object.entries(held)) {
-      if (!inside(rect, x, y) || !model.logs(box)) continue;
+      if (box === absentOf(frame) || !inside(rect, x, y) || !model.logs(box)) continue;
       return thingAt(
         frame,
         box,

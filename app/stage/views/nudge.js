@@ -1,6 +1,6 @@
 // A check of the gradients by hand: the reader changes one number of an input, and the page compares
 // the change that the gradient predicts with the change that two forward runs in float64 measure.
-import { element, exact, short } from '../core/paint.js';
+import { COLOURS, PALETTE, element, exact, short } from '../core/paint.js';
 import { changeOf } from './nudge_loss.js';
 
 const NAMES = ['q', 'k', 'v'],
@@ -15,7 +15,9 @@ export default function (host, { meta }, { clock }) {
   const name = element(
       'select',
       {},
-      ...NAMES.map(one => element('option', { value: one, selected: one === at.name }, one)),
+      ...NAMES.map(one =>
+        element('option', { value: one, selected: one === at.name }, one.toUpperCase()),
+      ),
     ),
     row = field('number', at.row, { min: 0, step: 1 }),
     dim = field('number', at.dim, { min: 0, max: d - 1, step: 1 }),
@@ -79,29 +81,43 @@ function compared(meta, name, place, eps) {
     predicted = gradient * eps,
     measured = changeOf(meta, name, place, eps),
     off = Math.abs(measured - predicted),
-    most = Math.max(Math.abs(predicted), Math.abs(measured)) || 1;
-  const bar = (text, value, title) =>
+    most = Math.max(Math.abs(predicted), Math.abs(measured)) || 1,
+    share = off / most,
+    tensor = name.toUpperCase(),
+    at = `[${Math.floor(place / meta.d)}, ${place % meta.d}]`;
+  const bar = (text, value, title, colour) =>
     element(
       'div',
       { class: 'size', title },
       element('span', {}, text),
       element('b', {}, short(value, 6)),
-      element('i', { style: `width:${Math.max(0.5, (100 * Math.abs(value)) / most)}%` }),
+      element('i', {
+        style: `width:${Math.max(0.5, (100 * Math.abs(value)) / most)}%;background:${colour}`,
+      }),
     );
-  const share = off / most;
   const agree =
     share < 1e-3
-      ? 'They agree.'
+      ? 'The gradient is right.'
       : share < 0.05
         ? 'They nearly agree. A smaller change brings them closer, because the loss is curved.'
-        : 'They differ: the loss is curved, and this change is not small. Try a smaller one.';
+        : 'The loss is curved, and this change is not small. Try a smaller one.';
   return [
-    bar('predicted: gradient × change', predicted, `gradient ${exact(gradient)}, by the kernel`),
-    bar('measured: two forward runs', measured, 'loss after minus loss before, in float64'),
+    bar(
+      `predicted: d${tensor}${at} × change`,
+      predicted,
+      `gradient ${exact(gradient)}, by the kernel`,
+      COLOURS[tensor],
+    ),
+    bar(
+      'measured: loss after − loss before',
+      measured,
+      'two forward runs in float64',
+      PALETTE.tensors.other,
+    ),
     element(
       'p',
       { title: `difference ${short(off, 4)}` },
-      `d${name} is ${short(gradient, 5)} here. ${agree}`,
+      `The kernel's d${tensor}${at} is ${short(gradient, 5)}. Both changes differ by ${short(100 * share, 2)} %. ${agree}`,
     ),
   ];
 }

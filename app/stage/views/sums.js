@@ -1,9 +1,13 @@
 // dQ of a head from two runs: which of its numbers have other bits, and the terms of one of them,
 // added in both orders.
 import { canvasView } from '../core/canvas.js';
-import { PALETTE, element, exact, matrixImage, number, rgb, theme } from '../core/paint.js';
+import { COLOURS, element, exact, matrixImage, number, rgb, theme } from '../core/paint.js';
 import { bitText, differing, inBothOrders } from './sums_bits.js';
 
+const ORDER =
+    'Each key tile has one part of this sum. Every addition rounds, so another order gives other last bits.',
+  SAME = 'Each key tile has one part of this sum. Both runs gave equal bits.',
+  HELD = 'One block adds all key tiles in the order of its loop, so every run gives equal bits.';
 const MOST_BITS = 4; // that one number has different: from here on the full colour
 
 // meta: explainers/stories/backward/frames.py SumsMeta
@@ -14,7 +18,7 @@ export default function (host, { meta, columns }, context) {
     table = element('div', { class: 'sums', tabindex: '0', role: 'region', 'aria-label': 'Sums' });
   host.replaceChildren(element('div', { class: 'sums-pair' }, map, table));
   const { text, background, border } = theme(host),
-    [base, ink, full] = [background, text, PALETTE.wrong].map(rgb);
+    [base, ink, full] = [background, text, COLOURS.Q].map(rgb);
   const count = (y, x) => differing(once[y * d + x], again[y * d + x]);
   const image = matrixImage(
     d,
@@ -34,7 +38,8 @@ export default function (host, { meta, columns }, context) {
       own = tiles.map((_, tile) => terms[tile * n * d + at]).filter(value => !Number.isNaN(value));
     const used = tiles.filter((_, tile) => !Number.isNaN(terms[tile * n * d + at]));
     table.replaceChildren(
-      element('h3', {}, `dQ[${chosen.query}, ${chosen.dim}]`),
+      element('h3', {}, `dQ[${chosen.query}, ${chosen.dim}], the chosen number`),
+      element('p', {}, changed ? ORDER : adds ? SAME : HELD),
       ...(own.length
         ? [adds ? addedTable(used, own, once[at], again[at]) : heldTable(used, own)]
         : []),
@@ -51,9 +56,10 @@ export default function (host, { meta, columns }, context) {
     const [x, y, w, h] = laid.box;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText('dQ: other bits', x, 1.1 * em, width);
+    g.fillText(`dQ [${n}, ${d}] in global memory`, x, 1.1 * em, width);
     g.font = `${em}px ${paint.font}`;
-    g.fillText(`${number(changed)} of ${number(n * d)} numbers`, x, 2.4 * em, width - 4);
+    const said = `${number(changed)} of ${number(n * d)} have other bits`;
+    g.fillText(said, x, 2.4 * em, width - 4);
     g.imageSmoothingEnabled = false;
     g.drawImage(image, x, y, w, h);
     g.strokeStyle = border;
@@ -93,7 +99,7 @@ export default function (host, { meta, columns }, context) {
       show();
       view?.draw();
     },
-    legend: [[`background:${PALETTE.wrong}`, 'other bits in the second run']],
+    legend: [[`background:${COLOURS.Q}`, 'other bits in the second run']],
   });
   show();
   return {
@@ -169,7 +175,7 @@ function bitTable(once, again, second) {
     element(
       'figcaption',
       {},
-      `In the second run, ${second}. ${a === b ? 'Every bit is equal.' : 'The marked bits differ.'}`,
+      `The kernel ran twice. In the second run, ${second}. ${a === b ? 'Every bit is equal.' : 'The marked bits differ.'}`,
     ),
   );
 }

@@ -33,6 +33,7 @@ class _Drawn(TypedDict):
 class DrawnFrame(_Drawn):
     """The fields of a BackwardFrame that its picture reads."""
 
+    launch: int
     block: int
 
 
@@ -61,12 +62,15 @@ class BackwardMeta(TypedDict):
     group: the query heads that share K and V.
     head: the first of them, counted over the batch.
     adds: whether blocks add their parts of dQ in global memory.
+    launches: the name of each launch for people.
+    blocks: the number of blocks of each launch.
+    places: for each launch, where the four columns of the picture live.
     parts: the tensors of the picture.
     states: part -> for each of its states the first row, last row, first column and last column, and the place of its
         first number in the part's column. S, P, dP and dS have a state for each tile, the gradients one after each
         step with new values.
 
-    Columns: Q, dO [group * n, d]. K, V [keys, d]. LSE, delta [group * n]. The other parts as in states.
+    Columns: Q, O, dO [group * n, d]. K, V [keys, d]. LSE, delta [group * n]. The other parts as in states.
     """
 
     n: int
@@ -75,6 +79,9 @@ class BackwardMeta(TypedDict):
     group: int
     head: int
     adds: bool
+    launches: list[str]
+    blocks: list[int]
+    places: list[list[str]]
     parts: list[str]
     states: dict[str, list[list[int]]]
     frames: list[DrawnFrame]
@@ -106,6 +113,7 @@ class SumsMeta(TypedDict):
 def drawn(frame: BackwardFrame) -> DrawnFrame:
     """The part of a frame for its picture. The sentences of a stage come once."""
     return {
+        "launch": frame["launch"],
         "block": frame["block"],
         "head": frame["head"],
         "made": frame["made"],

@@ -114,3 +114,10 @@ def sizes(request: Request) -> tuple[int, int, int]:
 def heads_of(request: Request, item: str) -> int:
     """The heads over which the items of a kind are spread, counted over the batch."""
     return axes.heads(tensors(request)["K" if item == KEY_ITEM else "Q"])
+
+
+def launches(request: Request) -> list[str]:
+    """The name of each launch for people."""
+    own = request.plan.launches
+    names = [launch.entry.replace("_", " ") for launch in own]
+    return [f"Launch {number} of {len(own)}, {name}" for number, name in enumerate(names, 1)]

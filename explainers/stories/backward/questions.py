@@ -58,7 +58,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "step": seen.before("P"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P = e^(S - LSE)", "P: computed, never stored"],
+        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: computed, never stored"],
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = (
@@ -66,7 +66,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "Apart from O, the forward pass stored only LSE = m + ln l, one number per query. "
         "How does the block get its tile of P?"
     )
-    return [idea("recomputed", text, "It computes S again, and P = e^(S - LSE)", wrong, why, **where)]
+    return [idea("recomputed", text, "It computes S again, and P = exp(S - LSE)", wrong, why, **where)]
 
 
 def _in_registers(seen: Seen) -> list[Question]:

@@ -48,6 +48,26 @@ def values(run: Run, steps: Steps) -> dict[int, Logged]:
     return found
 
 
+def places(run: Run) -> list[list[str]]:
+    """Where each column of the picture lives in each launch: operands, scores, weights and gradients. Empty texts for
+    columns without a traced part.
+
+    Rule: a part is in shared memory if a probe of the launch reads or writes a tile of its name there.
+    """
+    columns = ({"Q", "K", "dO", "V"}, {"P", "dS"})
+    site, launch = run.sites.index(run.trace.table), run.trace.table["launch"].to_numpy()
+    found = []
+    for number in range(len(run.request.plan.launches)):
+        own = [run.sites[at] for at in np.unique(site[launch == number])]
+        tensors = {str(one.tensor) for one in own}
+        shared = {str(one.tensor) for one in own if one.space == "shared"}
+        computes = any(parts.EVENTS.get(one.event) in parts.SQUARES for one in own)
+        operands = "shared memory" if shared & columns[0] else "registers" if tensors & columns[0] else ""
+        weights = "registers, then shared" if shared & columns[1] else "registers"
+        found.append([operands, "registers", weights, "registers"] if computes else [operands, "", "", ""])
+    return found
+
+
 def _first(wanted: Iterable[str], names: Iterable[str]) -> str:
     have = set(names)
     return next(name for name in wanted if name in have)

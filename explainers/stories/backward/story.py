@@ -1,7 +1,7 @@
 """The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
 grow."""
 
-from explainers.stories.backward import errors, parts, sums, tabs, times, walk
+from explainers.stories.backward import errors, parts, products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -50,7 +50,7 @@ class Backward(Story[Request]):
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
-            summary=summary,
+            summary=summary or products.sentence(story.frames, parts.adds(run.request)),
             tone=tone or "info",
         )
 
@@ -101,10 +101,10 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     """The strip: the stored LSE next to the recomputed P, the products, and the bytes of the gradients."""
     frames, item = story.frames, parts.tensors(request)["Q"].itemsize
     rows, keys, d = parts.sizes(request)
-    products = {product.made for product in parts.PRODUCTS}
+    counted = {product.made for product in parts.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
-        so_far += len(products & set(frame["made"]))
+        so_far += len(counted & set(frame["made"]))
         weights += _size(story, frame["state"]["P"]) * item if "P" in frame["made"] else 0
         made.append(so_far)
         again.append(weights)
@@ -114,10 +114,10 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     ]
     stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
     return [
-        State("LSE of a head", [4 * rows] * len(frames), "B"),
-        State("P of the tiles so far", again, "B", colour="P"),
-        State("products", made),
-        *([State("gradients on the SM", held, "B", colour="K")] if any(held) else []),
+        State("stored: LSE", [4 * rows] * len(frames), "B"),
+        State("recomputed: P so far", again, "B", colour="P"),
+        State("products so far", made),
+        *([State("gradients in registers", held, "B", colour="K")] if any(held) else []),
         *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q")] if stored else []),
     ]
 

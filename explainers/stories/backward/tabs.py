@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.stories.backward import parts, products
 from explainers.stories.backward.questions import IN_TURN, Seen, changed
 from explainers.story import axes, picture, stage
 from explainers.story.glossary import count, listed
@@ -20,7 +20,7 @@ LONG = (4_096, 16_384, 65_536)  # tokens
 def answers(seen: Seen) -> list[Block]:
     """The five questions that readers ask about the backward, answered by the run."""
     request = seen.run.request
-    n, keys, d = parts.sizes(request)
+    n, keys, _ = parts.sizes(request)
     found = changed(seen) if seen.again else {}
     return [
         stage.heading("Which outputs are not deterministic?"),
@@ -29,28 +29,30 @@ def answers(seen: Seen) -> list[Block]:
         *[stage.text(said) for said in _loops(seen)],
         stage.heading("Why do the atomics stay?"),
         stage.text(
-            "With keys outside, each block has a part of every row of dQ. An atomic add needs no wait and no second "
-            "copy of dQ. The other way is a second loop for dQ: it computes S and dP again, seven products in place "
-            "of five."
+            "A row of dQ sums over all keys. With keys outside, each block has only some keys, so it has only a part "
+            "of this sum. An atomic add needs no wait and no second copy of dQ."
+        ),
+        stage.text(
+            "The other way is a second loop with queries outside. It needs no atomics, but it computes S and dP again: "
+            "7 products instead of 5."
         ),
         stage.text(_way_of(request)),
-        stage.heading("Why 2.5 times the products of the forward?"),
-        stage.text(
-            "The forward makes two products for a tile: S and O. The backward needs five, 2.5 times as many: "
-            f"{listed([product.said for product in parts.PRODUCTS])}."
-        ),
+        stage.heading("Why does it take 2.5 times the products of the forward?"),
+        stage.text("The forward makes 2 products for a tile: S and O. The backward needs 5, so 2.5 times as many."),
+        stage.text(f"{listed([product.said for product in parts.PRODUCTS])}. At the end, scale multiplies dK and dQ."),
         stage.text(_of_kernel(seen), "derived"),
         stage.heading("Which data does it recompute?"),
         stage.text(
-            "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of e^S of a row, so P = e^(S - LSE). "
-            f"LSE takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}."
+            "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of exp(S) of a row, so "
+            "P = exp(S - LSE). It recomputes neither O nor the softmax's max and sum."
         ),
+        stage.text(f"LSE takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}.", "derived"),
     ]
 
 
 def _loops(seen: Seen) -> list[str]:
     """For each launch with gradients: the tile that stays, and the tiles that its inner loop walks over."""
-    said = []
+    said, names = [], parts.launches(seen.run.request)
     for launch in sorted({f["launch"] for f in seen.frames}):
         own = [f for f in seen.frames if f["launch"] == launch and f["queries"] and f["keys"]]
         made = {part for f in own for part in f["made"]} & set(parts.GRADIENTS)
@@ -60,10 +62,11 @@ def _loops(seen: Seen) -> list[str]:
         stays = len(queries) < len(keys) or len(queries) == len(keys) and made == {"dQ"}  # one tile of each, too
         outer, inner, walked = ("queries", "keys", keys) if stays else ("keys", "queries", queries)
         held = [part for part in parts.GRADIENTS if part in made and parts.along_keys(part) == (outer == "keys")]
+        rest = [part for part in parts.GRADIENTS if part in made and part not in held]
         said.append(
-            f"{listed([part for part in parts.GRADIENTS if part in made])}: {outer} outside, {inner} inside. "
-            f"A block keeps its {outer} for {count(len(walked), 'tile')} of {inner}. "
-            f"So {listed(held)} can stay in its registers."
+            f"{names[launch]}: {outer} outside, {inner} inside. A block keeps one tile of {outer} and walks over "
+            f"{count(len(walked), 'tile')} of {inner}, so {listed(held)} can grow in its registers."
+            + (f" The rows of {listed(rest)} change with each tile." if rest else "")
         )
     return said
 
@@ -79,20 +82,15 @@ def _way_of(request: Request) -> str:
 
 def _of_kernel(seen: Seen) -> str:
     """The products of a tile in each launch of the kernel."""
-    names = {product.made for product in parts.PRODUCTS}
-    each: dict[int, set[str]] = {}
-    for frame in seen.frames:
-        each.setdefault(frame["launch"], set()).update(names & set(frame["made"]))
-    counts = [len(made) for made in each.values() if made]
-    if len(counts) == 1:
-        return f"This kernel makes {counts[0]} for each tile, in one loop."
-    return f"This kernel makes {' + '.join(map(str, counts))} = {sum(counts)} for each tile, in {len(counts)} loops."
+    counts = [len(made) for made in products.by_launch(seen.frames)]
+    said = products.sentence(seen.frames, parts.adds(seen.run.request))
+    return said if len(counts) == 1 else f"{said} Its launches make {listed([str(n) for n in counts])}."
 
 
 def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     """The outputs with bits that depend on the order of the blocks."""
     if parts.any_order(request):
-        rule = "Only dQ. Many blocks add to it by atomics, and a sum of floats depends on the order of its terms."
+        rule = "Only dQ. Blocks of all keys add to it by atomics, and a sum of floats depends on its order."
     elif parts.adds(request):
         rule = f"None with these constants. {IN_TURN} Without turns, only dQ would change."
     else:
@@ -101,7 +99,7 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     if found and parts.any_order(request) and not any(found.values()):
         more = [stage.text("The second run has equal bits: few parts of dQ add up. Choose more tokens.")]
     what = "An output is deterministic if each run gives it equal bits."
-    return [stage.text(what), stage.text(rule + " dK and dV grow in registers of one block."), *more]
+    return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
 
 
 def _second_run(request: Request, found: Mapping[str, int]) -> str:
@@ -176,10 +174,10 @@ def nudge(run: Run, head: int) -> list[Block]:
         "at": {"name": "q", "row": int(at[0]), "dim": int(at[1])},
     }
     return [
-        stage.heading("Change one input"),
+        stage.heading("Is the gradient right? Change one input"),
         stage.text(
-            "The loss is sum(O * dO). The kernel's gradient predicts its change. "
-            "Two forward runs in float64 measure the change."
+            "The loss here is sum(O * dO). Change one number of Q, K or V a little: the kernel's gradient predicts how "
+            "the loss changes. Two forward runs in float64 measure the same change."
         ),
         stage.live("nudge", meta),
     ]

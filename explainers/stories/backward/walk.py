@@ -12,9 +12,11 @@ import pandas as pd
 from explainers.stories.backward import parts, records, walk_words
 from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span, TouchedRows, drawn
 from explainers.stories.backward.records import Logged, Moved, Touch
+from explainers.stories.backward.walk_words import Launch, Told
+from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.steps import StepRow
+from kernels.trace.steps import StepRow, Steps
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,28 @@ def walk(run: Run) -> Walk:
     lit = cutting.lit_lines(run.trace, steps, sites)
     computed = {site.place: parts.EVENTS[site.event] for site in sites if site.event in parts.EVENTS}
     known = {part for values in logged.values() for part in values}
-    made = _Frames(parts.group_of(request), parts.adds(request), known, computed)
+    made = _Frames(request, known, computed, _launches(request, steps, logged))
     for number, step in enumerate(steps.table.itertuples()):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
     group = parts.group_of(request)
     return Walk(made.frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
+
+
+def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list[Launch]:
+    """Each launch of the plan in words."""
+    found, weights = list[Launch](), 0  # the last launch that computed P
+    for number, launch in enumerate(request.plan.launches):
+        own = [(n, str(step.phase)) for n, step in enumerate(steps.table.itertuples()) if step.launch == number]
+        made = {part for n, _ in own for part in logged.get(n, {})}
+        made |= {parts.MARKS[phase] for _, phase in own if phase in parts.MARKS}
+        stays, moves = ("keys", "queries") if launch.item == parts.KEY_ITEM else ("queries", "keys")
+        sums = [part for part in parts.GRADIENTS if part in made and parts.along_keys(part) == (stays == "keys")]
+        ended = frozenset(phase for _, phase in own if phase.endswith("_done"))
+        found.append(Launch(number + 1, stays, moves, sums, weights, ended))
+        if "P" in made:
+            weights = number + 1
+    return found
 
 
 class _Frames:
@@ -115,15 +133,16 @@ class _Frames:
     computed: a line of code -> the part that it computes. A frame of other parts does not light it.
     """
 
-    def __init__(self, group: int, adds: bool, logged: set[str], computed: dict[str, str]) -> None:
-        self.group, self.adds, self.logged, self.computed = group, adds, logged, computed
+    def __init__(self, request: Request, logged: set[str], computed: dict[str, str], launches: list[Launch]) -> None:
+        self.group, self.adds, self.any_order = parts.group_of(request), parts.adds(request), parts.any_order(request)
+        self.logged, self.computed, self.launches, self.names = logged, computed, launches, parts.launches(request)
         self.states, self.now, self.frames = _States(), _Now(), list[BackwardFrame]()
         self.bytes: dict[str, int] = {}
 
     def add(self, step: StepRow, logged: Logged, moved: Moved, lines: dict[str, int]) -> None:
         """Adds the frames of a step. Neighbouring steps of delta share a frame."""
         if list(logged) == ["delta"] and self._goes_on(step):
-            self._widen(moved)
+            self._widen(step, moved)
             return
         made = self._made(step, logged)
         touched = {key: touch for key, (touch, _) in moved.items()}
@@ -162,7 +181,7 @@ class _Frames:
         before = self.frames[-1] if self.frames else None
         return before is not None and before["made"] == ["delta"] and self.now.where == (step.launch, step.block)
 
-    def _widen(self, moved: Moved) -> None:
+    def _widen(self, step: StepRow, moved: Moved) -> None:
         """Adds the rows of a step to the frame before, and their bytes."""
         frame = self.frames[-1]
         for (part, kind), (touch, size) in moved.items():
@@ -175,6 +194,7 @@ class _Frames:
                 rows[:] = [min(rows[0], touch.rows[0]), max(rows[1], touch.rows[1])]
         frame["bytes"] = self.bytes
         self.now.queries = frame["queries"] = next((t["rows"] for t in frame["touched"]), None)
+        frame["details"] = self._details(step, frame["touched"], [])
 
     def _frame(
         self,
@@ -188,9 +208,12 @@ class _Frames:
         for (part, kind), touch in touched.items():
             if of := touch.rows or (now.keys if parts.along_keys(part) else now.queries):
                 rows.append({"part": part, "kind": kind, "rows": of})
+        loads, stores = (_named(touched, kind) for kind in ("load", "store"))
+        told = Told(step.phase, step.role, made, loads, stores, self.adds, self.any_order)
+        launch, together = self.launches[step.launch], [part for own in groups for part in own]
         return {
             "tile": int(step.tile),
-            "title": walk_words.title(step, made, rows),
+            "title": walk_words.title(step, told, launch),
             "phase": step.phase,
             "launch": int(step.launch),
             "block": int(step.block),
@@ -204,9 +227,17 @@ class _Frames:
             "state": {part: now.state.get(part, -1) for part in self.states.spans},
             "bytes": self.bytes,
             "lines": lines,
-            "sentence": walk_words.sentence(step.phase, made, rows, self.adds),
-            "details": walk_words.details(step, now.queries, now.keys, rows, groups),
+            "sentence": walk_words.sentence(told, launch),
+            "details": self._details(step, rows, together if len(groups) > 1 else []),
         }
+
+    def _details(self, step: StepRow, rows: list[TouchedRows], made: list[str]) -> str:
+        return walk_words.details(step, self.names[step.launch], (self.now.queries, self.now.keys), rows, made)
+
+
+def _named(touched: dict[tuple[str, str], Touch], kind: str) -> list[str]:
+    """The parts with an access of a kind."""
+    return [part for part, own in touched if own == kind]
 
 
 def _one_by_one(made: list[str]) -> list[list[str]]:
@@ -236,12 +267,15 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "group": group,
         "head": story.head,
         "adds": parts.adds(request),
+        "launches": parts.launches(request),
+        "blocks": [launch.blocks for launch in request.plan.launches],
+        "places": records.places(run),
         "parts": [part for part in known if part in traced],
         "states": story.states,
         "frames": [drawn(frame) for frame in story.frames],
     }
     heads = range(story.head, story.head + group)
-    columns = {part: np.concatenate([parts.values(run, part, head) for head in heads]) for part in ("Q", "dO")}
+    columns = {part: np.concatenate([parts.values(run, part, head) for head in heads]) for part in ("Q", "dO", "O")}
     columns |= {part: parts.values(run, part, story.head) for part in "KV"}
     if "LSE" in known:
         columns["LSE"] = np.concatenate([parts.values(run, "LSE", head) for head in heads])

@@ -1,40 +1,86 @@
-"""The steps of the backward in words."""
+"""The steps of the backward in words: one sentence for each, with its reason."""
+
+from typing import NamedTuple
 
 from explainers.stories.backward.frames import Span, TouchedRows
-from explainers.stories.backward.parts import GRADIENTS, MARKS
+from explainers.stories.backward.parts import GRADIENTS, MARKS, along_keys
 from explainers.story.glossary import listed, phase_title
 from kernels.trace.steps import StepRow
 
+AGAIN = "because the forward stored LSE but not P"
 SAID = {
-    "delta": "delta = rowsum(dO * O): one number per query, made once before the loops. dS needs it.",
-    "S": "The block multiplies Q by K once more and scales: nobody stored the scores.",
-    "P": "P = e^(S - LSE). The stored LSE replaces the max and the sum.",
-    "dP": "dP = dO Vᵀ tells how each weight changes the loss.",
-    "dV": "dV += Pᵀ dO. The sum stays in registers.",
-    "dS": "dS = P * (dP - delta): the gradient of the scores.",
-    "dK": "dK += dSᵀ Q. The sum stays in registers.",
-    "dQ": "dQ += dS K. The sum stays in registers.",
+    "delta": "The block computes delta = rowsum(dO * O), one number per query, because dS needs it in every tile.",
+    "S": "The block {does} S = scale · Q Kᵀ again, because the forward stored no scores.",
+    "P": "The block computes P = exp(S - LSE), because the stored LSE replaces the max and the sum of the softmax.",
+    "S and P": "The block computes S = scale · Q Kᵀ and P = exp(S - LSE) again, {again}.",
+    "dP": "The block {does} dP = dO Vᵀ, because O = P V: dP says how each weight changes the loss.",
+    "dV": "The block {adds} Pᵀ dO to dV in registers, because {stay} while {move} change.",
+    "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
+    "dK": "The block {adds} dSᵀ Q to dK in registers, because {stay} while {move} change.",
+    "dQ": "The block {adds} dS K to dQ in registers, because {stay} while {move} change.",
 }
-ADDED = (
-    "The block adds dS K to dQ in global memory by atomics: additions that do not disturb each other. "
-    "Other blocks add to these queries, too."
-)
-PART = "dS K is the part of this block in dQ. Other blocks have other parts of it."
-PHASES = {
-    "add": "The block adds its part of dQ in global memory, where other blocks add too.",
-    "key_value_sums": "The products for dV and dK run. A later step completes both sums of this tile.",
+STARTS = {
+    "S": "The block starts S = scale · Q Kᵀ of the next tile early, so that the tensor cores have work meanwhile.",
+    "dP": "The block starts dP = dO Vᵀ, so that the tensor cores multiply while it computes P.",
+    "dV": "The block starts dV += Pᵀ dO in registers, so that the tensor cores multiply while it computes dS.",
+    "dK": "The block starts dK += dSᵀ Q in registers, so that the next product can follow without a gap.",
+    "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
+ADDED = "The block adds dS K to dQ in global memory by atomics, because blocks of other keys add to these rows too."
+PART = "The block computes dS K, only its part of dQ, because blocks of other keys have the other parts."
+TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
+ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."
+SUMS = "The block starts the products for dV and dK, and a later step completes both sums."
+SCALED = "The block writes dQ, its complete sums times scale, because all blocks have added their parts by now."
 
 
-def title(step: StepRow, made: list[str], touched: list[TouchedRows]) -> str:
-    """A few words for the clock: the parts made or written in the step."""
-    tile = f"Tile {step.tile} · " if step.tile >= 0 else ""
-    writes = _names(touched, "store")
-    if made:
-        return tile + listed(made)
-    if part := _ready(step.phase):
+class Launch(NamedTuple):
+    """A launch as its sentences need it.
+
+    number: 1 for the first.
+    stays, moves: "keys" and "queries" if each block keeps its keys, else the other way round.
+    sums: its gradients that grow in registers. Empty if it computes none.
+    earlier: the number of an earlier launch that computed P, or 0.
+    ended: the phases whose products end in a later step.
+    """
+
+    number: int
+    stays: str
+    moves: str
+    sums: list[str]
+    earlier: int
+    ended: frozenset[str]
+
+
+class Told(NamedTuple):
+    """A step as its sentence needs it.
+
+    made: the computed parts.
+    reads, writes: the parts read from and written to global memory.
+    adds, any_order: whether blocks add to dQ, and in any order.
+    """
+
+    phase: str
+    role: str
+    made: list[str]
+    reads: list[str]
+    writes: list[str]
+    adds: bool
+    any_order: bool
+
+
+def title(step: StepRow, told: Told, launch: Launch) -> str:
+    """A few words for the clock: the tile, and the parts made or written in the step."""
+    tile = f"{_one(launch.moves).title()} tile {step.tile} · " if step.tile >= 0 and launch.sums else ""
+    if told.made:
+        return tile + listed(told.made)
+    if part := _ready(told.phase):
         return f"{tile}{part} ready"
-    return tile + (f"Write {listed(writes)}" if writes else phase_title(step.phase))
+    if told.phase in MARKS:
+        return f"{tile}{MARKS[told.phase]} starts"
+    if told.writes:
+        return f"{tile}Write {listed(told.writes)}"
+    return tile + (f"Read {listed(told.reads)}" if told.reads else phase_title(told.phase))
 
 
 def _ready(phase: str) -> str:
@@ -43,47 +89,76 @@ def _ready(phase: str) -> str:
     return MARKS.get(name, "") if name != phase else ""
 
 
-def sentence(phase: str, made: list[str], touched: list[TouchedRows], adds: bool) -> str:
-    """A step in a sentence or two.
+def sentence(told: Told, launch: Launch) -> str:
+    """A step in a sentence: what the block does, and why."""
+    if told.made:
+        return _made(told, launch)
+    if told.phase == "add":
+        return ANY if told.any_order else TURN
+    if told.phase == "key_value_sums":
+        return SUMS
+    if part := _ready(told.phase):
+        return f"The block waits for {part} from the tensor cores, because a next step needs the result."
+    if begun := MARKS.get(told.phase):
+        return f"The block starts the product for {begun}, and a later step shows its numbers."
+    if told.writes:
+        return _written(told)
+    if told.reads:
+        return _read(told, launch)
+    return f"{phase_title(told.phase)}: the block moves no data."
 
-    made: the computed parts.
-    adds: whether blocks add to dQ in any order.
-    """
-    said = [SAID[part] for part in made]
-    if "dQ" in made and adds:
-        said[made.index("dQ")] = ADDED if "dQ" in _names(touched, "store") else PART
-    if made[:2] == ["S", "P"]:
-        said[:2] = ["The block computes S = scale · Q Kᵀ once more, and P = e^(S - LSE) without a max."]
-    if said:
-        return " ".join(said[:2])
-    if phase in PHASES:
-        return PHASES[phase]
-    if part := _ready(phase):
-        return f"{part} is complete. The tensor cores had it in work since an earlier step."
-    reads, writes = (_names(touched, kind) for kind in ("load", "store"))
-    if "dQ" in reads and "dQ" in writes:
-        return "The sums of dQ are complete. Another kernel scales them and writes dQ."
-    parts = [f"reads {listed(reads)} from global memory"] if reads else []
-    parts += [f"writes {listed(writes)} to global memory" + _once(writes, adds)] if writes else []
-    return f"The block {listed(parts)}." if parts else f"{phase_title(phase)}: the block moves no data."
+
+def _made(told: Told, launch: Launch) -> str:
+    """The sentence of the last computed part. S and P have one together."""
+    part = "S and P" if told.made[:2] == ["S", "P"] else told.made[-1]
+    if f"{told.phase}_done" in launch.ended and part in STARTS:
+        return STARTS[part]
+    if part == "dQ" and told.adds:
+        return ADDED if "dQ" in told.writes else PART
+    again = f"because launch {launch.earlier} stored neither" if launch.earlier else AGAIN
+    return SAID[part].format(
+        does="computes", adds="adds", again=again, stay=f"its {launch.stays} stay", move=f"the {launch.moves}"
+    )
+
+
+def _written(told: Told) -> str:
+    if "dQ" in told.writes and told.adds:
+        return SCALED
+    names = [f"{part} times scale" if part in ("dK", "dQ") else part for part in told.writes]
+    if not set(told.writes) <= set(GRADIENTS):
+        return f"The block writes {listed(names)} to global memory."
+    return f"The block writes {listed(names)} to global memory once, because no other block has a part of these rows."
+
+
+def _read(told: Told, launch: Launch) -> str:
+    who, names, one = told.role or "block", listed(told.reads), _one(launch.moves)
+    if ("keys" if along_keys(told.reads[0]) else "queries") == launch.stays:
+        whose = "the block's" if told.role else "its"
+        return (
+            f"The {who} reads {names} into shared memory once, because {whose} {launch.stays} stay for the whole "
+            f"loop over {launch.moves}."
+        )
+    if told.role or told.phase.startswith("prefetch"):
+        return f"The {who} requests {names} of a {one} tile early, so that the copy runs during the products."
+    why = f", because each {one} tile adds to {listed(launch.sums)}" if launch.sums else ""
+    return f"The {who} reads {names} of a {one} tile into shared memory{why}."
+
+
+def _one(rows: str) -> str:
+    return {"queries": "query", "keys": "key"}[rows]
 
 
 def details(
-    step: StepRow, queries: Span | None, keys: Span | None, touched: list[TouchedRows], groups: list[list[str]]
+    step: StepRow, launch: str, tile: tuple[Span | None, Span | None], touched: list[TouchedRows], made: list[str]
 ) -> str:
-    """The exact rows of a step, and the parts that one step of the kernel makes together."""
-    where = [f"Block {step.block}", *([step.role] if step.role else []), f"launch {step.launch}"]
-    tile = [f"queries {queries[0]} to {queries[1]}"] if queries else []
-    tile += [f"keys {keys[0]} to {keys[1]}"] if keys else []
+    """The exact rows of a step, and the parts that one step of the kernel makes together.
+
+    launch: its name.
+    tile: queries and keys.
+    made: all parts of the kernel's step, if it has several frames.
+    """
+    where = [launch, f"block {step.block}", *([step.role] if step.role else [])]
+    where += [f"{name} {span[0]} to {span[1]}" for name, span in zip(("queries", "keys"), tile) if span]
     moved = [f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}" for t in touched]
-    said = f"{', '.join([*where, *tile])}: {listed(moved) if moved else 'no access of global memory'}."
-    together = [part for made in groups for part in made]
-    return said + (f" One step of the kernel makes {listed(together)}." if len(groups) > 1 else "")
-
-
-def _names(touched: list[TouchedRows], kind: str) -> list[str]:
-    return list(dict.fromkeys(t["part"] for t in touched if t["kind"] == kind))
-
-
-def _once(writes: list[str], adds: bool) -> str:
-    return ", once" if set(writes) <= set(GRADIENTS) and not (adds and "dQ" in writes) else ""
+    said = f"{', '.join(where)}: {listed(moved) if moved else 'no access of global memory'}."
+    return said + (f" One step of the kernel makes {listed(made)}." if made else "")

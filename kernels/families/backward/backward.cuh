@@ -1,6 +1,6 @@
 // The parts of the backward that its rungs share: the sizes, the start of a head, and delta.
 //
-//   S = scale * Q @ K^T     P = exp(S - lse)      dP = dO @ V^T     dS = P * (dP - delta)
+//   S = scale * Q @ K^T     P = exp(S - LSE)      dP = dO @ V^T     dS = P * (dP - delta)
 //   dQ = scale * dS @ K     dK = scale * dS^T @ Q     dV = P^T @ dO     delta = rowsum(dO * O)
 #pragma once
 #include "common.cuh"
@@ -22,7 +22,7 @@ struct Sizes {
   __device__ __forceinline__ int end_col(int row) const { return CAUSAL ? min(keys, row + offset + 1) : keys; }
 };
 
-// The start of a query head in elements: in Q, O and their gradients, in K and V and theirs, in lse and delta.
+// The start of a query head in elements: in Q, O and their gradients, in K and V and theirs, in LSE and delta.
 // Heads are counted over the whole batch. The query heads of a KV head are neighbours.
 struct Head {
   long long q, kv, row;

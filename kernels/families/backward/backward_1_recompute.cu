@@ -1,6 +1,6 @@
 /*
 title = "Backward, recomputed"
-idea = """the forward stored lse, one number a row, and no P. P = exp(S - lse) comes back from Q and K \
+idea = """the forward stored LSE, one number a row, and no P. P = exp(S - LSE) comes back from Q and K \
 whenever a gradient needs it. Each gradient has a launch of its own, and each sum stays in one thread."""
 changed = "nothing, this is the baseline of the backward."
 costs = """S is computed three times and dP twice: 8 products instead of 5."""

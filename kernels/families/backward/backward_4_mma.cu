@@ -40,7 +40,7 @@ launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"]
 */
 #include "backward_mma_products.cuh"
 
-// lse and delta = rowsum(dO * O)   [seq_len] of each head, tile by tile
+// LSE and delta = rowsum(dO * O)   [seq_len] of each head, tile by tile
 //   O_gmem, dO_gmem  [batch, num_heads, seq_len, HEAD_DIM];  STATS_gmem  [batch, num_heads, query tiles, 2, BLOCK_Q]
 extern "C" __global__ void __launch_bounds__(THREADS)
 statistics(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* STATS_gmem,
@@ -138,7 +138,7 @@ gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, c
       log_scores(S_rmem[part], fragments[part] PROBE_PASS);
     }
 
-    // dP^T = V @ dO^T   [32, HALF_Q] of this warp. Meanwhile P = exp(S - lse), in place of S.
+    // dP^T = V @ dO^T   [32, HALF_Q] of this warp. Meanwhile P = exp(S - LSE), in place of S.
     PROBE_MARK(weight_gradients, tile);
     float dP_rmem[2][HALF_Q / 2] = {};
     const int stats = step % STAGES * STATS + own_query;

@@ -4,7 +4,7 @@ idea = """one thread requests tiles by TMA, and two warpgroups multiply by wgmma
 Bulk copies add whole tiles of dQ in the L2 cache."""
 changed_from = "backward_4_mma"
 changed = """a producer and consumers in place of equal warps, wgmma in place of mma.sync. The sums of S start at \
--lse / scale and those of dP at -delta, so nothing is subtracted."""
+-LSE / scale and those of dP at -delta, so nothing is subtracted."""
 costs = "every product waits for the one before. A tile of dQ passes through shared memory before it is added."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ differs from run to run."
 source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. PTX ISA 8.1: wgmma, stmatrix, cp.reduce.async.bulk."
@@ -87,7 +87,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     const Fragment at(work.first_key + warp_row, tile, z);
     PROBE_MARK(tile_begin, tile);
 
-    // S^T = K @ Q^T - lse / scale   [64, BLOCK_Q] of this warpgroup
+    // S^T = K @ Q^T - LSE / scale   [64, BLOCK_Q] of this warpgroup
     PROBE_MARK(scores, tile);
     barrier_wait(&tiles.Q_full[stage], turn.parity);
     take_starts(S_rmem, &tiles.S_starts[stage * STARTS] PROBE_PASS);

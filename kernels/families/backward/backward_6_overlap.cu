@@ -89,7 +89,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   Step step(work);
   Turn<STAGES> turn, ahead;  // of this tile, and of the next one's scores
   Turn<2> dS_turn;
-  // S^T = K @ Q^T - lse / scale   [64, BLOCK_Q] of this warpgroup
+  // S^T = K @ Q^T - LSE / scale   [64, BLOCK_Q] of this warpgroup
   auto multiply_keys = [&](int n) {
     PROBE_MARK(scores, n);
     take_starts(S_rmem, &tiles.S_starts[ahead.stage * STARTS] PROBE_PASS);

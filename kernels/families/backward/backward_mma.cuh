@@ -27,7 +27,7 @@ meaning = "tiles of Q and dO in shared memory or on their way"
 #define Q_TILE (BLOCK_Q * HEAD_DIM)    // elements of a tile of Q or dO
 #define KV_TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
 #define DS_TILE (BLOCK_KV * BLOCK_Q)   // elements of a tile of dS
-#define STATS (2 * BLOCK_Q)            // floats of a tile of statistics: lse in units of log2, then delta
+#define STATS (2 * BLOCK_Q)            // floats of a tile of statistics: LSE in units of log2, then delta
 #define KEY_WARPS (BLOCK_KV / 32)      // warps side by side along the keys. The next KEY_WARPS have the other half.
 #define HALF_Q (BLOCK_Q / 2)           // queries of a warp's scores
 #define HALF_D (HEAD_DIM / 2)          // dims of a warp's sums of dK and dV
@@ -92,8 +92,8 @@ __device__ __forceinline__ long long sums_index(int query_head, int tile, int ti
   return ((long long)query_head * tiles + tile) * Q_TILE + (warp * (DIMS / 4) * 32 + lane) * 4;
 }
 
-// The statistics of BLOCK_Q queries: lse * log2 e and delta = rowsum(dO * O). A query without keys, and a row after the
-// last query, has lse infinity, so that its P is 0. HEAD_DIM / 8 lanes compute a row, 16 bytes each.
+// The statistics of BLOCK_Q queries: LSE * log2 e and delta = rowsum(dO * O). A query without keys, and a row after the
+// last query, has LSE infinity, so that its P is 0. HEAD_DIM / 8 lanes compute a row, 16 bytes each.
 //   STATS_gmem  [batch, num_heads, query_tiles, 2, BLOCK_Q]
 __device__ __forceinline__ void write_statistics(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem,
                                                  float* STATS_gmem, const Sizes& z, int tile, int tiles,

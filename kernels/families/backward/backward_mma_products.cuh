@@ -13,7 +13,7 @@ __device__ __forceinline__ void multiply(float (&sums)[2][N], int column, const 
   }
 }
 
-// P = exp(S - lse) of eight columns, in place of S: two parts of 16 keys
+// P = exp(S - LSE) of eight columns, in place of S: two parts of 16 keys
 __device__ __forceinline__ void weights(float (&S_rmem)[2][HALF_Q / 2], int i, const float* STATS_smem, int stats,
                                         float to_log2 PROBE_REF) {
   const int query = stats + i * 8 + 2 * (threadIdx.x % 4);

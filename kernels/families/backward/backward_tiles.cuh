@@ -74,8 +74,8 @@ __device__ __forceinline__ void add_product(float& sum, float& lost, float a, fl
   lost += fmaf(a, b, before - sum);
 }
 
-// P = exp(scale * Q @ K^T - lse) of a tile, 0 for hidden keys. A warp computes ROWS keys, each lane a query.
-// The error of S - lse is the relative error of P. Where P is large, S is near lse: no rounding of a large S may stay.
+// P = exp(scale * Q @ K^T - LSE) of a tile, 0 for hidden keys. A warp computes ROWS keys, each lane a query.
+// The error of S - LSE is the relative error of P. Where P is large, S is near LSE: no rounding of a large S may stay.
 //   P_rmem  [ROWS] of this lane;  Q_smem, K_smem  [TILE, STRIDE];  LSE_gmem  of all heads
 __device__ __forceinline__ void weights(float (&P_rmem)[ROWS], const float* Q_smem, const float* K_smem,
                                         const float* LSE_gmem, const Sizes& z, const Head& head, int first_row,

@@ -18,8 +18,8 @@ __device__ __forceinline__ float dot_pair(float a, float b, float sum) {
   return fmaf(to_float(T{(unsigned short)(x >> 16)}), to_float(T{(unsigned short)(y >> 16)}), sum);
 }
 
-// Of 64 query rows of a head, by 256 threads: the starting values of S - lse / scale and of dP - delta, which are
-// -lse / scale and -delta. A row without keys, or after the last, starts S at -1e30, so its weights are 0.
+// Of 64 query rows of a head, by 256 threads: the starting values of S - LSE / scale and of dP - delta, which are
+// -LSE / scale and -delta. A row without keys, or after the last, starts S at -1e30, so its weights are 0.
 //   starts_gmem   [batch * num_heads, query_tiles, 2, STARTS] each value twice: even, odd, even, odd
 __device__ __forceinline__ void prepare_rows(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem,
                                              float* starts_gmem, const Rows& z PROBE_REF) {

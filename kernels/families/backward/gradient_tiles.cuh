@@ -195,7 +195,7 @@ __device__ __forceinline__ void start_queries(float (&dQ_rmem)[32], unsigned lon
   product_end();
 }
 
-// P = exp(scale * S - lse) from S - lse / scale
+// P = exp(scale * S - LSE) from S - LSE / scale
 template <int N> __device__ __forceinline__ void weights(unsigned (&P_rmem)[N / 2], float (&S_rmem)[N], float to_log2) {
   UNROLL for (int i = 0; i < N; i += 2) {
     S_rmem[i] = exp2_approx(__fmul_rn(S_rmem[i], to_log2));

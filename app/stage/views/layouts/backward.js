@@ -4,7 +4,8 @@
 export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
   KEY_STRIPS = ['K', 'V'],
   KEY_RESULTS = ['dV', 'dK'];
-const NARROW = 36, // sizes of text: a pane below this has the SM only
+const NARROW = 36, // sizes of text: a pane below this has short names, and less room between strips
+  LEAST_MAP = 12, // sizes of text: the height of the map in a narrow pane
   FLAT = 2.2, // width by height: above this the two are next to each other
   WIDEST = 3; // pixels of a key by pixels of a query
 
@@ -14,28 +15,26 @@ const NARROW = 36, // sizes of text: a pane below this has the SM only
  *   queries and keys of a tile
  * @returns the strips and the map in pixels [x, y, width, height], `across` pixels of a key and
  *   `down` pixels of a query; held: the same on the SM with `heldUnit`, chip: around it; ends: where
- *   the room of the columns S, P and of the gradients ends; edge: the right end of the map's room
+ *   the room of the columns S, P and of the gradients ends; columns, places: left ends of the four
+ *   columns, and the line of text above them; edge: the right end of the map's room
  */
 export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
-  const shape = { d, rows, cols };
-  if (width < NARROW * em) {
-    const none = { strips: {}, map: null, across: 0, down: 0, title: [0, 0], caption: 0, edge: 0 };
-    return { em, ...none, ...chainLayout([0, 0, width, height], em, shape) };
-  }
-  const flat = width > FLAT * height,
+  const shape = { d, rows, cols },
+    flat = width > FLAT * height,
     space = Math.round(em),
     wide = flat ? Math.round(0.56 * width) : width,
-    chain = chainLayout([0, 0, wide, flat ? height : Math.round(0.58 * height)], em, shape);
+    upper = width < NARROW * em ? height - LEAST_MAP * em : Math.round(0.58 * height),
+    chain = chainLayout([0, 0, wide, flat ? height : upper], em, shape);
   const top = flat ? 0 : chain.height + Math.round(0.5 * em),
     left = flat ? wide + space : 0;
-  const room = [left, top, width - left, Math.max(9 * em, height - top)];
+  const room = [left, top, width - left, Math.max(10 * em, height - top)];
   const memory = memoryLayout(room, em, { n, keys });
   return { em, ...chain, ...memory, height: Math.max(chain.height, memory.height) };
 }
 
 /** @param {number[]} room @param {number} em @param {{n: number, keys: number}} shape */
 function memoryLayout([x, y, width, height], em, { n, keys }) {
-  const step = Math.round(2.8 * em),
+  const step = Math.round((width < NARROW * em ? 2.4 : 2.8) * em),
     thick = Math.round(0.9 * em),
     row = Math.round(1.35 * em), // of a lying strip
     left = QUERY_STRIPS.length * step,
@@ -63,6 +62,7 @@ function memoryLayout([x, y, width, height], em, { n, keys }) {
     across,
     down,
     title: [x + 2, y + 1.05 * em],
+    sizes: [x + 2, y + 2.35 * em, left - (width < NARROW * em ? 2 : 1) * em],
     caption: map[1] - 0.55 * em,
     edge: x + width,
     height: bottom,
@@ -77,8 +77,8 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     label = Math.round(1.45 * letter), // above a box, for its name
     title = Math.round(1.5 * em),
     between = Math.round(0.5 * em), // the two rows
-    foot = small ? label : 0,
-    name = (small ? 2.5 : 8) * letter, // the widest name of a gradient
+    places = Math.round(1.3 * em), // above the columns: where each lives
+    name = (small ? 5.2 : 8) * letter, // the widest name of a gradient
     least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
     gaps = least.reduce((sum, gap) => sum + gap, 0);
   const fitted = Math.max(
@@ -86,7 +86,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     Math.min(
       (width - gaps - 2 * pad) / (2 * d + 2 * cols),
       (width - gaps - 2 * pad - name) / (d + 2 * cols),
-      (height - 3 - title - foot - pad - between - 4 * label) / (2 * (rows + cols)),
+      (height - 3 - title - places - pad - between - 4 * label) / (2 * (rows + cols)),
     ),
   );
   const unit = fitted >= 2 ? Math.floor(fitted) : fitted,
@@ -96,7 +96,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
   [a, b, b].forEach((wide, i) => columns.push(columns[i] + wide + least[i] + spare));
   const [operands, scores, weights, gradients] = columns.map(Math.round),
     deep = 2 * label + b + c, // of a row of the chain
-    tops = [y + title, y + title + deep + between],
+    tops = [y + title + places, y + title + places + deep + between],
     middle = (top, tall) => top + (deep - label - tall) / 2 + label;
   const held = {
     Q: [operands, tops[0] + label, a, c],
@@ -106,6 +106,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     dV: [gradients, middle(tops[0], b), a, b],
     dO: [operands, tops[1] + label, a, c],
     V: [operands, tops[1] + 2 * label + c, a, b],
+    O: [operands, tops[1] + 2 * label + c, a, c], // in its place, while delta is made
     dP: [scores, middle(tops[1], c), b, c],
     dS: [weights, middle(tops[1], c), b, c],
     dK: [gradients, tops[1] + label, a, b],
@@ -117,10 +118,11 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     heldUnit: unit,
     small,
     letter,
+    columns: [operands, scores, weights, gradients],
+    places: y + title + 1.2 * em,
     ends: [weights - 2 * em, gradients - 1.6 * em, x + width - 2],
-    chip: [x + 1, y + title, width - 2, bottom + foot - y - title],
+    chip: [x + 1, y + title, width - 2, bottom - y - title],
     heading: [x + 1, y + 1.05 * em],
-    foot: bottom + 0.7 * em,
-    height: bottom + foot + 2,
+    height: bottom + 2,
   };
 }

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from app.parts import running
-from explainers.stories.backward import errors, parts, tabs, times, turns, walk
+from explainers.stories.backward import errors, parts, products, tabs, times, turns, walk
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -100,6 +100,24 @@ def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
         assert all(len(said.split()) <= 25 for said in frame["sentence"].rstrip(".").split(". ")), frame["sentence"]
 
 
+PRODUCTS = {"backward_1_recompute": 8, "backward_2_two_loops": 7}  # all others make five
+
+
+@EACH
+def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
+    run, story, stage = made(name)
+    each = [p for own in products.by_launch(story.frames) for p in own]
+    assert len(each) == PRODUCTS.get(name, 5) and f" {len(each)} products" in stage.summary
+    assert ("no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
+    for frame in story.frames:
+        said = frame["sentence"]
+        assert said.startswith("The ") and said.count(". ") == 0, said
+        assert "because" in said or "so that" in said or said.endswith(("its numbers.", "both sums.")), said
+    meta = stage.views[0].meta
+    assert len(meta["launches"]) == len(meta["blocks"]) == len(meta["places"])
+    assert any("shared" in places[0] and places[1] == "registers" for places in meta["places"])
+
+
 @EACH
 def test_the_bytes_of_a_step_are_those_of_the_trace(name):
     run, story, _ = made(name)
@@ -166,7 +184,7 @@ def test_a_fixed_order_of_adds_is_said_and_any_order_too():
         for value, said in ((0, "Only dQ"), (1, "None with these constants")):
             request = Request(spec, problem, tuple(spec.settings_for(problem, {spec.in_order: value}).items()))
             assert parts.adds(request) and parts.any_order(request) is not bool(value)
-            assert tabs._deterministic(request, {})[1]["text"].startswith(said)
+            assert tabs._deterministic(request, {})[0]["text"].startswith(said)
 
 
 @EACH

@@ -1,0 +1,43 @@
+"""The products of a tile that a kernel makes, counted by launch."""
+
+from collections.abc import Sequence
+
+from explainers.stories.backward import parts
+from explainers.stories.backward.frames import BackwardFrame
+from explainers.story.glossary import listed
+
+FORWARD = 2  # products of a tile: S and O
+TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times"}
+
+
+def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
+    """The products of each launch that makes any."""
+    found: dict[int, list[str]] = {}
+    for frame in frames:
+        own = found.setdefault(frame["launch"], [])
+        own += [p.made for p in parts.PRODUCTS if p.made in frame["made"] and p.made not in own]
+    return [made for made in found.values() if made]
+
+
+def sentence(frames: Sequence[BackwardFrame], adds: bool) -> str:
+    """The number of products of a tile, and the products made more than once.
+
+    adds: whether blocks add to dQ.
+    """
+    each = [part for made in by_launch(frames) for part in made]
+    least = len(parts.PRODUCTS)
+    if not each:
+        return ""
+    if len(each) <= least:
+        more = len(each) / FORWARD
+        return (
+            f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward, "
+            "and it never stores P."
+        )
+    again = [(part, each.count(part)) for part in dict.fromkeys(each) if each.count(part) > 1]
+    if len({times for _, times in again}) == 1:
+        said = f"{listed([part for part, _ in again])} {TIMES[again[0][1]]}"
+    else:
+        said = listed([f"{part} {TIMES[times]}" for part, times in again])
+    without = "" if adds else ", and it needs no atomics"
+    return f"This kernel computes {said}: {len(each)} products instead of {least}. It never stores P{without}."
