@@ -144,6 +144,10 @@ class Problem:
         """The rows of the whole sequence in a tensor of one device, in its order. Empty if it has all rows."""
         return np.zeros(0, int)
 
+    def orders(self) -> "Mapping[str, Problem]":
+        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice."""
+        return {}
+
     def heads(self) -> Iterator[Head]:
         """Each head of attention, in the order of the items, to explain a wrong result. None by default."""
         return iter(())

@@ -12,14 +12,14 @@ export default function (host, { meta }, context) {
   const { tensors, launches, kernels, totals, frames } = meta,
     sides = launches.map(one => one.side),
     most = Math.max(...frames.map(f => f.bytes));
-  const of = (n, tensor) => frames.filter(f => f.launch === n && f.tensor === tensor);
+  const of = (n, tensor) => frames.filter(f => f.kind && f.launch === n && f.tensor === tensor);
   const colourOf = kind => (kind === 'load' ? COLOURS.read : COLOURS.written);
   let box, em, small;
 
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    box = fusionLayout(size, tensors.length, sides);
+    box = fusionLayout(size, tensors, sides);
     return Math.ceil(box.height);
   };
   const rowAt = tensor => box.top + tensor * box.row;
@@ -43,6 +43,11 @@ export default function (host, { meta }, context) {
         text: tensor.name,
         bold: now,
       });
+      if (box.shapes)
+        text(`shape ${t}`, 0, 0, tensor.shape, {
+          rect: [box.shapeX, y, box.label - box.shapeX, small],
+          alpha: 0.7,
+        });
       launches.forEach((_, n) => cell(list, text, rect, { step, paint, t, n }));
       rect(`line ${t}`, [0, rowAt(t) + box.row, width, 0.5], { fill: paint.border });
     });
@@ -79,7 +84,8 @@ export default function (host, { meta }, context) {
       high = box.row - 3;
     if (!moves.length) {
       if (!tensors[t].kept || !launches[n].side) return;
-      const shown = step >= frames.findIndex(f => f.launch === n);
+      const shown = step >= frames.findIndex(f => f.launch === n),
+        now = frames[step].launch === n && frames[step].tensor === t;
       list.push({
         ...{
           id: `kept ${t} ${n}`,
@@ -93,6 +99,7 @@ export default function (host, { meta }, context) {
       text(`kept text ${t} ${n}`, 0, 0, KEPT[tensors[t].kept], {
         ...{ rect: middle, align: 'center', bold: true, alpha: shown ? 1 : 0.35 },
       });
+      if (now) mark(rect, n, t, paint);
       return;
     }
     moves.forEach((move, part) => {
@@ -118,10 +125,7 @@ export default function (host, { meta }, context) {
       });
       if (at === step) {
         rect(`packet ${at}`, bar, { fill: colour, enter: { rect: from }, ease: 'both' });
-        rect('now', [x + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
-          stroke: paint.text,
-          width: 2,
-        });
+        mark(rect, n, t, paint);
       }
       text(`amount ${at}`, 0, 0, `${ARROW[move.kind]} ${number(move.bytes)}`, {
         rect: [
@@ -134,6 +138,11 @@ export default function (host, { meta }, context) {
       });
     });
   };
+  // The cell of the step.
+  const mark = (rect, n, t, paint) =>
+    rect('now', [box.x[n] + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
+      ...{ stroke: paint.text, width: 2 },
+    });
   // A ground for text over slanted lines.
   const plate = (rect, id, place, paint, letters) => {
     const [x, y, most_, size] = place;
@@ -178,7 +187,8 @@ export default function (host, { meta }, context) {
     if (total !== undefined)
       return `${kernels[total]}: ${number(totals[total])} bytes read and written`;
     const t = tensors.findIndex(one => one.name === tensor);
-    if (launch === undefined) return `${tensor}: ${number(tensors[t].bytes)} bytes in memory`;
+    if (launch === undefined)
+      return `${tensor} ${tensors[t].shape}: ${number(tensors[t].bytes)} bytes in memory`;
     const moves = of(launch, t).map(
       m => `${m.kind === 'load' ? 'reads' : 'writes'} ${number(m.bytes)} bytes of ${tensor}`,
     );
@@ -186,9 +196,9 @@ export default function (host, { meta }, context) {
   };
   const label = step => `${frames[step].title}. ${frames[step].sentence}`;
   const legend = [
-    [`background:${COLOURS.read}`, '↓ read from memory, in bytes'],
-    [`background:${COLOURS.written}`, '↑ written to memory'],
-    ['', 'one column a launch, one row a tensor'],
+    [`background:${COLOURS.read}`, '↓ bytes that all threads read from memory'],
+    [`background:${COLOURS.written}`, '↑ bytes that they write'],
+    ['', 'row: a tensor, column: a launch'],
   ];
   return canvasView(host, context, {
     title: 'Ledger',

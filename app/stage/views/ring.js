@@ -1,18 +1,11 @@
-// Attention over several GPUs: what each GPU holds, what is on its way, and how the parts of one row
-// become one. Keys have the colour of the GPU that they started on.
+// Attention over several GPUs: what each GPU holds, what is on its way, how the parts of one row become
+// one, and which GPUs wait. Keys have the colour of the GPU that they started on.
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
-import {
-  COLOURS,
-  PALETTE,
-  blend,
-  exact,
-  rgb,
-  short,
-  signed,
-  theme,
-  widest,
-} from '../core/paint.js';
+import { COLOURS, PALETTE, blend, exact, rgb, smallText, theme, widest } from '../core/paint.js';
+import { ringLayout } from './layouts/ring.js';
+import { addMerge, describeMerge, locateMerge } from './ring_merge.js';
+import { addOrders, describeOrder, locateOrders } from './ring_orders.js';
 
 const colourOf = part => PALETTE.sequences[part % PALETTE.sequences.length];
 // Black or white, whichever is clearer on a colour.
@@ -20,45 +13,45 @@ const inkOn = colour => {
   const [r, g, b] = rgb(colour).map(v => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
 };
-const NAMES = ['before', 'this step', 'after'];
+const HATCH = 'background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 5px)';
 const LEGEND = [
-  [`background:${colourOf(0)}`, 'K and V that started on GPU 0'],
-  [`background:${COLOURS.S}`, 'products of the step'],
-  [`background:${COLOURS.P}`, 'm and l of one query'],
+  [
+    `background:linear-gradient(90deg,${colourOf(0)} 50%,${colourOf(1)} 50%)`,
+    'K and V, in the colour of their first GPU',
+  ],
+  [`background:${COLOURS.S}`, 'pairs: a query times a key'],
+  [`border:1px solid currentColor;${HATCH}`, 'waits'],
+  [`border:2px solid ${COLOURS.P}`, 'the followed query'],
 ];
 
 export default function (host, { meta }, context) {
-  const { frames, pieces, size, device, place, heads, bytes } = meta,
+  const {
+      frames,
+      pieces,
+      size,
+      device,
+      place,
+      heads,
+      bytes,
+      label: held,
+      masked,
+      dims,
+      orders,
+    } = meta,
     gpus = pieces.length,
     count = Math.max(...pieces.flat()) + 1,
     ownerOf = piece => pieces.findIndex(own => own.includes(piece)),
     frameAt = step => frames[Math.min(step, frames.length - 1)];
-  let em, width, columns, boxW, boxH, gap, side, mapY, mapX, panelX, panelW, panelY;
+  let em, width, box;
 
   const layout = pane => {
     ({ em, width } = pane);
-    gap = 1.6 * em;
-    columns = gpus;
-    while (columns > 1 && (width - gap) / columns - gap < 6.5 * em)
-      columns = Math.ceil(columns / 2);
-    boxW = (width - gap) / columns - gap;
-    boxH = (width < 34 * em ? 6.1 : 6.6) * em;
-    const rows = Math.ceil(gpus / columns);
-    mapY = 1.4 * em + rows * (boxH + 1.9 * em) + 1.8 * em;
-    const narrow = width < 34 * em || heads,
-      free = pane.height - mapY - 2.2 * em;
-    side = heads
-      ? 0
-      : Math.max(6 * em, Math.min(narrow ? 6.8 * em : 0.4 * width, Math.max(9 * em, free)));
-    mapX = 2.2 * em;
-    panelX = narrow ? 0.4 * em : mapX + side + 2.4 * em;
-    panelW = width - panelX - 0.4 * em;
-    panelY = narrow && !heads ? mapY + side + 3.4 * em : mapY;
-    return Math.max(mapY + side + 2 * em, panelY + 11.5 * em);
+    box = ringLayout(pane, { gpus, orders: orders.length }, heads);
+    return box.height;
   };
   const boxOf = gpu => [
-    gap + (gpu % columns) * (boxW + gap),
-    1.4 * em + Math.floor(gpu / columns) * (boxH + 1.9 * em),
+    box.gap + (gpu % box.columns) * (box.boxW + box.gap),
+    box.top + Math.floor(gpu / box.columns) * box.across,
   ];
   const fitted = (texts, wide) =>
     texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
@@ -70,12 +63,21 @@ export default function (host, { meta }, context) {
     return found.map(([first, end]) => `${first}\u2013${end - 1}`).join(', ');
   };
 
-  const addGpu = (made, paint, frame, gpu) => {
-    const [x, y] = boxOf(gpu),
+  // The queries of each GPU and their size of text, all in the longest form that fits.
+  const ownNames = wide => {
+    if (heads)
+      return [pieces.map((_, gpu) => fitted([`head group ${gpu}`, `heads ${gpu}`], wide)), em];
+    const forms = ['queries ', 'Q ', ''].map(what => pieces.map(own => what + ranges(own))),
+      fits = form => form.every(text => fitted([text], wide)),
+      form = forms.find(fits);
+    return form ? [form, em] : [forms[2], smallText(em)];
+  };
+  const addGpu = (made, paint, frame, gpu, [own, small]) => {
+    const { boxW, boxH } = box,
+      [x, y] = boxOf(gpu),
       { part, share, pairs } = frame.devices[gpu],
       inner = boxW - em,
-      works = share > 0,
-      own = heads ? `head group ${gpu}` : `queries ${ranges(pieces[gpu])}`;
+      works = share > 0;
     made.rect(`gpu ${gpu}`, [x + 0.5, y + 0.5, boxW, boxH], {
       stroke: works ? paint.text : paint.border,
       width: works ? 2 : 1,
@@ -87,11 +89,7 @@ export default function (host, { meta }, context) {
       fitted([`${pairs.toLocaleString('en')} pairs`, pairs.toLocaleString('en')], boxW - 4.5 * em),
       { align: 'right' },
     );
-    made.text(
-      `rows ${gpu}`,
-      [x + 0.5 * em, y + 2.5 * em],
-      fitted([own, own.replace('queries ', 'Q '), heads ? '' : 'Q'], inner),
-    );
+    made.text(`rows ${gpu}`, [x + 0.5 * em, y + 2.5 * em, inner], own, { size: small });
     // K and V of a part: their mark moves with the part from box to box
     made.rect(`kv ${part}`, [x + 0.5 * em, y + 3 * em, inner, 1.5 * em], {
       fill: colourOf(part),
@@ -117,23 +115,28 @@ export default function (host, { meta }, context) {
         'hatch',
         [x + 0.5 * em + inner * share, y + 5.1 * em, inner * (1 - share), 0.9 * em],
         {
-          stroke: paint.border,
-          gap: 0.6 * em,
+          ...{ stroke: paint.text, width: 1, gap: 0.5 * em },
         },
       );
+    if (!works) plate(made, paint, gpu, x + boxW / 2, y + 5.55 * em);
     if (!works)
       made.text(`waits ${gpu}`, [x + boxW / 2, y + 5.9 * em], fitted(['waits'], inner), {
         align: 'center',
       });
-    return pairs;
   };
+  // A ground for the word over slanted lines.
+  const plate = (made, paint, gpu, x, y) =>
+    made.rect(`waits plate ${gpu}`, [x - 1.8 * em, y - 0.45 * em, 3.6 * em, 0.9 * em], {
+      fill: paint.background,
+    });
   const addMoves = (made, paint, frame) => {
+    const { boxW, boxH } = box;
     for (const [source, target, part] of frame.moves) {
       const [x0, y0] = boxOf(source),
         [x1, y1] = boxOf(target),
         from = [x0 + boxW / 2, y0 + boxH],
         next = y0 === y1 && x1 > x0 && !heads,
-        lane = y0 + boxH + (next ? 0.7 : 1.25) * em,
+        lane = y0 + boxH + (next ? 0.65 : 1.6) * em,
         to = [x1 + boxW / 2 - (next ? 0 : 0.8 * em), y1 + boxH],
         across = y0 !== y1, // to another row of GPUs: only its start, and where it goes
         points = across
@@ -159,12 +162,14 @@ export default function (host, { meta }, context) {
   };
   // Which queries have met which keys. A cell has the colour of its keys' first GPU.
   const addMap = (made, paint, frame, step) => {
-    const cell = side / count;
+    const { side } = box,
+      [mapX, mapY] = box.map,
+      cell = side / count;
     made.text(
       'map title',
       [mapX, mapY - 0.5 * em],
-      fitted(['queries (down) and keys met so far', 'queries and keys'], side + 2 * em),
-      {},
+      fitted(['Queries (down) and keys met so far', 'Queries, keys met', 'Q and K'], side + em),
+      { bold: true },
     );
     made.rect('map', [mapX, mapY, side, side], { fill: paint.panel });
     const before = frames.slice(0, step + 1).filter(f => f.kind === 'products');
@@ -180,18 +185,14 @@ export default function (host, { meta }, context) {
             },
           );
         }
-    for (let piece = 0; piece < count; piece++) {
-      const owner = ownerOf(piece);
+    for (let piece = 0; piece < count; piece++)
       if (cell >= 0.9 * em)
         made.text(
           `row ${piece}`,
           [mapX - 0.4 * em, mapY + (piece + 0.5) * cell + 0.35 * em],
-          String(owner),
-          {
-            align: 'right',
-          },
+          String(ownerOf(piece)),
+          { align: 'right' },
         );
-    }
     const row = Math.floor(place / size);
     made.rect('followed', [mapX, mapY + row * cell, side, cell - 1], {
       stroke: COLOURS.P,
@@ -199,90 +200,52 @@ export default function (host, { meta }, context) {
     });
     made.text(
       'map note',
-      [mapX, mapY + side + 1.2 * em],
-      fitted(['left: the GPU of these queries', 'left: GPU'], side),
+      [mapX - 1.4 * em, mapY + side + 1.2 * em],
+      fitted(['Left: the GPU of the queries', 'Left: GPU'], side + 3 * em),
     );
-  };
-  const addMerge = (made, paint, frame, step) => {
-    // During the products of a step, the row still has the values of its last merge.
-    const merged = frame.merged,
-      last = [...frames.slice(0, step + 1)].reverse().find(f => f.merged)?.merged,
-      title = `query ${place} on GPU ${device}`;
-    made.text(
-      'merge title',
-      [panelX, panelY - 0.5 * em],
-      fitted([`m, l and O of ${title}`, title], panelW),
-      {
-        bold: true,
-      },
-    );
-    const third = panelW / 3;
-    NAMES.forEach((name, n) => {
-      const x = panelX + n * third;
-      made.rect(`panel ${n}`, [x, panelY, third - 0.6 * em, 6.2 * em], {
-        stroke: n === 2 ? COLOURS.P : paint.border,
-        width: n === 2 ? 2 : 1,
-      });
-      made.text(`panel ${n} name`, [x + 0.5 * em, panelY + 1.2 * em], name);
-      const value = key => {
-        const v = merged ? merged[key][n] : n === 0 ? last?.[key][2] : null;
-        return v === null || v === undefined ? '\u2013' : short(Number(v), 4);
-      };
-      made.text(`m ${n}`, [x + 0.5 * em, panelY + 2.7 * em], `m ${value('m')}`, { mono: true });
-      made.text(`l ${n}`, [x + 0.5 * em, panelY + 4 * em], `l ${value('l')}`, { mono: true });
-      const factor = n < 2 && merged?.shares.length ? `\u00d7 ${short(merged.shares[n], 3)}` : '';
-      made.text(`factor ${n}`, [x + 0.5 * em, panelY + 5.5 * em], factor, {
-        mono: true,
-        bold: true,
-      });
-    });
-    if (!last)
+    if (masked)
       made.text(
-        'nothing',
-        [panelX + 0.5 * em, panelY + 5.5 * em],
-        fitted(['no part is merged so far', 'none'], third - em),
+        'masked',
+        [mapX + side - 0.5 * em, mapY + 1.2 * em],
+        fitted(['hidden by the mask', 'masked'], 0.6 * side),
+        { align: 'right', alpha: 0.7 },
       );
-    const before = (merged ? merged.before : last?.after) ?? [],
-      after = merged?.after ?? [];
-    const strip = (id, values, y, text) => {
-      made.text(`o ${id}`, [panelX, y + 0.9 * em], text);
-      const left = panelX + widest(['O before'], `${em}px ${theme(host).font}`) + 0.8 * em,
-        each = (panelX + panelW - left - 0.6 * em) / 16,
-        span = Math.max(1e-9, ...[...before, ...after].map(Math.abs)),
-        colour = signed(rgb(paint.background));
-      for (let n = 0; n < 16; n++) {
-        const has = n < values.length;
-        made.rect(`o ${id} ${n}`, [left + n * each, y, each - 1, 1.2 * em], {
-          ...(has && { fill: `rgb(${colour(values[n], span).join(',')})` }),
-          stroke: paint.border,
-        });
-      }
-    };
-    strip('before', before, panelY + 7.1 * em, 'O before');
-    strip('after', after, panelY + 8.8 * em, 'O after');
   };
 
   const marks = ({ step, paint }) => {
     const made = new Marks(em),
       frame = frameAt(step);
-    for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, frame, gpu);
+    const [own, small] = ownNames(box.boxW - em),
+      area = box.merge;
+    made.text(
+      'held',
+      [box.gap, 1.1 * em],
+      fitted([held[0].toUpperCase() + held.slice(1), held.split(': ')[1], ''], width - box.gap),
+    );
+    for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, frame, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     if (!heads) addMap(made, paint, frame, step);
-    addMerge(made, paint, frame, step);
+    addMerge(made, paint, { frames, step, place, device, dims }, area, fitted);
+    addOrders(made, paint, { orders, now: frame.step }, box, fitted);
     return made.list;
   };
   const locate = (x, y) => {
     for (let gpu = 0; gpu < gpus; gpu++) {
       const [bx, by] = boxOf(gpu);
-      if (x >= bx && x < bx + boxW && y >= by && y < by + boxH) return { gpu };
+      if (x >= bx && x < bx + box.boxW && y >= by && y < by + box.boxH) return { gpu };
     }
-    const cell = side / count,
+    const { side } = box,
+      [mapX, mapY] = box.map,
+      cell = side / count,
       row = Math.floor((y - mapY) / cell),
       key = Math.floor((x - mapX) / cell);
-    return side && row >= 0 && row < count && key >= 0 && key < count ? { row, key } : null;
+    if (side && row >= 0 && row < count && key >= 0 && key < count) return { row, key };
+    return locateMerge(x, y, box.merge, em) ?? locateOrders(x, y, orders, box, em);
   };
   const describe = (at, step) => {
     const frame = frameAt(step);
+    if ('order' in at) return describeOrder(at, orders);
+    if ('merge' in at || 'o' in at) return describeMerge(at, frames, step);
     if ('gpu' in at) {
       const { part, pairs } = frame.devices[at.gpu];
       const sent = frame.moves.filter(([source]) => source === at.gpu).length * bytes;

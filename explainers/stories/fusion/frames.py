@@ -10,7 +10,7 @@ class MoveFrame(Frame):
 
     launch: its place among the launches of both sides, -1 in the last step.
     tensor: its place among the tensors, -1 in the last step.
-    kind: load (from memory) or store, "" in the last step.
+    kind: load (from memory) or store, "" if nothing moves.
     bytes: of this step.
     so_far: bytes of the separate and of the fused kernel up to this step.
     separate_lines, fused_lines: the lines of code of the step, of its side only.
@@ -28,13 +28,14 @@ class MoveFrame(Frame):
 class ShownTensor(TypedDict):
     """A row of the picture.
 
-    bytes: the size of the tensor.
+    bytes: the size of the tensor. shape: with its type and its part.
     kept: why the fused kernel moves fewer bytes: never (the tensor stays on the chip), once (not read again), or "".
     """
 
     name: str
     bytes: int
     kept: str
+    shape: str
 
 
 class ShownLaunch(TypedDict):

@@ -27,7 +27,7 @@ def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
         text = "Which tensor does the fused kernel move fewer bytes of?"
     places = ledger.tensors
     first = len(ledger.entries[0])
-    hides = [{"tensor": right, "launch": first + n} for n in range(len(ledger.entries[1]))]
+    hides = [{"launch": first + n} for n in range(len(ledger.entries[1]))]  # the whole fused kernel
     wrong = sorted((t for t in places if t not in ledger.saved), key=lambda t: -ledger.bytes(1, t))
     step = next((n for n, f in enumerate(frames) if f["launch"] >= first), len(frames) - 1)
     return questions.options(

@@ -64,6 +64,11 @@ class Ledger:
         return NEVER if before and not after else ONCE if after < before else ""
 
     @cached_property
+    def never(self) -> list[str]:
+        """The tensors that the fused kernel never moves."""
+        return [tensor for tensor in self.tensors if self.kept(tensor) == NEVER]
+
+    @cached_property
     def saved(self) -> dict[str, int]:
         """tensor -> the bytes that the fused kernel moves less, the largest first. Without the others."""
         found = {t: self.bytes(0, t) - self.bytes(1, t) for t in self.tensors}

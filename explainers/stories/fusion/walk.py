@@ -1,82 +1,131 @@
 """The walk through the launches of both sides: a step for each tensor that moves between memory and chip."""
 
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypedDict
+
 from explainers.stories.fusion.frames import FusionMeta, MoveFrame
-from explainers.stories.fusion.ledger import NEVER, SIDES, Ledger, Move
-from explainers.story.glossary import count, listed
+from explainers.stories.fusion.ledger import SIDES, Ledger, Move
+from explainers.story.frames import Lines
+from explainers.story.glossary import count, listed, short
+from kernels.core.tensors import Role, Tensor
 
 VERBS = {"load": "reads", "store": "writes"}
+WHY = {"load": "It is an input, so it comes from memory.", "store": "It is a result, so it goes to memory."}
 
 
 def frames_of(ledger: Ledger) -> list[MoveFrame]:
-    """The steps of the separate launches, then of the fused one, then the two sums."""
-    frames, so_far, first = list[MoveFrame](), [0, 0], len(ledger.entries[0])
-    tensors = list(ledger.tensors)
+    """The steps of the separate launches, then of the fused one, then the two sums.
+
+    A tensor that never goes to memory has a step of its own, before the fused launch writes.
+    """
+    frames, so_far = list[MoveFrame](), [0, 0]
+    writes = [move for move in ledger.moves if move.side == 1 and move.kind == "store"]
     for move in ledger.moves:
+        if writes and move is writes[0]:
+            frames += [_stays(ledger, tensor, so_far, lines_of(writes)) for tensor in ledger.never]
         so_far[move.side] += move.bytes
-        column = move.launch + move.side * first
-        entry = ledger.entries[move.side][move.launch]
         frames.append(
             {
-                "tile": column,
-                "title": f"{entry} {VERBS[move.kind]} {move.tensor}",
+                **_placed(ledger, move.side, move.launch, move.tensor, so_far),
+                "title": f"{ledger.entries[move.side][move.launch]} {VERBS[move.kind]} {move.tensor}",
                 "sentence": sentence(ledger, move),
                 "details": f"{count(move.accesses, 'access', 'accesses')}, {SIDES[move.side]} kernel.",
-                "launch": column,
-                "tensor": tensors.index(move.tensor),
                 "kind": move.kind,
                 "bytes": move.bytes,
-                "so_far": list(so_far),
                 "separate_lines": move.lines if move.side == 0 else {},
                 "fused_lines": move.lines if move.side == 1 else {},
             }
         )
+    saved = [move for move in ledger.moves if move.side == 0 and move.tensor in ledger.saved]
     last: MoveFrame = {
         "tile": len(ledger.entries[0]) + len(ledger.entries[1]),
         "title": "Both sums",
         "sentence": sums(ledger),
+        "details": "Lit: the lines that move saved bytes, and the writes of the fused kernel.",
         "launch": -1,
         "tensor": -1,
         "kind": "",
         "bytes": 0,
         "so_far": list(so_far),
-        "separate_lines": {},
-        "fused_lines": {},
+        "separate_lines": lines_of(saved),
+        "fused_lines": lines_of(writes),
     }
     return [*frames, last]
 
 
+class Placed(TypedDict):
+    """The fields of a MoveFrame that say where it is."""
+
+    tile: int
+    launch: int
+    tensor: int
+    so_far: list[int]
+
+
+def _placed(ledger: Ledger, side: int, launch: int, tensor: str, so_far: list[int]) -> Placed:
+    column = launch + side * len(ledger.entries[0])
+    return {"tile": column, "launch": column, "tensor": list(ledger.tensors).index(tensor), "so_far": list(so_far)}
+
+
+def _stays(ledger: Ledger, tensor: str, so_far: list[int], lines: Lines) -> MoveFrame:
+    """The step of a tensor that stays on the chip. lines: of the writes that follow."""
+    return {
+        **_placed(ledger, 1, 0, tensor, so_far),
+        "title": f"{tensor} stays on the chip",
+        "sentence": f"{tensor} stays in registers, so no byte of it moves. The writes that follow take it from there.",
+        "kind": "",
+        "bytes": 0,
+        "separate_lines": {},
+        "fused_lines": lines,
+    }
+
+
+def lines_of(moves: Iterable[Move]) -> Lines:
+    """The lines of some moves."""
+    found = Counter[str]()
+    for move in moves:
+        found.update(move.lines)
+    return dict(found)
+
+
 def sentence(ledger: Ledger, move: Move) -> str:
-    """A step in words."""
+    """A step in words: the bytes, and why they move."""
     launches = ledger.entries[move.side]
     who = f"Launch {move.launch + 1}, {launches[move.launch]}," if len(launches) > 1 else "The fused launch"
     said = f"{who} {VERBS[move.kind]} {move.tensor}: {move.bytes:,} bytes."
     kept = ledger.kept(move.tensor)
     if move.side == 0 and kept:
         if move.kind == "store":
-            return f"{said} The next launch needs it."
+            return f"{said} Registers end with their launch, so the next launch needs it in memory."
         if any(m.kind == "store" and m.tensor == move.tensor and m.side == 0 for m in ledger.moves):
-            return f"{said} An earlier launch wrote it."
+            return f"{said} An earlier launch wrote it, and its registers are gone."
     if move.side == 1 and kept and move.kind == "store":
         return f"{said} It keeps the numbers in registers and does not read them again."
-    return said
+    size = ledger.tensors[move.tensor].nbytes
+    if move.kind == "load" and move.bytes > size:
+        times = short(move.bytes / size)
+        return f"{said} The tensor has only {size:,} bytes, but threads ask for each of them {times} times."
+    return f"{said} {WHY[move.kind]}"
 
 
 def sums(ledger: Ledger) -> str:
     """The last step in words."""
     before, after = ledger.totals
-    share = 100 * (before - after) / before
-    return f"The separate launches move {before:,} bytes, and the fused one {share:.2g} % less."
+    if after >= before:
+        return f"The separate launches move {before:,} bytes, and the fused one {after:,}."
+    return f"Fusion saves {before - after:,} of {before:,} bytes. All inputs and results still move."
 
 
 def result(ledger: Ledger) -> str:
-    """Both sums in a sentence, and the tensors that never went to memory."""
+    """The saved bytes in a sentence, their tensors, and what still moves."""
     before, after = ledger.totals
-    said = f"Fused, the bytes fall from {before:,} to {after:,}."
-    never = [tensor for tensor in ledger.tensors if ledger.kept(tensor) == NEVER]
-    again = [tensor for tensor in ledger.saved if tensor not in never]
-    if never:
-        return f"{said} {listed(never)} never {'goes' if len(never) == 1 else 'go'} to memory."
-    return f"{said} It does not read {listed(again)} again." if again else said
+    again = [tensor for tensor in ledger.saved if tensor not in ledger.never]
+    what = [f"{listed(ledger.never)} stays in registers"] if len(ledger.never) == 1 else []
+    what += [f"{listed(ledger.never)} stay in registers"] if len(ledger.never) > 1 else []
+    what += [f"it does not read {listed(again)} again"] if again and not what else []
+    why = f": {what[0]}" if what else ""
+    return f"Fusion saves {before - after:,} of {before:,} bytes{why}. All inputs and results still move."
 
 
 def meta_of(ledger: Ledger, frames: list[MoveFrame]) -> FusionMeta:
@@ -84,10 +133,17 @@ def meta_of(ledger: Ledger, frames: list[MoveFrame]) -> FusionMeta:
     columns = [(side, n, entry) for side, entries in enumerate(ledger.entries) for n, entry in enumerate(entries)]
     return {
         "tensors": [
-            {"name": name, "bytes": tensor.nbytes, "kept": ledger.kept(name)} for name, tensor in ledger.tensors.items()
+            {"name": name, "bytes": tensor.nbytes, "kept": ledger.kept(name), "shape": said_of(tensor)}
+            for name, tensor in ledger.tensors.items()
         ],
         "launches": [{"side": s, "entry": entry, "bytes": ledger.bytes(s, launch=n)} for s, n, entry in columns],
         "kernels": list(ledger.kernels),
         "totals": ledger.totals,
         "frames": frames,
     }
+
+
+def said_of(tensor: Tensor) -> str:
+    """The shape and type of a tensor, and its part."""
+    part = "between launches" if tensor.role is Role.SCRATCH else tensor.role.value
+    return f"{[*tensor.shape]} {tensor.dtype}, {part}"

@@ -1,5 +1,6 @@
 """The steps of a ring for its picture: products and copies, then the merge of one row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypedDict
@@ -7,9 +8,11 @@ from typing import TypedDict
 import numpy as np
 import pandas as pd
 
+from explainers.stories.ring.orders import Order, ShownOrder
 from explainers.stories.ring.rounds import Merge, Moved, Round, followed, pieces, rounds
 from explainers.story.frames import Frame, Number
 from explainers.story.glossary import listed, short
+from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
 SHOWN = 16  # dims of O in the picture
@@ -62,6 +65,10 @@ class RingMeta(TypedDict):
     pieces: of the sequence on each device. size: rows of a piece. bytes: of all copies between two devices in a step.
     device, row: of the followed row. place: this row in the whole sequence.
     heads: whether the devices have whole heads.
+    label: what a GPU has in its memory.
+    masked: whether a query meets no later key.
+    dims: the numbers of a row of O.
+    orders: of the rows on the GPUs, the slowest first.
     """
 
     pieces: list[list[int]]
@@ -71,6 +78,10 @@ class RingMeta(TypedDict):
     row: int
     place: int
     heads: bool
+    label: str
+    masked: bool
+    dims: int
+    orders: list[ShownOrder]
     frames: list[RingFrame]
 
 
@@ -136,19 +147,21 @@ class Walk:
         return found
 
     def _merged(self, merge: Merge) -> str:
+        who, last = f"Query {self.place}", merge is self.followed[2][-1]
+        ends = f" Then GPU {self.followed[0]} divides O by l." if last else ""
         if merge.shares is None:
-            last = " and divides O by l" if merge is self.followed[2][-1] else ""
-            return f"Query {self.place} has met one part: GPU {self.followed[0]} keeps m = {short(merge.m[2])}{last}."
+            kept = "" if last else f" GPU {self.followed[0]} keeps its m, l and O for the next part."
+            return f"{who} has met one part of the keys: its m is {short(merge.m[2])}.{kept}{ends}"
         earlier, now = merge.shares
         if earlier == 1.0 and now == 1.0:
             if merge.m[0] == merge.m[2]:
-                return f"Query {self.place} keeps its m. Both parts count in full."
-            return f"Query {self.place}: m grows to {short(merge.m[2])}, and no part is scaled."
+                return f"{who} keeps its m, so both parts count in full.{ends}"
+            return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         if earlier < now:
-            return (
-                f"Query {self.place}: m grows to {short(merge.m[2])}. The earlier l and O count {short(earlier)} times."
-            )
-        return f"Query {self.place}: m stays {short(merge.m[2])}. This step's l and O count {short(now)} times."
+            said = f"{who} meets a larger score, so m grows to {short(merge.m[2])}. Its earlier l and O shrink by the"
+            return f"{said} factor {short(earlier)}.{ends}"
+        said = f"{who} meets no larger score, so m stays {short(merge.m[2])}. The l and O of this part shrink by the"
+        return f"{said} factor {short(now)}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step."""
@@ -162,10 +175,15 @@ class Walk:
     def _sites(self) -> pd.DataFrame:
         return self.run.trace.frame("launch", "event", "file", "line")
 
-    def meta(self) -> RingMeta:
+    def meta(self, orders: Sequence[Order]) -> RingMeta:
         size, own = pieces(self.run)
         device, row, _ = self.followed
         sent = max((move.bytes for one in self.rounds for move in one.moves), default=0)
+        plan, kernel = self.run.request.plan, self.run.request.kernel
+        q, k = (plan.tensor(kernel.tensor_in(plan.launches[0], part)) for part in "QK")
+        whole = len(own) > 1 and own[0] == own[1]
+        held = "all for its own heads" if whole else "of one part"
+        cells = [cell for frame in self.frames for work in frame["devices"] for cell in work["cells"]]
         return {
             "pieces": own,
             "size": size,
@@ -173,9 +191,18 @@ class Walk:
             "device": device,
             "row": row,
             "place": self.place,
-            "heads": len(own) > 1 and own[0] == own[1],
+            "heads": whole,
+            "label": f"in each GPU's memory: its Q {_shape(q)}, K and V {_shape(k)} {held}, {q.dtype}",
+            "masked": all(key <= row for row, key in cells),
+            "dims": q.shape[-1],
+            "orders": [order.shown for order in orders],
             "frames": self.frames,
         }
+
+
+def _shape(tensor: Tensor) -> str:
+    """The shape without batch, and without a single head."""
+    return str([n for n in tensor.shape[1:-2] if n > 1] + [*tensor.shape[-2:]])
 
 
 def _device(part: int, pairs: int, most: int, rows: np.ndarray, keys: np.ndarray) -> Device:
@@ -197,14 +224,17 @@ def _products(one: Round, step: int, gathers: bool) -> str:
     if gathers:
         outputs = f"{len(one.moves)} outputs move" if len(one.moves) > 1 else "its output moves"
         return f"Each GPU computes its own heads. Then {outputs} to GPU 0, {one.moves[0].bytes:,} bytes each."
+    sends = f" Meanwhile it copies them, {one.moves[0].bytes:,} bytes, to the next GPU." if one.moves else ""
     if idle := [f"GPU {device}" for device in one.idle]:
         verb = "waits" if len(idle) == 1 else "wait"
-        return f"{listed(idle)} {verb}, because all keys there come after the queries. The other GPUs multiply."
-    if not one.moves:
-        last = "the last part of the keys" if step else "all keys"
-        return f"Every GPU multiplies its queries with {last}. No copy is left."
-    sent_ = f"{one.moves[0].bytes:,} bytes of K and V"
-    return f"Every GPU multiplies one part of the keys. Meanwhile it copies {sent_} to the next GPU."
+        return (
+            f"{listed(idle)} {verb}: all keys there now come after the queries, so the mask hides them. "
+            "The other GPUs multiply."
+        )
+    if not step:
+        return f"Every GPU multiplies its queries with its own K and V.{sends}"
+    last = "" if one.moves else " This part is the last one, so no copy is left."
+    return f"Every GPU multiplies its queries with the K and V that came from its neighbour.{sends}{last}"
 
 
 def sent(one: Round, device: int) -> int:

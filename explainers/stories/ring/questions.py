@@ -1,15 +1,18 @@
 """Questions about a ring, answered by the run and by the recorded times."""
 
+from collections.abc import Sequence
+
 from explainers.stories.ring import times
 from explainers.stories.ring.frames import Walk, sent
+from explainers.stories.ring.orders import Order
 from explainers.story.glossary import short
 from explainers.story.stage import MEASURED, Question
 from kernels.measure import rings
 
 
-def questions(walk: Walk) -> list[Question]:
+def questions(walk: Walk, orders: Sequence[Order]) -> list[Question]:
     """Who waits, or which share of the pairs each GPU has; how many bytes a GPU sends; the merge; the hidden copy."""
-    made = [_bytes(walk), _balance(walk), _merge(walk)]
+    made = [_bytes(walk), _balance(walk, orders), _merge(walk)]
     return [one for one in (*made, _hidden()) if one]
 
 
@@ -28,7 +31,7 @@ def _bytes(walk: Walk) -> Question | None:
     return Question("bytes", text, "number", total, why, unit="B", veils=("sentence", "strip"))
 
 
-def _balance(walk: Walk) -> Question | None:
+def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
     """Which GPU multiplies most pairs in all steps."""
     pairs = [sum(one.works[d].pairs for one in walk.rounds) for d in range(len(walk.rounds[0].works))]
     if len(pairs) < 2:
@@ -52,7 +55,9 @@ def _balance(walk: Walk) -> Question | None:
         options=options,
         reasons=["" if n == answer else reason for n, reason in enumerate(reasons)],
         step=len(walk.frames) - 1,
-        veils=("strip",),
+        view="ring",
+        covers=[{"order": order.name} for order in orders],
+        veils=("strip", "headline"),
     )
 
 
@@ -89,13 +94,13 @@ def _hidden() -> Question | None:
     copies = table[(table.way == rings.COPIES) & ~table.causal & (table.seq_len == ring["seq_len"])].iloc[0]
     percent = 100 * float(copies.us) / float(ring["us"])
     options = ["Yes, nearly all of them", "About half of them", "No, the GPUs wait for them"]
-    share = times.hidden(ring)
+    share = times.hidden(ring)[0]
     right = 0 if share > 0.9 else 1 if share > 0.25 else 2
     said = (
-        f"Products hide {share:.0%} of the copies' time on {where.device} (recorded). Without products, the copies "
+        f"{times.hidden_said(ring)} (recorded on {where.device}). Without products, the copies "
         f"take {percent:.2g} % of the run's time, rested."
     )
-    reasons = [f"Products hide {share:.0%} of the copies' time."] * len(options)
+    reasons = [f"Products hide at least {share:.0%} of the copies' time."] * len(options)
     reasons[right] = ""
     text = f"With {ring['seq_len']:,} tokens on {where.more['gpus']} GPUs, do the copies hide behind the products?"
     return Question("hidden", text, "options", right, said, options=options, reasons=reasons)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from explainers.stories.ring import times
+from explainers.stories.ring import orders, times
 from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.questions import questions
 from explainers.story import probed, stage
@@ -26,15 +26,16 @@ class Ring(Story[Request]):
         run = runner.run(subject)
         walk = Walk(run)
         summary, tone = runner.broken(run)
+        found = orders.orders(subject, walk.rounds, runner)
         return stage.of_request(
             subject,
             walk.frames,
-            [View("ring", "ring", "GPUs", walk.meta())],
+            [View("ring", "ring", "GPUs", walk.meta(found))],
             state=states(walk),
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
-            questions=questions(walk),
-            summary=summary,
+            questions=questions(walk, found),
+            summary=summary or orders.result(found),
             tone=tone or "info",
         )
 

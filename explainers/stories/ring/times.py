@@ -88,11 +88,19 @@ def _row(row: dict[str, object], one: dict[str, object]) -> dict[str, object]:
     compares = row["way"] != rings.ONE and _answers(row)
     return {
         "way": said,
+        "clocks at work": _clocks(row),
         "rested": _ms(row["us"]),
         "sustained": _ms(row["sustained_us"]),
         "speedup, rested": _ratio(one["us"], row["us"]) if compares else None,
         "speedup, sustained": _ratio(one["sustained_us"], row["sustained_us"]) if compares else None,
     }
+
+
+def _clocks(row: dict[str, object]) -> str | None:
+    """The clock of each GPU during runs, and the share of the time for which the power cap held it down."""
+    states = json.loads(str(row["states"])) if isinstance(row.get("states"), str) else []
+    said = [f"{state['clock']:.0f} MHz ({state['capped']:.0%} capped)" for state in states[: int(str(row["gpus"]))]]
+    return ", ".join(said) or None
 
 
 def _ms(us: object) -> str:
@@ -113,16 +121,19 @@ def spans(ring: dict[str, object]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def hidden(ring: dict[str, object]) -> float:
-    """The share of the copies' time during which their GPU multiplies."""
-    found = spans(ring)
-    copies, launches = found[found.kind == "copy"], found[found.kind == "products"]
-    covered = sum(
-        max(0.0, min(copy.end, launch.end) - max(copy.start, launch.start))
-        for copy in copies.itertuples()
-        for launch in launches[launches.GPU == copy.GPU].itertuples()
-    )
-    return covered / float((copies.end - copies.start).sum())
+def hidden(ring: dict[str, object]) -> list[float]:
+    """The share of the copies' time during which their GPU multiplies: of each recorded run, the least first."""
+    if isinstance(ring.get("hidden"), str):
+        return sorted(json.loads(str(ring["hidden"])))
+    return [rings.hidden(json.loads(str(ring["launches"])), json.loads(str(ring["copies"])))]
+
+
+def hidden_said(ring: dict[str, object]) -> str:
+    """The share of hidden copies in words."""
+    shares = hidden(ring)
+    if len(shares) == 1:
+        return f"{shares[0]:.0%} of the copies' time is hidden behind products"
+    return f"In {len(shares)} runs, products hide {shares[0]:.1%} to {shares[-1]:.1%} of the copies' time"
 
 
 def busy(ring: dict[str, object]) -> dict[str, float]:
@@ -134,7 +145,7 @@ def busy(ring: dict[str, object]) -> dict[str, float]:
 
 def _gaps(ring: dict[str, object]) -> str:
     shares = ", ".join(f"{gpu} multiplies {share:.0%} of the time" for gpu, share in busy(ring).items())
-    return f"Recorded, one run. {hidden(ring):.0%} of the copies' time is hidden behind products. {shares}."
+    return f"Recorded, one run in the picture. {hidden_said(ring)}. {shares}."
 
 
 def timeline(ring: dict[str, object]) -> alt.Chart:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Self
 
 from kernels.core.problem import Case, Problem
 from kernels.core.scope import Scope
@@ -27,7 +27,7 @@ class RingCases(Problem):
         """
         cases: list[Case] = []
 
-        def add(settings: tuple[tuple[str, int], ...] = (), **fields: Any) -> None:
+        def add(settings: tuple[tuple[str, int], ...] = (), **fields: object) -> None:
             n = len(cases)
             heads, kv_heads = HEADS[n % 4]
             by_number = {
@@ -68,7 +68,7 @@ class RingCases(Problem):
         return made_for(kernel, [Case(cls().with_fields(gpus=1))])
 
     @classmethod
-    def bench_default(cls) -> Any:
+    def bench_default(cls) -> Self:
         """One GPU, so that a time has a meaning."""
         return cls().with_fields(seq_len=4096, head_dim=128, num_heads=16, gpus=1)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from kernels.families.ring.shares import Share, chunks, share
 from kernels.families.tensor_cores.fields import DTYPES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
-MOST_GPUS = 8
+MOST_GPUS, ORDERS = 8, ("zigzag", "plain")
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +58,7 @@ class RingProblem(RingCases):
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     gpus: int = problem_field(4, "GPUs, virtual on a CPU and on one GPU", low=1, high=MOST_GPUS)
     split: str = problem_field("keys", "what is divided over the GPUs", allowed=("keys", "heads"))
-    order: str = problem_field("zigzag", "which pieces of the sequence a GPU holds", allowed=("zigzag", "plain"))
+    order: str = problem_field("zigzag", "which pieces of the sequence a GPU holds", allowed=ORDERS)
 
     title: ClassVar[str] = "Attention over several GPUs"
     remedy: ClassVar[str] = "Choose a smaller seq_len or num_heads."
@@ -132,6 +132,12 @@ class RingProblem(RingCases):
             return np.arange(self.seq_len)
         size = self.seq_len // self.pieces
         return np.concatenate([np.arange(c * size, (c + 1) * size) for c in chunks(self.gpus, self.zigzag)[gpu]])
+
+    def orders(self) -> Mapping[str, "RingProblem"]:
+        """The orders, if the mask makes them differ."""
+        if self.split != "keys" or not self.causal or self.seq_len % (2 * self.gpus):
+            return {}
+        return {order: replace(self, order=order) for order in ORDERS}
 
     @cached_property
     def whole(self) -> SixteenBitProblem:

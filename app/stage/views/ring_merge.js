@@ -1,0 +1,108 @@
+// The merge of one row: its m, l and O before the step, of the step, and after it.
+import { COLOURS, exact, rgb, short, signed } from '../core/paint.js';
+
+export const NAMES = ['before', 'this part', 'after'];
+const SHOWN = 16; // numbers of O
+
+// Where the parts of the merge are in its place [x, y, w].
+const panelOf = ([x, y, w], n, em) => [x + (n * w) / 3, y, w / 3 - 0.6 * em, 5.5 * em];
+const stripOf = ([x, y, w], n, em) => {
+  const left = x + 4.8 * em;
+  return [left, y + (7.2 + 1.6 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.2 * em];
+};
+
+/**
+ * The values of a step: the merge itself, or the row as the last merge left it.
+ * @param {any[]} frames
+ * @param {number} step
+ */
+export function valuesAt(frames, step) {
+  const merged = frames[step].merged,
+    last = frames.slice(0, step + 1).findLast(f => f.merged)?.merged,
+    kept = value => [value ?? null, null, null];
+  if (merged) return { ...merged, o: [merged.before, [], merged.after], merges: true };
+  return {
+    ...{ m: kept(last?.m[2]), l: kept(last?.l[2]), shares: [], o: [last?.after ?? [], [], []] },
+    merges: false,
+  };
+}
+
+// Adds the marks. made: Marks. fitted(texts, width): the first text that fits.
+export function addMerge(made, paint, { frames, step, place, device, dims }, area, fitted) {
+  const { em } = made,
+    [x, y, w] = area,
+    values = valuesAt(frames, step),
+    { m, l, shares, o } = values,
+    title = `Query ${place}: its m, l and O`;
+  made.text(
+    'merge title',
+    [x, y - 0.5 * em],
+    fitted([`${title} in the memory of GPU ${device}`, `${title} on GPU ${device}`, title], w),
+    { bold: true },
+  );
+  const said = value => (value === null ? '\u2013' : short(Number(value), 4));
+  NAMES.forEach((name, n) => {
+    const [left, top, wide, high] = panelOf(area, n, em);
+    made.rect(`panel ${n}`, [left, top, wide, high], {
+      stroke: n === 2 ? COLOURS.P : paint.border,
+      width: n === 2 ? 2 : 1,
+    });
+    made.text(`panel ${n} name`, [left + 0.5 * em, top + 1.2 * em], name);
+    made.text(`m ${n}`, [left + 0.5 * em, top + 2.6 * em], `m ${said(m[n])}`, { mono: true });
+    made.text(`l ${n}`, [left + 0.5 * em, top + 3.9 * em], `l ${said(l[n])}`, { mono: true });
+    const factor = n < 2 && shares.length ? `\u00d7 ${short(shares[n], 3)}` : '';
+    made.text(`factor ${n}`, [left + 0.5 * em, top + 5.1 * em], factor, { mono: true, bold: true });
+  });
+  const sum = shares.length
+    ? `l = ${said(l[0])} \u00d7 ${short(shares[0], 3)} + ${said(l[1])} \u00d7 ${short(shares[1], 3)} = ${said(l[2])}`
+    : '';
+  const waits = m[0] === null ? ['no part is merged so far'] : ['these values wait for the merge'];
+  const line = sum
+    ? [sum, sum.replaceAll(' ', '')]
+    : values.merges
+      ? ['the first part: nothing to merge']
+      : waits;
+  made.text('merge sum', [x, y + 6.7 * em, w], fitted(line, w), { mono: !!sum });
+  const span = Math.max(1e-9, ...o.flat().map(Math.abs)),
+    colour = signed(rgb(paint.background));
+  [0, 2].forEach((part, n) => {
+    const [left, top, each, high] = stripOf(area, n, em);
+    made.text(`o ${part}`, [x, top + 0.95 * em], `O ${NAMES[part]}`);
+    for (let dim = 0; dim < SHOWN; dim++)
+      made.rect(`o ${part} ${dim}`, [left + dim * each, top, each - 1, high], {
+        ...(dim < o[part].length && { fill: `rgb(${colour(o[part][dim], span).join(',')})` }),
+        stroke: paint.border,
+      });
+  });
+  const of = `${SHOWN} of ${dims} numbers of O`;
+  made.text(
+    'o note',
+    [x, y + 11.3 * em],
+    fitted([`${of}, fp32, not yet divided by l`, `${of}, fp32`, of], w),
+  );
+}
+
+// The thing of the merge at a point: {merge: 0 to 2} or {o: 0 or 2, dim}.
+export function locateMerge(x, y, area, em) {
+  for (let n = 0; n < 3; n++) {
+    const [left, top, wide, high] = panelOf(area, n, em);
+    if (x >= left && x < left + wide && y >= top && y < top + high) return { merge: n };
+  }
+  for (const [n, part] of [0, 2].entries()) {
+    const [left, top, each, high] = stripOf(area, n, em),
+      dim = Math.floor((x - left) / each);
+    if (y >= top && y < top + high && dim >= 0 && dim < SHOWN) return { o: part, dim };
+  }
+  return null;
+}
+
+export function describeMerge({ merge, o: part, dim }, frames, step) {
+  const { m, l, shares, o } = valuesAt(frames, step);
+  if (part !== undefined) {
+    const value = o[part][dim];
+    return `O ${NAMES[part]}, dim ${dim}: ${value === undefined ? 'no value so far' : exact(value)}`;
+  }
+  if (m[merge] === null) return `${NAMES[merge]}: no value in this step`;
+  const factor = merge < 2 && shares.length ? `, factor ${exact(shares[merge])}` : '';
+  return `${NAMES[merge]}: m ${exact(Number(m[merge]))}, l ${exact(Number(l[merge]))}${factor}`;
+}

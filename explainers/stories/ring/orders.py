@@ -1,0 +1,78 @@
+"""The orders of a ring side by side: the pairs of each GPU in each step, and the share of the time that it waits.
+
+Every order is a run of its own. A step ends with its busiest GPU, and a pair counts as one unit of time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from explainers.stories.ring.rounds import Round, rounds
+from explainers.story.base import Runner
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.errors import WarpglassError
+
+THIS = "this"  # the name of the only order
+
+
+class ShownOrder(TypedDict):
+    """An order in the picture. own: of this run. pairs: of each GPU, step by step. ends, waits: of Order."""
+
+    name: str
+    own: bool
+    pairs: list[list[int]]
+    ends: list[int]
+    waits: list[float]
+
+
+@dataclass(frozen=True)
+class Order:
+    """The rounds of an order. own: of the run of the page."""
+
+    name: str
+    rounds: Sequence[Round]
+    own: bool
+
+    @property
+    def ends(self) -> list[int]:
+        """The end of each step, in pairs of its busiest GPU."""
+        return [sum(one.most for one in self.rounds[: n + 1]) for n in range(len(self.rounds))]
+
+    @property
+    def waits(self) -> list[float]:
+        """For each GPU, the share of the time without work."""
+        devices = range(len(self.rounds[0].works))
+        return [1 - sum(one.works[device].pairs for one in self.rounds) / self.ends[-1] for device in devices]
+
+    @property
+    def shown(self) -> ShownOrder:
+        pairs = [[work.pairs for work in one.works] for one in self.rounds]
+        return {"name": self.name, "own": self.own, "pairs": pairs, "ends": self.ends, "waits": self.waits}
+
+
+def orders(subject: Request, own: Sequence[Round], runner: Runner) -> list[Order]:
+    """The order of a run and the other orders of its problem, the slowest first. An order without a run is left out."""
+    found = list[Order]()
+    for name, problem in subject.problem.orders().items():
+        if problem == subject.problem:
+            found.append(Order(name, own, True))
+            continue
+        request = replace(subject, problem=problem)
+        try:
+            run = runner.run(replace(request, scope=Scope.everything(request.plan)))
+        except WarpglassError:  # for example, not recorded
+            continue
+        found.append(Order(name, rounds(run), False))
+    return sorted(found, key=lambda order: -order.ends[-1]) or [Order(THIS, own, True)]
+
+
+def result(found: Sequence[Order]) -> str:
+    """The summary of the page."""
+    worst, best = found[0], found[-1]
+    waits = max(worst.waits)
+    if not waits:
+        return "All GPUs have equal work in every step, so none waits."
+    if worst is best:
+        return f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the time."
+    return f"{best.name.capitalize()} gives each GPU an early and a late part of the queries, so causal work is equal."
