@@ -113,12 +113,12 @@ def watched(end: _Event) -> State:
 
 
 def in_turns(
-    each: Sequence[Sequence[Enqueue]], seconds: float, rounds: int, lead: float = 0.0
+    each: Sequence[Sequence[Enqueue]], seconds: float, rounds: int, lead: float = 0.0, before: float = WARM_UP
 ) -> tuple[np.ndarray, list[list[State]]]:
     """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power).
 
     each: for each participant, functions that enqueue a run.
-    seconds: of a turn. lead: seconds of load before the first round.
+    seconds: of a turn. lead: seconds of load before the first round. before: seconds of untimed runs before a turn.
     """
     counts = [max(3, round(1e6 * seconds / min(clock.time_runs(functions, 2)))) for functions in each]
     times = np.zeros((len(each), rounds))
@@ -126,7 +126,7 @@ def in_turns(
     _enqueue(each[0], math.ceil(counts[0] * lead / seconds))
     for turn in range(rounds):
         for which, (functions, count) in enumerate(zip(each, counts)):
-            untimed = max(2, math.ceil(count * WARM_UP / seconds))
+            untimed = max(2, math.ceil(count * before / seconds))
             times[which, turn], state = _turn(functions, untimed, count)
             states[which].append(state)
     return times, states

@@ -1,7 +1,8 @@
 """Times of attention over several real GPUs, in recordings/data/rings/: a ring of keys, and heads over GPUs.
 
 All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
-without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Each output of our
+without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Copies load a chip
+little, and so does one GPU the other. So a sustained turn follows SETTLE seconds of its own load. Each output of our
 kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They only
 show how much of the copies the launches hide.
 
@@ -10,12 +11,11 @@ outputs.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,8 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable
 from kernels.families.ring.problem import RingProblem
-from kernels.measure import load, ring_peers
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.measure import gpu_states, load, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
 from kernels.measure.meeting import STATES
@@ -39,16 +40,22 @@ from kernels.run.backends import Device, gpu, gpus
 KIND = "rings"
 LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
 LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
+SETTLE = 0.4  # seconds of load before a sustained turn
+WATCHED = 0.6  # seconds of load for the states of the GPUs
+SPAN_RUNS = 10  # runs with spans, for the share of hidden copies
 RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"
 COLUMNS = (
     *("way", "name", "gpus", "seq_len", "num_heads", "head_dim", "causal", "order", "status", "us", "sustained_us"),
     *("flops", "copied_bytes", "rounds", "sustained_rounds", "sustained_clock", "sustained_power", "launches"),
-    *("copies", "max_abs_error", "allowed_error", "settings", "code_hash", "problem", "reason"),
+    *("copies", "hidden", "states", "max_abs_error", "allowed_error", "settings", "code_hash", "problem", "reason"),
 )
 """way: a name above, or a peer's.
 us, sustained_us: the median of the rounds, in microseconds. rounds, sustained_rounds: JSON of all rounds, in turns.
 flops: of the problem. copied_bytes: between GPUs, all together.
-launches, copies: JSON of the spans in a run: [device, step, begin, end] in microseconds, by the device's own clock."""
+launches, copies: JSON of the spans in a run: [device, step, begin, end] in microseconds, by the device's own clock.
+hidden: JSON of the shares of hidden copies in SPAN_RUNS runs. states: JSON of the GpuState of each GPU during runs."""
+Row = dict[str, object]
+Spans = Sequence[tuple[int, int, float, float]]  # as in the columns launches and copies
 
 
 @dataclass
@@ -58,7 +65,7 @@ class Way:
     row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs.
     """
 
-    row: dict[str, Any]
+    row: Row
     enqueue: Callable[[], object]
     plan: gpus.ReadyPlan
 
@@ -80,7 +87,7 @@ def record(device: Device, progress: Progress = silent, anew: bool = True) -> li
     count = gpus.count()
     if count < 2:
         raise BackendUnavailable(f"Times of a ring need at least two GPUs. This machine has {count}.")
-    here, asked, rows = replace(device, name=f"{count} x {device.name}"), problems(count), list[dict[str, Any]]()
+    here, asked, rows = replace(device, name=f"{count} x {device.name}"), problems(count), list[Row]()
     path = tables.path_of(KIND, here.name)
     for problem in asked:
         if problem.seq_len == LENGTHS[0] and problem.zigzag == problem.causal:  # torch's own orders
@@ -89,20 +96,26 @@ def record(device: Device, progress: Progress = silent, anew: bool = True) -> li
     for number, problem in enumerate(asked):
         progress(number, len(asked), problem.size)
         rows += _measured(problem)
-        codes = {row["name"]: row["code_hash"] for row in rows if row.get("code_hash")}
+        codes = {str(row["name"]): str(row["code_hash"]) for row in rows if row.get("code_hash")}
         where = tables.provenance(here, codes, **more)
         tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
     return [path]
 
 
-def _measured(problem: RingProblem) -> list[dict[str, Any]]:
+def _measured(problem: RingProblem) -> list[Row]:
     """The rows of all ways of a problem, which take turns."""
     import cupy
 
     ways = [made for way in _makers(problem) for made in way()]
     timed = [way for way in ways if way.row["status"] == "ok"]
     for state in STATES:
-        times, states = load.in_turns([[way.enqueue] for way in timed], state.seconds, state.rounds, state.lead)
+        times, states = load.in_turns(
+            [[way.enqueue] for way in timed],
+            state.seconds,
+            state.rounds,
+            state.lead,
+            *([SETTLE] if state.prefix else []),
+        )
         for way, mine, seen in zip(timed, times, states):
             way.row[f"{state.prefix}us"] = round(float(np.median(mine)), 2)
             way.row[f"{state.prefix}rounds"] = json.dumps([round(float(t), 2) for t in mine])
@@ -112,8 +125,7 @@ def _measured(problem: RingProblem) -> list[dict[str, Any]]:
                     way.row[f"sustained_{name}"] = float(np.median(known)) if known else None
     for way in timed:
         if way.row["way"] in (RING, SPLIT, ONE):
-            way.enqueue()
-            way.row |= _spans(way.plan)
+            way.row |= _runs(way)
     rows = [way.row for way in ways]
     del ways, timed
     for device in range(problem.gpus):
@@ -122,14 +134,39 @@ def _measured(problem: RingProblem) -> list[dict[str, Any]]:
     return rows
 
 
-def _spans(ready: gpus.ReadyPlan) -> dict[str, str]:
+def _runs(way: Way) -> Row:
+    """The spans of a run, the hidden share of each of SPAN_RUNS runs, and the states of the GPUs."""
+    found = []
+    for _ in range(SPAN_RUNS):
+        way.enqueue()
+        found.append(_spans(way.plan))
+    launches, copies = found[-1]
+    shares = [round(hidden(*spans), 4) for spans in found] if copies else []
+    once = float(str(way.row["sustained_us"]))
+    states = [asdict(state) for state in gpu_states.watched(way.enqueue, once, WATCHED, SETTLE)]
+    texts = {"launches": launches, "copies": copies, "hidden": shares, "states": states}
+    return {name: json.dumps(value) for name, value in texts.items()}
+
+
+def _spans(ready: gpus.ReadyPlan) -> tuple[Spans, Spans]:
     launches, copies = ready.spans()
     steps = [(step.device, step.step) for step in ready.plan.launches]
     moved = [(device, copy.step) for device, copy in zip(ready.of_copy, ready.plan.copies)]
-    return {
-        "launches": json.dumps([[*place, *span] for place, span in zip(steps, launches)]),
-        "copies": json.dumps([[*place, *span] for place, span in zip(moved, copies)]),
-    }
+    return (
+        [(*place, *span) for place, span in zip(steps, launches)],
+        [(*place, *span) for place, span in zip(moved, copies)],
+    )
+
+
+def hidden(launches: Spans, copies: Spans) -> float:
+    """The share of the copies' time during which their GPU multiplies."""
+    covered = sum(
+        max(0.0, min(end, ended) - max(begin, began))
+        for device, _, begin, end in copies
+        for own, _, began, ended in launches
+        if own == device
+    )
+    return covered / sum(end - begin for _, _, begin, end in copies)
 
 
 def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
@@ -152,7 +189,7 @@ def _last_rung(kind: type[Problem]) -> KernelSpec:
     return max(fitting, key=lambda spec: spec.rung)
 
 
-def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]:
+def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, names: tuple[str, ...]) -> list[Way]:
     """The ways of a kernel on a problem, over one set of tensors. The first one is judged."""
     settings = kernel.settings_for(problem)
     request = Request(kernel, problem, tuple(settings.items()), backend="gpu")
@@ -180,7 +217,7 @@ def _ways(kernel: KernelSpec, problem: Any, names: tuple[str, ...]) -> list[Way]
     ]
 
 
-def _row(problem: Any, /, **said: Any) -> dict[str, Any]:
+def _row(problem: Problem, /, **said: object) -> Row:
     fields = problem.values()
     return {name: fields.get(name) for name in ("seq_len", "num_heads", "head_dim", "causal", "order", "gpus")} | said
 
@@ -197,7 +234,7 @@ def _link() -> dict[str, float]:
     gpus.connect(2)
 
     def seconds(ways: tuple[int, ...]) -> float:
-        ends = list[Any]()
+        ends = []
         for device in ways:
             with cupy.cuda.Device(device):
                 begin, end = cupy.cuda.Event(), cupy.cuda.Event()
@@ -223,7 +260,8 @@ def _link() -> dict[str, float]:
 
 def _protocol() -> str:
     return ". ".join(
-        f"{state.prefix or 'rested'}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
+        f"{state.prefix or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
+        f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
         for state in STATES
     )
 
