@@ -34,6 +34,7 @@ export class Middle {
     this.end();
     this.drawChips(pictures, picture);
     this.drawSides(views.length > 1 || codes.length > 1);
+    if (views.length < 2 && codes.length > 1) this.followSide(codes);
     this.verdict.hidden = !(summary && content.frames.length); // without frames it is the sentence
     this.verdict.textContent = this.verdict.title = summary;
     this.verdict.className = `summary ${content.tone}`;
@@ -82,6 +83,17 @@ export class Middle {
       });
     this.node.classList.toggle('only-b', side === 1);
     this.sides.replaceChildren(...['A', 'B'].map(chip));
+  }
+  // One picture for both sides: a narrow window shows the code that has lines in the step.
+  followSide(codes) {
+    const { content, picture, clock } = this.stage,
+      frames = framesOf(content, picture);
+    const follow = step => {
+      const [a, b] = codes.map(({ lit }) => Object.keys(frames[step]?.[lit] ?? {}).length > 0),
+        shown = this.node.classList.contains('only-b');
+      if (a !== b && b !== shown) this.showSide(b ? 1 : 0);
+    };
+    this.ends.push(clock.follow(follow));
   }
   drawView(view) {
     const { content } = this.stage;

@@ -72,8 +72,8 @@ class RingProblem(RingCases):
             )
         if self.split == "heads" and self.kv_heads % self.gpus:
             raise ProblemError(
-                f"{self.kv_heads} KV heads are no whole number for each of {self.gpus} GPUs. Choose more heads, or "
-                "split=keys."
+                f"The problem has {self.kv_heads} KV {'head' if self.kv_heads == 1 else 'heads'}, and {self.gpus} GPUs "
+                f"need a multiple of {self.gpus}. Choose more heads, or split=keys."
             )
         if self.split == "keys" and self.seq_len % self.pieces:
             raise ProblemError(

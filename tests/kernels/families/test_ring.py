@@ -59,7 +59,7 @@ def test_each_merge_is_the_softmax_of_the_keys_so_far():
     ("fields", "said"),
     [
         ({"seq_len": 100, "gpus": 3}, "zigzag order cuts it into 6 equal pieces"),
-        ({"split": "heads", "num_heads": 3, "gpus": 2}, "3 KV heads are no whole number for each of 2 GPUs"),
+        ({"split": "heads", "num_heads": 3, "gpus": 2}, "3 KV heads, and 2 GPUs need a multiple of 2"),
         ({"num_heads": 4, "num_kv_heads": 3}, "must be a multiple of num_kv_heads"),
     ],
 )

@@ -66,7 +66,11 @@ def test_the_steps_add_up_to_both_sums_and_the_page_goes_to_the_browser():
     for side in range(2):
         moved = [f["bytes"] for f in frames if f["launch"] >= 0 and meta["launches"][f["launch"]]["side"] == side]
         assert sum(moved) == meta["totals"][side] == frames[-1]["so_far"][side] == made.state[side].values[-1]
+    stays = next(f for f in frames if f["launch"] == 2 and not f["kind"])
+    assert meta["tensors"][stays["tensor"]]["kept"] == "never" and stays["fused_lines"] and not stays["bytes"]
+    assert frames[-1]["separate_lines"] and frames[-1]["fused_lines"] == stays["fused_lines"]
     saved, fewer = made.questions[:2]
+    assert saved.covers == [{"launch": 2}]  # the whole fused kernel, so no single ? gives it away
     assert saved.options[saved.answer] in {t["name"] for t in meta["tensors"] if t["kept"] == "never"}
     assert fewer.options[fewer.answer] == f"{meta['totals'][0] - meta['totals'][1]:,} bytes"
     assert encoding.decode(encoding.encode(made))["frames"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import cpu_run
 
-from explainers.stories.ring import times
+from explainers.stories.ring import orders, times
 from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.questions import questions
 from explainers.stories.ring.rounds import rounds
@@ -15,6 +15,7 @@ from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
+from kernels.errors import RunError
 from kernels.families.ring.problem import RingProblem
 from kernels.measure import rings
 
@@ -69,7 +70,7 @@ def test_a_frame_shows_the_pairs_and_the_merge_of_the_trace(zigzag):
 
 
 def test_the_stage_goes_to_the_browser_and_asks_about_work_bytes_and_factor(plain):
-    runner = SimpleNamespace(run=lambda _: plain, provenance=stage.provenance, broken=lambda _: ("", ""))
+    runner = SimpleNamespace(run=lambda request: plain, provenance=stage.provenance, broken=lambda _: ("", ""))
     made = STORY.stage(plain.request, runner)
     assert encoding.decode(encoding.encode(made))["frames"]
     asked = {question.id: question for question in made.questions}
@@ -111,3 +112,24 @@ def test_recorded_copies_hide_behind_products_and_plain_order_leaves_a_gpu_idle(
         if length == 65536:
             assert times.hidden(ring)[0] > 0.95
             assert (times.busy(ring)["GPU 0"] < 0.6) == (causal and order == "plain")
+
+
+def test_both_orders_have_equal_pairs_and_only_plain_order_waits(plain, zigzag):
+    runner = SimpleNamespace(run=lambda request: {"plain": plain, "zigzag": zigzag}[request.problem.order])
+    found = orders.orders(plain.request, rounds(plain), runner)
+    assert [(one.name, one.own) for one in found] == [("plain", True), ("zigzag", False)]
+    slow, fast = (one.shown for one in found)
+    for order in (slow, fast):
+        assert sum(map(sum, order["pairs"])) == 128 * 129 // 2
+        each = [sum(step[gpu] for step in order["pairs"]) for gpu in range(4)]
+        assert order["waits"] == pytest.approx([1 - pairs / order["ends"][-1] for pairs in each])
+    assert slow["ends"] == [528, 528 + 1024, 528 + 2048, 528 + 3072] and not any(fast["waits"])
+    assert orders.result(found).startswith("Zigzag gives each GPU an early and a late part")
+
+
+def test_an_order_without_a_run_is_left_out(zigzag):
+    def run(_):
+        raise RunError("not recorded")
+
+    (one,) = orders.orders(zigzag.request, rounds(zigzag), SimpleNamespace(run=run))
+    assert one.own and orders.result([one]) == "All GPUs have equal work in every step, so none waits."
