@@ -164,8 +164,11 @@ class Chain {
     marks.text(`name ${part}`, /** @type {any} */ (where), said, { bold, size: laid.letter });
     if (laid.small || !shape) return;
     const [x, y, w, h] = box,
-      beside = [x + w + 0.35 * em, y + h / 2 + 1.15 * em, 5 * em];
-    marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size: smallText(em) });
+      size = smallText(em),
+      beside = [x + w + 0.4 * em, y + h / 2 + 0.35 * size, 5 * em],
+      room = [beside[0] - 0.1 * em, y + h / 2 - 0.6 * size, 0.5 * size * shape.length, 1.2 * size];
+    marks.rect(`room ${part}`, room, { fill: paint.panel }); // it interrupts the arrow
+    marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size });
   }
   // Rows and columns of the tile in work, once it is there
   shapeOf(part) {

@@ -97,7 +97,7 @@ function compared(meta, name, place, eps) {
     );
   const agree =
     share < 1e-3
-      ? 'The gradient is right.'
+      ? 'This number of the gradient is right.'
       : share < 0.05
         ? 'They nearly agree. A smaller change brings them closer, because the loss is curved.'
         : 'The loss is curved, and this change is not small. Try a smaller one.';

@@ -47,7 +47,7 @@ def _recomputed(seen: Seen) -> list[Question]:
     n, keys, _ = parts.sizes(seen.run.request)
     if any(key.startswith("P ") for key in seen.frames[-1]["bytes"]) or "LSE load" not in seen.frames[-1]["bytes"]:
         return []
-    size = n * keys * 4
+    size = n * keys * parts.tensors(seen.run.request)["Q"].itemsize
     wrong = {
         "It reads P from global memory": f"The trace reads no P. One head of it would take {size:,} bytes.",
         "It runs the online softmax again": "It needs no running max and no sum: LSE has both in one number.",

@@ -21,6 +21,7 @@ def answers(seen: Seen) -> list[Block]:
     """The five questions that readers ask about the backward, answered by the run."""
     request = seen.run.request
     n, keys, _ = parts.sizes(request)
+    weights = n * keys * parts.tensors(request)["Q"].itemsize
     found = changed(seen) if seen.again else {}
     return [
         stage.heading("Which outputs are not deterministic?"),
@@ -46,7 +47,7 @@ def answers(seen: Seen) -> list[Block]:
             "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of exp(S) of a row, so "
             "P = exp(S - LSE). It recomputes neither O nor the softmax's max and sum."
         ),
-        stage.text(f"LSE takes {4 * n:,} bytes for a head. P would take {4 * n * keys:,}.", "derived"),
+        stage.text(f"LSE takes {4 * n:,} bytes for a head. P would take {weights:,}.", "derived"),
     ]
 
 
@@ -97,7 +98,8 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
         rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
     more = [stage.text(_second_run(request, found))] if found else []
     if found and parts.any_order(request) and not any(found.values()):
-        more = [stage.text("The second run has equal bits: few parts of dQ add up. Choose more tokens.")]
+        tiles = request.plan.items_of(parts.KEY_ITEM) // parts.heads_of(request, parts.KEY_ITEM)
+        more = [stage.text(f"Here a second run has equal bits: only {tiles} parts add up. Choose more tokens.")]
     what = "An output is deterministic if each run gives it equal bits."
     return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
 

@@ -41,6 +41,7 @@ def blocks(kernel: KernelSpec, backward: Recorded | None, forward: Recorded | No
         [stage.text(f"No recording has {kernel.name}. The table has the fastest backward, {other}.")] if other else []
     )
     rows = [_row(shape, part) for shape, part in own.groupby(SHAPE, sort=True)]
+    head += [stage.text(wins(own, other or kernel.name), "recorded")]
     said = (
         f"Recorded on {backward.where.device}, {backward.where.date}. Times are sustained: the kernel and torch's "
         "backwards take turns of 400 ms."
@@ -60,6 +61,16 @@ def blocks(kernel: KernelSpec, backward: Recorded | None, forward: Recorded | No
         *head,
         stage.table(pd.DataFrame(rows), said + " The forward is our fastest kernel with these sizes." + more),
     ]
+
+
+def wins(own: pd.DataFrame, name: str) -> str:
+    """The shapes in which a kernel is faster than torch's fastest backward, and its least and largest gain."""
+    ours, best = (own.groupby(SHAPE)[column].min() for column in ("sustained_us", "sustained_peer_us"))
+    gain = best / ours
+    return (
+        f"{name} is faster than torch's fastest backward in {int((gain > 1).sum())} of {len(gain)} shapes: "
+        f"{gain.min():.2f} to {gain.max():.2f} times as fast. The products of a backward are 2.5 times the forward's."
+    )
 
 
 def _own(name: str, backward: Recorded) -> pd.DataFrame | None:

@@ -4,14 +4,16 @@ Everything comes from the trace. The tile in work is the rectangle of the logged
 read last.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.backward import parts, records, walk_words
-from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span, TouchedRows, drawn
+from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, TouchedRows, drawn
 from explainers.stories.backward.records import Logged, Moved, Touch
+from explainers.stories.backward.states import Now, States
 from explainers.stories.backward.walk_words import Launch, Told
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -35,64 +37,6 @@ class Walk:
     head: int
 
 
-@dataclass
-class _Now:
-    """The block after a step, while frames are made."""
-
-    where: tuple[int, int] = (-1, -1)
-    tile: tuple[int, int] = (-1, -1)
-    head: int = 0
-    queries: Span | None = None
-    keys: Span | None = None
-    holds: list[str] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
-    early: list[str] = field(default_factory=list)  # the parts of the next tile
-    rows: dict[int, Span] = field(default_factory=dict)  # the queries that were loaded for each tile
-    state: dict[str, int] = field(default_factory=dict)
-
-    def advance(
-        self,
-        step: StepRow,
-        made: list[str],
-        logged: Logged,
-        touched: dict[tuple[str, str], Touch],
-        group: int,
-        adds: bool,
-    ) -> None:
-        """Moves the block on by a step of the kernel, in place.
-
-        A role that only loads is ahead of the tile in work, so its loads change nothing but `holds`.
-        adds: whether a block's dQ belongs to one tile.
-        """
-        if self.where != (step.launch, step.block):
-            self.where, self.tile = (step.launch, step.block), (-1, -1)
-            self.holds, self.done, self.early, self.queries, self.keys = [], [], [], None, None
-            self.state, self.rows = {}, {}
-        loads = {part: touch for (part, kind), touch in touched.items() if kind == "load"}
-        ahead = bool(step.role) and not made
-        for part in ("Q", "dO"):
-            if part in loads and (rows := loads[part].rows):
-                self.rows[int(step.tile)] = rows
-        for part in ("Q", "dO"):
-            if part in loads and not (ahead and self.queries):
-                self.head, self.queries = loads[part].head % group, loads[part].rows
-        for part in ("K", "V"):
-            if part in loads and not (ahead and self.keys):
-                self.keys = loads[part].rows
-        self.holds += [part for part in loads if part not in self.holds]
-        if step.role and made and step.tile < 0:  # a product of the next tile, before this one is done
-            self.early = made
-        elif not ahead and (tile := (int(step.tile), self.head)) != self.tile:
-            self.tile, self.done, self.early = tile, self.early, []
-            self.queries = self.rows.get(tile[0], self.queries) if step.role else self.queries
-            kept = [part for part in parts.GRADIENTS if not (adds and part == "dQ")]
-            self.state = {part: at for part, at in self.state.items() if part in kept}
-        for part in parts.SQUARES:
-            if part in logged:
-                row, col = logged[part]["at_row"], logged[part]["at_col"]
-                self.queries, self.keys = [int(row.min()), int(row.max())], [int(col.min()), int(col.max())]
-
-
 def walk(run: Run) -> Walk:
     """The Walk of the run's traced blocks."""
     request, sites = run.request, run.sites
@@ -101,7 +45,9 @@ def walk(run: Run) -> Walk:
     lit = cutting.lit_lines(run.trace, steps, sites)
     computed = {site.place: parts.EVENTS[site.event] for site in sites if site.event in parts.EVENTS}
     known = {part for values in logged.values() for part in values}
-    made = _Frames(request, known, computed, _launches(request, steps, logged))
+    made = _Frames(
+        request, known, computed, _launches(request, steps, logged), lambda part, head: parts.values(run, part, head)
+    )
     for number, step in enumerate(steps.table.itertuples()):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
@@ -131,12 +77,21 @@ class _Frames:
     A step that makes several parts has a frame for each, in the order of the formula. P has the frame of S.
 
     computed: a line of code -> the part that it computes. A frame of other parts does not light it.
+    outputs: the part of a gradient and its query head, counted over the batch -> its numbers [rows, dim].
     """
 
-    def __init__(self, request: Request, logged: set[str], computed: dict[str, str], launches: list[Launch]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        logged: set[str],
+        computed: dict[str, str],
+        launches: list[Launch],
+        outputs: Callable[[str, int], np.ndarray],
+    ) -> None:
         self.group, self.adds, self.any_order = parts.group_of(request), parts.adds(request), parts.any_order(request)
         self.logged, self.computed, self.launches, self.names = logged, computed, launches, parts.launches(request)
-        self.states, self.now, self.frames = _States(), _Now(), list[BackwardFrame]()
+        self.states, self.now, self.frames = States(), Now(), list[BackwardFrame]()
+        self.outputs = outputs
         self.bytes: dict[str, int] = {}
 
     def add(self, step: StepRow, logged: Logged, moved: Moved, lines: dict[str, int]) -> None:
@@ -155,10 +110,22 @@ class _Frames:
             for part in made:
                 if part in self.states.spans and part in logged:
                     self.now.state = {**self.now.state, part: self.states.add(part, logged[part])}
+            self._finish(own)
             if made != self.now.early:
                 self.now.done = [*self.now.done, *(part for part in made if part not in self.now.done)]
             shown = lines if len(groups) < 2 else self._lines_of(made, lines, number == len(groups) - 1)
             self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, shown, groups))
+
+    def _finish(self, moved: Moved) -> None:
+        """Shows the rows that a launch writes of sums of other blocks."""
+        for (part, kind), (touch, _) in moved.items():
+            sums = self.adds and part == "dQ" and kind == "store" and not self.launches[self.now.where[0]].sums
+            if sums and touch.rows and self.states.spans[part]:
+                own = self.outputs(part, touch.head)[touch.rows[0] : touch.rows[1] + 1]
+                row, col = np.indices(own.shape)
+                at = {"at_row": row.ravel() + touch.rows[0], "at_col": col.ravel(), "value": own.ravel()}
+                self.now.state = {**self.now.state, part: self.states.add(part, pd.DataFrame(at))}
+                self.now.queries = touch.rows
 
     def _lines_of(self, made: list[str], lines: dict[str, int], last: bool) -> dict[str, int]:
         """The lines that compute the parts of one of several frames. The last frame has the step's accesses, too."""
@@ -283,29 +250,3 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         [(parts.values(run, "dO", head) * parts.values(run, "O", head)).sum(axis=1) for head in heads]
     )
     return meta, columns | story.columns
-
-
-class _States:
-    """Collects the states of the parts, with their numbers."""
-
-    def __init__(self) -> None:
-        self.spans: dict[str, list[list[int]]] = {part: [] for part in (*parts.SQUARES, *parts.GRADIENTS)}
-        self._numbers: dict[str, list[np.ndarray]] = {part: [] for part in self.spans}
-
-    def add(self, part: str, logged: pd.DataFrame) -> int:
-        """Adds the logged numbers of a part as its next state. Returns its place."""
-        row, col = logged["at_row"].to_numpy(), logged["at_col"].to_numpy()
-        rect = [int(n) for n in (row.min(), row.max(), col.min(), col.max())]
-        block = np.full((rect[1] - rect[0] + 1, rect[3] - rect[2] + 1), np.nan, np.float32)
-        block[row - rect[0], col - rect[2]] = logged.value
-        start = sum(one.size for one in self._numbers[part])
-        self.spans[part].append([*rect, start])
-        self._numbers[part].append(block)
-        return len(self.spans[part]) - 1
-
-    def columns(self) -> dict[str, np.ndarray]:
-        empty = np.zeros(0, np.float32)
-        return {
-            part: np.concatenate([one.ravel() for one in made]) if made else empty
-            for part, made in self._numbers.items()
-        }
