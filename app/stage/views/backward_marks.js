@@ -144,7 +144,7 @@ class Chain {
       [x, , w] = laid.held[part],
       [scores, weights, gradients] = laid.ends;
     if (GROWING.includes(part)) return gradients - x - 4;
-    if (!SQUARES.includes(part)) return w + laid.em;
+    if (!SQUARES.includes(part)) return Math.max(w + laid.em, laid.columns[1] - x - 2 * laid.em);
     return (NEXT[part] ? scores : weights) - x;
   }
   addBox(part) {
@@ -166,7 +166,7 @@ class Chain {
     const [x, y, w, h] = box,
       size = smallText(em),
       beside = [x + w + 0.4 * em, y + h / 2 + 0.35 * size, 5 * em],
-      room = [beside[0] - 0.1 * em, y + h / 2 - 0.6 * size, 0.5 * size * shape.length, 1.2 * size];
+      room = [x + w + 3, y + h / 2 - 0.6 * size, 0.4 * em + 0.5 * size * shape.length, 1.2 * size];
     marks.rect(`room ${part}`, room, { fill: paint.panel }); // it interrupts the arrow
     marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size });
   }

@@ -48,7 +48,8 @@ export function addMemory(marks, model, laid, { step, paint }) {
     marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
   addNext(marks, model, laid, { step, paint });
   addBlocks(marks, model, laid, step);
-  for (const { part, kind, rows } of frame.touched) {
+  const inOrder = [...frame.touched].sort((a, b) => a.kind.localeCompare(b.kind)); // loads first
+  for (const { part, kind, rows } of inOrder) {
     if (!laid.strips[part]) continue;
     const box = inStrip(laid, part, rows);
     marks.rect(`on ${kind} ${part} ${rows}`, box, { fill: stripColour(part), span: [0, 0.15] });

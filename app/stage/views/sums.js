@@ -6,7 +6,8 @@ import { bitText, differing, inBothOrders } from './sums_bits.js';
 
 const ORDER =
     'Each key tile has one part of this sum. Every addition rounds, so another order gives other last bits.',
-  SAME = 'Each key tile has one part of this sum. Both runs gave equal bits.',
+  SAME =
+    'Each key tile has one part of this sum. With so few parts, both orders gave equal bits. Choose more tokens.',
   HELD = 'One block adds all key tiles in the order of its loop, so every run gives equal bits.';
 const MOST_BITS = 4; // that one number has different: from here on the full colour
 

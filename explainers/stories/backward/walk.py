@@ -63,7 +63,8 @@ def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list
         made = {part for n, _ in own for part in logged.get(n, {})}
         made |= {parts.MARKS[phase] for _, phase in own if phase in parts.MARKS}
         stays, moves = ("keys", "queries") if launch.item == parts.KEY_ITEM else ("queries", "keys")
-        sums = [part for part in parts.GRADIENTS if part in made and parts.along_keys(part) == (stays == "keys")]
+        grown = made if made & {"P", "dS"} else set()  # else they are finished sums
+        sums = [part for part in parts.GRADIENTS if part in grown and parts.along_keys(part) == (stays == "keys")]
         ended = frozenset(phase for _, phase in own if phase.endswith("_done"))
         found.append(Launch(number + 1, stays, moves, sums, weights, ended))
         if "P" in made:
