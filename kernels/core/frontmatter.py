@@ -38,6 +38,7 @@ KEYS = (
     "copies",
     "watch",
     "graph",
+    "why",
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
@@ -106,6 +107,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
         watch=_watch(name, is_plain(files), table),
         copy_texts=plan_tables.copies(name, table),
+        why=_why(name, table, constants),
         conditions=_conditions(
             name, typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
@@ -151,6 +153,17 @@ def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, Table]:
 def _completed(entry: Table, shared: Table) -> Table:
     """A kernel's constant. If it has no `meaning`, it takes its missing keys from the header's."""
     return entry if "meaning" in entry else {**shared, **entry}
+
+
+def _why(file: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:
+    """A reason for each named value of the constants, or one for a kernel without named values."""
+    reasons = typed(file, "why", table.get("why", []), list, "a list of texts")
+    for reason in reasons:
+        typed(file, "why", reason, str, "texts in quotes")
+    named = sum(len(constant.names) for constant in constants) or 1
+    if reasons and len(reasons) != named:
+        raise FrontMatterError(f"{file}: why has {len(reasons)} reasons for {named} named values. Write one for each.")
+    return tuple(reasons)
 
 
 def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> Constant:

@@ -128,9 +128,11 @@ class Texture:
     """A texture object of a dense tensor as an argument (cudaTextureObject_t). A texel is an element.
 
     tensor: of int32 or float32.
+    dimensions: 1 for the tensor's own memory, 2 for a copy of a matrix in a CUDA array.
     """
 
     tensor: str
+    dimensions: int = 1
 
 
 @dataclass(frozen=True)

@@ -140,12 +140,14 @@ def _check_argument(file: str, where: str, arg: object) -> None:
         return
     keys = set(arg) if isinstance(arg, dict) else set()
     is_map = keys <= {"map", "box", "swizzle"} and {"map", "box"} <= keys
-    if not isinstance(arg, dict) or not (is_map or keys in ({"struct"}, {"texture"})):
+    if not isinstance(arg, dict) or not (is_map or keys in ({"struct"}, {"texture"}, {"texture", "dimensions"})):
         raise FrontMatterError(
             f'{file}: {where} is {arg!r}. It must be a tensor\'s name, "int32 EXPRESSION", '
             f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}}, "
-            "{texture = TENSOR} or {struct = [...]}."
+            "{texture = TENSOR, dimensions = 1 or 2} or {struct = [...]}."
         )
+    if arg.get("dimensions", 1) not in (1, 2):
+        raise FrontMatterError(f"{file}: {where}.dimensions is {arg['dimensions']!r}. It must be 1 or 2.")
     if arg.get("swizzle", 0) not in (0, 32, 64, 128):
         raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}. It must be 0, 32, 64 or 128 bytes.")
     for part in arg.get("struct", ()):

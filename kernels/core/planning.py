@@ -139,7 +139,7 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
         tensor = named(arg["map"], names, where)
         return TensorMap(_known(tensor, tensors, where), made, int(arg.get("swizzle", 0)), axes)
     if isinstance(arg, dict) and "texture" in arg:
-        return Texture(_known(arg["texture"], tensors, where))
+        return Texture(_known(arg["texture"], tensors, where), int(arg.get("dimensions", 1)))
     if isinstance(arg, dict):
         return _struct(arg["struct"], names, where)
     kind, _, expression = arg.partition(" ")

@@ -49,6 +49,7 @@ class KernelSpec:
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     graph: whether a GPU runs its launches as one CUDA graph.
+    why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
     """
 
     name: str
@@ -76,6 +77,7 @@ class KernelSpec:
     watch: tuple[WatchText, ...] = ()
     graph: bool = False
     copy_texts: tuple[CopyText, ...] = ()
+    why: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):

@@ -24,6 +24,7 @@ from kernels.families.lab.patterns import (
     StagesProblem,
     settings_of,
 )
+from kernels.families.lab.shapes import COLUMNS, FEW, MANY, ShapesProblem
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
@@ -57,6 +58,12 @@ def is_pattern(kernel: KernelSpec) -> bool:
     return any(kernel.solves_class(kind) for kind in problems())
 
 
+def why(kernel: KernelSpec, settings: tuple[tuple[str, int], ...]) -> str:
+    """The reason for the cost of a way, or ""."""
+    every = settings_of(kernel)
+    return kernel.why[every.index(settings)] if kernel.why and settings in every else ""
+
+
 def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
     """(name, settings) of each way of a kernel."""
     named = {c.name: dict(zip(c.values, c.names)) for c in kernel.constants if c.names}
@@ -71,8 +78,15 @@ def problems() -> dict[type[Pattern], list[Pattern]]:
     tiles = [LoadProblem(tile_size=size) for size in (512, 1024, 2048)]
     stages = [StagesProblem(rounds=rounds) for rounds in (1, 2, 4, 8, 16, 32)]
     reads = [ReadsProblem(different) for different in (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32)]
+    shapes = [ShapesProblem(columns, areas) for areas in (FEW, MANY) for columns in COLUMNS]
     sums = [ReduceProblem(numbers) for numbers in (32, 64, 128, 256, 512, 1024)]
-    return {ReduceProblem: [*sums], LoadProblem: [*tiles], StagesProblem: [*stages], ReadsProblem: [*reads]}
+    return {
+        ReduceProblem: [*sums],
+        LoadProblem: [*tiles],
+        StagesProblem: [*stages],
+        ReadsProblem: [*reads],
+        ShapesProblem: [*shapes],
+    }
 
 
 def asked() -> dict[Key, Request]:
@@ -134,19 +148,38 @@ def cycles(request: Request) -> Cycles | None:
 
 
 def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
-    """The recorded cycles of a warp's read of one word or many words, and the last figure with its source, or None.
+    """The recorded cycles of a warp's read of one word or many words, and a figure with its source, or None.
 
-    Columns: memory, different (number of different words) and cycles.
+    Columns: kernel, memory, different (number of different words) and cycles.
     """
+    return _recorded(ReadsProblem, "different")
+
+
+def shapes() -> tuple[pd.DataFrame, Cycles | None]:
+    """The recorded cycles of a warp's read of a row, a tile or a column of a matrix, and a figure with its source, or
+    None.
+
+    Columns: kernel, memory, columns (of the shape of 32 numbers), areas (of the matrix: many for numbers that only
+    L2 holds), and cycles.
+    """
+    return _recorded(ShapesProblem, "columns", "areas")
+
+
+def _recorded(kind: type[Pattern], *fields: str) -> tuple[pd.DataFrame, Cycles | None]:
     rows, last = [], None
     for request in asked().values():
-        if not request.kernel.solves_class(ReadsProblem) or not (found := cycles(replace(request, backend="cpu"))):
+        if not request.kernel.solves_class(kind) or not (found := cycles(replace(request, backend="cpu"))):
             continue
         names = {settings: name for name, settings in ways(request.kernel)}
-        row = {"memory": names[request.settings], "different": request.problem.values()["different"]}
+        values = request.problem.values()
+        row = {
+            "kernel": request.kernel.name,
+            "memory": names[request.settings],
+            **{name: values[name] for name in fields},
+        }
         rows.append(row | {"cycles": found.cycles})
         last = found
-    return pd.DataFrame(rows, columns=["memory", "different", "cycles"]), last
+    return pd.DataFrame(rows, columns=["kernel", "memory", *fields, "cycles"]), last
 
 
 def _figures(row: Row, label: str, device: str, date: str) -> Cycles:

@@ -22,6 +22,7 @@ from explainers.stories.memory_hierarchy.memory_levels import (
     nearest_bandwidth,
     sizes,
 )
+from explainers.stories.memory_hierarchy.shapes_tab import shapes_blocks
 from explainers.story import probed, stage
 from explainers.story.stage import Block
 from kernels.core.fields import fields_of
@@ -154,8 +155,8 @@ def stage_of(
         f"{label.capitalize()} on {measured.device}, driver {measured.driver}, {measured.date}: median of {RUNS} runs."
     )
     tabs = [stage.Tab("now", "Measure on this GPU", list(here))] if here else []
-    broadcasts = broadcast_blocks()
-    shared = [stage.Tab("broadcast", "One address or many", broadcasts)] if broadcasts else []
+    both = (("broadcast", "One address or many", broadcast_blocks()), ("shapes", "Rows and columns", shapes_blocks()))
+    shared = [stage.Tab(kind, title, blocks) for kind, title, blocks in both if blocks]
     return stage.Stage(
         headline=stage.headline(spec),
         frames=steps,

@@ -56,7 +56,12 @@ struct Site { const char* file; unsigned line; };
 // The last parameter of every function for kernels: the line of the call
 #define SIMT_HERE simt::Site here = {__builtin_FILE(), __builtin_LINE()}
 
-struct Buffer { const char* base; uint64_t bytes; const char* name; uint64_t element_bytes; };
+struct Buffer {  // row: its elements along the last axis
+  const char* base;
+  uint64_t bytes;
+  const char* name;
+  uint64_t element_bytes, row;
+};
 struct Launch {  // as in kernels/run/backends/cpu.py
   unsigned grid[3], block[3], shared_bytes, reversed, buffer_count;
   const Buffer* buffers;
@@ -545,10 +550,20 @@ inline void cp_async_l2(void* smem, const void* gmem, SIMT_HERE) {
 }
 inline void cp_async_wait() { simt::end_copies(*simt::current, true); }
 typedef unsigned long long cudaTextureObject_t;  // the address of its texels, from kernels/run/backends/cpu.py
-template <class T> T tex1Dfetch(cudaTextureObject_t texture, int texel, SIMT_HERE) {
+template <class T> T tex1Dfetch(cudaTextureObject_t texture, long long texel, SIMT_HERE) {
   const T* const p = reinterpret_cast<const T*>(texture) + texel;
   simt::check_buffer(p, sizeof(T), AccessKind::LOAD, here);
   return *p;
+}
+// The texel of a matrix at (x, y). As on the GPU, a coordinate outside is moved to the edge.
+template <class T> T tex2D(cudaTextureObject_t texture, float x, float y, SIMT_HERE) {
+  const char* const base = reinterpret_cast<const char*>(texture);
+  const simt::Buffer* image = simt::launch->buffers;
+  while (image->base != base) ++image;
+  const long long columns = image->row, rows = image->bytes / image->element_bytes / columns;
+  const long long column = static_cast<long long>(floorf(fminf(fmaxf(x, 0.f), columns - 1.f)));
+  const long long row = static_cast<long long>(floorf(fminf(fmaxf(y, 0.f), rows - 1.f)));
+  return tex1Dfetch<T>(texture, row * columns + column, here);
 }
 inline long long clock_cycles() { return 0; }
 inline long long global_time_ns() { return 0; }

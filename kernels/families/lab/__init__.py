@@ -5,6 +5,7 @@ from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProble
 from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
 from kernels.families.lab.patterns import LoadProblem, ReadsProblem, ReduceProblem, StagesProblem
 from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.shapes import ShapesProblem
 from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
 
 PROBLEMS = {
@@ -22,4 +23,5 @@ PROBLEMS = {
     "load": LoadProblem,
     "stages": StagesProblem,
     "reads": ReadsProblem,
+    "shapes": ShapesProblem,
 }

@@ -8,6 +8,10 @@ limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread.
 source = "NVIDIA, \"CUDA C++ Programming Guide\", atomic functions. PTX ISA, red."
 family = "lab"
 problem = "reduce"
+why = [
+  "All additions go to one address in the L2 cache, one after another. Times vary between runs.",
+  "One addition for each warp is left. But the way to the L2 cache and back is long.",
+]
 rung = 22
 
 [constants.SHUFFLES]

@@ -8,6 +8,7 @@ limits = "numbers that bfloat16 holds exactly, such as whole numbers to 256. One
 source = "Dakkak et al. 2019, Accelerating Reduction and Scan Using Tensor Core Units, arXiv:1811.09736."
 family = "lab"
 problem = "reduce"
+why = ["One warp reads four numbers a lane. One instruction adds 128 of them, then two shuffles follow."]
 rung = 23
 requires = "sm_80"
 

@@ -8,6 +8,10 @@ limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread.
 source = "Luitjens, \"Faster Parallel Reductions on Kepler\", NVIDIA Technical Blog, 2014."
 family = "lab"
 problem = "reduce"
+why = [
+  "Lanes add registers, without memory or barriers. Then one thread adds the sums of all warps.",
+  "As above, but the first warp adds the sums of all warps by shuffles too.",
+]
 rung = 21
 
 [constants.LEVELS]

@@ -7,12 +7,17 @@ limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread.
 source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
+why = [
+  "Divergent: in most steps all warps work, each with few lanes, for a wavefront of its own.",
+  "Full warps add, so fewer warps work. But their words share banks and wait in turns.",
+  "Full warps add words side by side: no conflicts. Each step still waits at a barrier.",
+]
 rung = 20
 
 [constants.TREE]
 default = 0
 values = [0, 1, 2]
-names = ["Tree of neighbours", "Tree, packed threads", "Tree of halves"]
+names = ["Tree, divergent", "Tree, not divergent", "Tree, no conflicts"]
 meaning = "0: threads at every second, fourth, ... word add. 1: the first threads add these words. 2: the first words."
 
 [[launches]]

@@ -8,6 +8,7 @@ limits = "Hopper and later. 128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "NVIDIA, PTX ISA, cp.async.bulk and mbarrier."
 family = "lab"
 problem = "load"
+why = ["One thread requests the tile, and no register holds it. But here all threads only wait for it."]
 rung = 25
 requires = "sm_90"
 

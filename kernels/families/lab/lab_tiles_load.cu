@@ -8,6 +8,10 @@ limits = "128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "Luitjens, \"Increase Performance with Vectorized Memory Access\", NVIDIA Technical Blog, 2013."
 family = "lab"
 problem = "load"
+why = [
+  "A load of a warp brings 128 bytes. So a tile takes many loads, each with its own address and its own store.",
+  "A load of a warp brings 512 bytes: as many sectors with a quarter of the instructions.",
+]
 rung = 24
 
 [constants.WIDTH]

@@ -8,13 +8,18 @@ limits = "128 threads. Tiles of 512, 1,024 or 2,048 floats."
 source = "NVIDIA, \"CUDA C++ Programming Guide\", asynchronous data copies."
 family = "lab"
 problem = "stages"
+why = [
+  "The copy of a tile starts only after the sum of the last one, so the threads wait for memory each time.",
+  "The next tile comes during the sum of this one. The longer of copy and sum sets the pace.",
+  "Two tiles come during a sum. This helps only if a copy takes longer than a sum.",
+]
 rung = 26
 requires = "sm_80"
 
 [constants.STAGES]
 default = 2
 values = [1, 2, 3]
-names = ["One stage", "Two stages", "Three stages"]
+names = ["No double buffer", "Two stages", "Three stages"]
 meaning = "tiles in shared memory: one that is added, the others on their way"
 
 [[launches]]

@@ -42,6 +42,7 @@ class _Buffer(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("name", ctypes.c_char_p),
         ("element_bytes", ctypes.c_uint64),
+        ("row", ctypes.c_uint64),
     ]
 
 
@@ -298,7 +299,7 @@ def start(
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
     table = (_Buffer * len(buffers))(
-        *[_Buffer(b.ctypes.data, b.nbytes, name.encode(), b.itemsize) for name, b in buffers.items()]
+        *[_Buffer(b.ctypes.data, b.nbytes, name.encode(), b.itemsize, b.shape[-1]) for name, b in buffers.items()]
     )
     sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
     try:

@@ -268,7 +268,7 @@ def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: M
     if isinstance(arg, TensorMap):
         return driver.tensor_map(plan.tensor(arg.tensor), arg, on_gpu[arg.tensor].data.ptr)
     if isinstance(arg, Texture):
-        return texture_of(on_gpu[arg.tensor])
+        return texture_of(on_gpu[arg.tensor], plan.tensor(arg.tensor), arg.dimensions)
     return np.array([arg]) if isinstance(arg, np.void) else arg
 
 

@@ -66,17 +66,24 @@ def bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str
         arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
 
 
-def texture_of(array: "cupy.ndarray") -> "cupy.cuda.texture.TextureObject":
-    """A texture object of an array of 32-bit elements. A fetch returns the element unchanged."""
+def texture_of(array: "cupy.ndarray", tensor: Tensor, dimensions: int) -> "cupy.cuda.texture.TextureObject":
+    """A texture object of a tensor of 32-bit elements. A fetch returns the element unchanged.
+
+    array: the bytes of the tensor.
+    dimensions: 1 for these bytes, 2 for a copy of the matrix in a CUDA array.
+    """
     import cupy
     from cupy.cuda import runtime, texture
 
-    kinds = {
-        "i": runtime.cudaChannelFormatKindSigned,
-        "u": runtime.cudaChannelFormatKindUnsigned,
-        "f": runtime.cudaChannelFormatKindFloat,
-    }
-    texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[array.dtype.kind])
-    kind = runtime.cudaResourceTypeLinear
-    memory = texture.ResourceDescriptor(kind, arr=cupy.ravel(array), chDesc=texel, sizeInBytes=array.nbytes)
+    kinds = {"i": runtime.cudaChannelFormatKindSigned, "f": runtime.cudaChannelFormatKindFloat}
+    elements = cupy.ravel(array).view(tensor.dtype)
+    texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[elements.dtype.kind])
+    if dimensions == 2:
+        rows, columns = tensor.shape
+        image = texture.CUDAarray(texel, columns, rows)
+        image.copy_from(elements.reshape(rows, columns))
+        memory = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=image)
+    else:
+        kind = runtime.cudaResourceTypeLinear
+        memory = texture.ResourceDescriptor(kind, arr=elements, chDesc=texel, sizeInBytes=elements.nbytes)
     return texture.TextureObject(memory, texture.TextureDescriptor())

@@ -1,0 +1,100 @@
+"""The tab on rows, tiles and columns of a matrix: a 2-D texture against global memory."""
+
+import altair as alt
+import pandas as pd
+
+from explainers.charts.palette import OKABE_ITO
+from explainers.story import stage
+from explainers.story.glossary import figure
+from explainers.story.stage import Block
+from kernels.measure import pattern_cycles
+
+LANES, SIDE = 32, 32  # of a warp, of the drawn part of the matrix
+PLACES = ("numbers in L1", "numbers in L2")
+DRAWN = {32: "a row of 32", 8: "a tile of 8 x 4", 1: "a column of 32"}  # columns of a shape -> its name
+
+HEADER = alt.Header(labelFontSize=13)
+
+
+def shapes_blocks() -> list[Block]:
+    """The recorded cycles of a read of each shape, through a texture and from global memory. Empty without them."""
+    table, source = pattern_cycles.shapes()
+    if source is None:
+        return []
+    table = table.assign(
+        shape=[f"{columns} x {LANES // columns}" for columns in table["columns"]],
+        place=[PLACES[int(areas > table.areas.min())] for areas in table.areas],
+    )
+    memories = list(dict.fromkeys(table.memory))
+    near = table[table.place == PLACES[0]].set_index(["memory", "columns"]).cycles
+    caption = (
+        f"Recorded on {source.device}, {source.date}: 16 warps of one SM read, and each warp reads a new place each "
+        "time. Cycles of the SM for one read of a warp."
+    )
+    shapes = stage.chart(_shapes(), "The numbers of a warp's read in a part of the matrix: a row, a tile and a column")
+    cycles = stage.chart(_cycles(table, memories), "Cycles of a warp's read against its shape", caption)
+    return [
+        stage.heading("Which shape a warp reads"),
+        *(stage.text(said, source.label) for said in sentences(near, memories)),
+        stage.text(
+            "A texture is worth its copy only for reads along columns. The other remedy is a tile in shared memory, "
+            "padded against bank conflicts."
+        ),
+        stage.row([shapes], [cycles]),
+        stage.link("The numbers that each lane reads", "any_kernel", {"kernel": str(table.kernel[0])}),
+    ]
+
+
+def sentences(near: pd.Series, memories: list[str]) -> list[str]:
+    """The figures in words. near: (memory, columns) -> cycles, with the numbers in L1."""
+    texture, plain = (near[memory] for memory in memories)
+    row, tile, column = sorted(DRAWN, reverse=True)
+    return [
+        f"2-D texture: {figure(texture[row])} cycles for a row and {figure(texture[column])} for a column. "
+        f"The texture unit fetches about {LANES / texture[row]:.0f} numbers a cycle, in any shape.",
+        f"Global memory: {figure(plain[row])} cycles for a row, {figure(plain[tile])} for a tile, but "
+        f"{figure(plain[column])} for a column: each number comes from a line of its own.",
+        f"So global memory is {texture[row] / plain[row]:.1f} times faster along rows, and the texture "
+        f"{plain[column] / texture[column]:.1f} times faster along columns.",
+    ]
+
+
+def _shapes() -> alt.FacetChart:
+    """The 32 numbers of each drawn shape."""
+    rows = [
+        {"shape": name, "column": lane % columns, "row": lane // columns, "lane": lane}
+        for columns, name in DRAWN.items()
+        for lane in range(LANES)
+    ]
+    domain = alt.Scale(domain=[0, SIDE])
+    return (
+        alt.Chart(pd.DataFrame(rows).assign(right=lambda t: t.column + 0.9, below=lambda t: t.row + 0.9))
+        .mark_rect()
+        .encode(
+            x=alt.X("column:Q", scale=domain, title="column", axis=alt.Axis(tickCount=4)),
+            x2="right:Q",
+            y=alt.Y("row:Q", scale=alt.Scale(domain=[SIDE, 0]), title="row", axis=alt.Axis(tickCount=4)),
+            y2="below:Q",
+            color=alt.Color("lane:Q", scale=alt.Scale(scheme="cividis"), title="lane"),
+            tooltip=["lane:Q", "row:Q", "column:Q"],
+        )
+        .properties(width=110, height=110)
+        .facet(column=alt.Column("shape:N", sort=list(DRAWN.values()), title=None, header=HEADER))
+    )
+
+
+def _cycles(table: pd.DataFrame, memories: list[str]) -> alt.FacetChart:
+    scale = alt.Scale(domain=memories, range=[OKABE_ITO["vermillion"], OKABE_ITO["green"]])
+    order = [f"{columns} x {LANES // columns}" for columns in sorted(set(table["columns"]), reverse=True)]
+    return (
+        alt.Chart(table)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("shape:N", sort=order, title="columns x rows of the shape", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("cycles:Q", title="cycles of a warp's read"),
+            color=alt.Color("memory:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
+            tooltip=["memory:N", "shape:N", "place:N", alt.Tooltip("cycles:Q", format=".4g")],
+        )
+        .properties(width=230, height=180)
+        .facet(column=alt.Column("place:N", sort=list(PLACES), title=None, header=HEADER))
+    )
