@@ -76,6 +76,10 @@ class Compared:
         return f"{self.sizes['num_heads']:,.0f}"
 
     @property
+    def numbers(self) -> str:
+        return f"{self.sizes['numbers']:,.0f}"
+
+    @property
     def gpus(self) -> str:
         return f"{self.sizes['gpus']:,.0f}"
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from app.course.compared import Compared, sizes_of
 from app.course.counted import COUNTED
 from app.course.launched import launches
+from app.course.patterned import pattern
 from app.course.stop import Gain, Stop, StopError
 from explainers.story.glossary import listed
 from kernels.catalog import Catalog
@@ -169,7 +170,7 @@ def _ring(gain: Gain, catalog: Catalog) -> Compared:
 
 
 RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
-    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring, "launches": launches},
+    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring, "launches": launches, "pattern": pattern},
     **COUNTED,
 }
 

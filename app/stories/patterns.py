@@ -1,5 +1,6 @@
 """Patterns: the ways of a reduction, of loading a tile and of double buffering, side by side."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from app.choices import pages, recordings
@@ -65,8 +66,14 @@ def subject(page: Page, state: State, backend: str) -> Look:
         for kernel in page.solving(chosen.kernel).values()
         for name, settings in pattern_cycles.ways(kernel)
     ]
+    kept = {request: replace(request, backend="recorded") for _, request in ways}
     if backend == "recorded":
         ways = [(name, request) for name, request in ways if recordings.has(request)]
+    elif backend == "cpu":  # one build for the page: the other ways come from their recorded traces
+        own = chosen.kernel, chosen.constants
+        ways = [
+            (name, kept[r] if (r.kernel, r.constants) != own and recordings.has(kept[r]) else r) for name, r in ways
+        ]
     same = [(name, chosen if _alike(request, chosen) else request) for name, request in ways]
     return Look(chosen, tuple(same) if any(r == chosen for _, r in same) else (*same, (chosen.kernel.title, chosen)))
 

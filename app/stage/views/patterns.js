@@ -1,12 +1,11 @@
 // The ways of a pattern side by side. Each has its threads, a row for each warp, and its places, a
-// row for all banks. Below are the working threads, the counts and the cycles, with a bar on one scale.
+// row for all banks. Next to them are the cycles, with a bar on one scale, the counts and the reason.
 import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, PALETTE, rgb, smallText } from '../core/paint.js';
+import { LANES, layout as laid, LINE, wrapped } from './layouts/patterns.js';
 
-const LANES = 32;
-const GAP = 1.6; // em between two ways
-const NARROW = 34; // em: below this width a way has no line for its step
 const REGISTER = '#7b52c7'; // as no other colour of the picture
+const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 
 // meta: explainers/stories/patterns/frames.py PatternsMeta
 export default function (host, { meta }, context) {
@@ -14,8 +13,6 @@ export default function (host, { meta }, context) {
   const { clock } = context,
     most = Math.max(...ways.map(way => way.time));
   let em,
-    width,
-    lines = 3,
     boxes = [];
   const rows = text => Math.ceil(text.length / LANES),
     threadRows = rows(ways[0].moves[0].threads),
@@ -23,50 +20,25 @@ export default function (host, { meta }, context) {
   const at = (way, step) => way.moves[Math.min(step, way.moves.length - 1)];
   const done = (way, step) => step >= way.moves.length;
 
-  // As many columns as give the largest cells, and no hole in the last row if possible.
-  const layout = size => {
-    ({ em, width } = size);
-    const small = smallText(em),
-      all = threadRows + placeRows;
-    lines = width < NARROW * em ? 2 : 3;
-    const below = (lines === 2 ? 0.6 : 0.8) * em;
-    const text = 2.1 * em + (lines + 0.1) * 1.35 * small;
-    const fit = columns => {
-      const w = (width - 2 - (columns - 1) * GAP * em) / columns,
-        down = Math.ceil(ways.length / columns),
-        cw = Math.min(w / LANES, 1.2 * em),
-        h = size.height / down - text - below;
-      return { columns, w, cw, ch: Math.max(Math.min(h / all, 3 * cw), Math.min(cw, 0.24 * em)) };
-    };
-    const roomy = ways.map((_, n) => fit(n + 1)).filter(({ w }, n) => !n || w >= 9.5 * em),
-      whole = roomy.filter(({ columns }) => columns > 1 && ways.length % columns === 0),
-      area = ({ cw, ch }) => Math.min(cw, ch);
-    const { columns, w, cw, ch } = (whole.length ? whole : roomy).reduce((a, b) =>
-        area(b) > area(a) ? b : a,
-      ),
-      high = text + ch * all + below;
-    boxes = ways.map((_, n) => {
-      const x = 1 + (n % columns) * (w + GAP * em),
-        threads = Math.floor(n / columns) * high + 1.7 * em,
-        places = threads + ch * threadRows + 0.4 * em;
-      return {
-        x,
-        y: threads - 1.7 * em,
-        w,
-        cw,
-        ch,
-        threads,
-        places,
-        foot: places + ch * placeRows,
-      };
-    });
-    return Math.ceil(boxes.at(-1).y + high);
+  const layout = ({ width, height, em: size }) => {
+    em = size;
+    const small = smallText(em);
+    const found = laid(
+      { width, height, em, small },
+      { ways: ways.length, threadRows, placeRows },
+    );
+    boxes = found.boxes;
+    return found.height;
   };
+  const spot = ({ cw, ch }, [x, y], number) => [
+    x + (number % LANES) * cw,
+    y + Math.floor(number / LANES) * ch,
+  ];
 
-  // ---- drawing ----
+  // ---- what moves: the colours of the cells, and numbers from place to place ----
   const colours = paint => {
     const back = rgb(paint.background);
-    return [
+    const places = [
       paint.panel,
       blend(rgb(paint.text), back, 0.42),
       COLOURS.read,
@@ -74,71 +46,149 @@ export default function (host, { meta }, context) {
       blend(rgb(COLOURS.written), back, 0.45),
       REGISTER,
     ];
+    return { busy: rgb(PALETTE.wavefronts.now), rests: rgb(paint.panel), places: places.map(rgb) };
   };
-  const draw = (g, { step, at: thing, paint }) => {
-    ways.forEach((way, n) => drawWay(g, paint, way, boxes[n], step));
-    if (!thing || thing.part === 'way') return;
-    const { x, cw, ch, threads, places } = boxes[thing.way],
-      top = thing.part === 'threads' ? threads : places;
-    g.strokeStyle = paint.primary;
-    g.lineWidth = 2;
-    g.strokeRect(
-      x + (thing.number % LANES) * cw,
-      top + Math.floor(thing.number / LANES) * ch,
-      cw,
-      ch,
-    );
-  };
-  const drawWay = (g, paint, way, box, step) => {
-    const { x, y, w, threads, places, foot } = box,
-      small = smallText(em),
-      move = at(way, step),
-      over = done(way, step);
-    g.fillStyle = paint.text;
-    g.font = `${way.chosen ? 700 : 500} ${em}px ${paint.font}`;
-    g.fillText(`${way.chosen ? '\u25b8 ' : ''}${way.name}`, x, y + 1.2 * em, w);
-    const busy = PALETTE.wavefronts.now;
-    cells(g, box, threads, move.threads, state => (state === '1' && !over ? busy : paint.panel));
-    const tints = colours(paint),
-      shown = over ? move.places.replaceAll(/[35]/g, '1').replaceAll('2', '0') : move.places;
-    cells(g, box, places, shown, state => tints[Number(state)]);
-    g.fillStyle = paint.text;
-    g.font = `${small}px ${paint.font}`;
-    const line = n => foot + (n + 1) * 1.35 * small;
-    if (lines === 3) g.fillText(over ? way.done : move.title, x, line(0), w);
-    g.fillText(way.counts.join(', '), x, line(lines - 2), w);
-    g.font = `600 ${small}px ${paint.font}`;
-    g.fillText(way.cycles, x, line(lines - 1), w);
-    if (!way.time || clock.hide(way.cycles) !== way.cycles) return; // a question asks for it
-    const from = 6.6 * small;
-    g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.6);
-    g.fillRect(
-      x + from,
-      line(lines - 1) - 0.68 * small,
-      ((w - from) * way.time) / most,
-      0.7 * small,
-    );
-  };
-  const cells = (g, { x, cw, ch }, top, states, colour) => {
-    const gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
-    [...states].forEach((state, n) => {
-      g.fillStyle = colour(state);
-      g.fillRect(x + (n % LANES) * cw, top + Math.floor(n / LANES) * ch, cw - gap, ch - gap);
+  const marks = ({ step, paint }) => {
+    const { busy, rests, places } = colours(paint);
+    return ways.flatMap((way, n) => {
+      const box = boxes[n],
+        move = at(way, step),
+        over = done(way, step);
+      const shown = over ? move.places.replaceAll(/[35]/g, '1').replaceAll('2', '0') : move.places,
+        threads = [...move.threads].map(state => (state === '1' && !over ? busy : rests)),
+        cells = { kind: 'cells', cw: box.cw, ch: box.ch };
+      const found = [
+        { ...cells, id: `threads ${n}`, rect: [...box.threads, 0, 0], fills: threads },
+        {
+          ...cells,
+          id: `places ${n}`,
+          rect: [...box.places, 0, 0],
+          fills: [...shown].map(state => places[Number(state)]),
+        },
+      ];
+      if (over) return found;
+      const [from, to] = flights(box, move);
+      return [
+        ...found,
+        {
+          ...cells,
+          id: `moved ${n} ${step}`,
+          kind: 'flights',
+          rect: [0, 0, 0, 0],
+          points: to,
+          enter: { points: from },
+          ease: 'both',
+          passing: true,
+        },
+      ];
     });
   };
+  // The starts and ends of what a step moves: numbers between places, or between threads and places.
+  const flights = (box, move) => {
+    const from = [],
+      to = [];
+    for (let n = 0; n < move.pairs.length; n += 2) {
+      from.push(spot(box, box.places, move.pairs[n]));
+      to.push(spot(box, box.places, move.pairs[n + 1]));
+    }
+    if (move.pairs.length || move.tile < 0) return [from, to];
+    [...move.places].forEach((state, n) => {
+      if (!'23'.includes(state) && !(state === '4' && move.coming)) return;
+      const thread = move.threads.length > 1 ? n % move.threads.length : 0,
+        ends = [spot(box, box.threads, thread), spot(box, box.places, n)];
+      const [start, end] = state === '2' ? ends.reverse() : ends;
+      from.push(start);
+      to.push(end);
+    });
+    return [from, to];
+  };
+  const kinds = {
+    cells(g, { rect: [x, y], cw, ch, fills }) {
+      const gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
+      fills.forEach((fill, n) => {
+        g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
+        const [left, top] = spot({ cw, ch }, [x, y], n);
+        g.fillRect(left, top, cw - gap, ch - gap);
+      });
+    },
+    flights(g, { cw, ch, points }) {
+      g.fillStyle = MOVED;
+      g.strokeStyle = '#000';
+      g.lineWidth = 0.6;
+      for (const [x, y] of points) {
+        g.fillRect(x, y, cw - 0.4, ch - 0.4);
+        g.strokeRect(x, y, cw - 0.4, ch - 0.4);
+      }
+    },
+  };
+
+  // ---- words ----
+  const over = (g, { step, at: thing, paint, width }) => {
+    const small = smallText(em);
+    g.textAlign = 'left';
+    if (boxes[0].reason) {
+      g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.75);
+      g.font = `${small}px ${paint.font}`;
+      const heads = [
+        ['way, cycles and counts', boxes[0].words[0]],
+        ['threads', boxes[0].threads[0]],
+        ['numbers', boxes[0].places[0]],
+        ['why', boxes[0].reason[0]],
+      ];
+      for (const [text, x] of heads) g.fillText(text, x, small);
+    }
+    ways.forEach((way, n) => {
+      if (boxes[n].reason) {
+        g.fillStyle = paint.panel;
+        g.fillRect(0, boxes[n].y - 0.5, width, 1);
+      }
+      drawWords(g, paint, way, boxes[n], step, small);
+    });
+    if (!thing || thing.part === 'way') return;
+    const box = boxes[thing.way];
+    g.strokeStyle = paint.primary;
+    g.lineWidth = 2;
+    g.strokeRect(...spot(box, box[thing.part], thing.number), box.cw, box.ch);
+  };
+  const drawWords = (g, paint, way, { words: [x, y, w], reason, lines }, step, small) => {
+    const line = n => y + (n + 0.95) * LINE * small,
+      cycles = clock.hide(way.cycles),
+      bold = `600 ${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.font = bold;
+    const wide = g.measureText(cycles).width;
+    g.fillText(cycles, x + w - wide, line(0));
+    g.font = `${way.chosen ? 700 : 500} ${small}px ${paint.font}`;
+    g.fillText(`${way.chosen ? '\u25b8 ' : ''}${way.name}`, x, line(0), w - wide - 0.5 * small);
+    if (way.time && cycles === way.cycles) {
+      g.fillStyle = PALETTE.wavefronts.now;
+      g.fillRect(x, line(0) + 0.3 * small, (w * way.time) / most, 0.3 * small);
+    }
+    g.fillStyle = paint.text;
+    g.font = `${small}px ${paint.font}`;
+    const measure = text => g.measureText(text).width,
+      counts = wrapped(way.counts.join(', '), w, 2, measure);
+    const said = lines > counts.length + 1 ? [...counts, now(way, step)] : counts;
+    said.forEach((text, n) => g.fillText(clock.hide(text), x, line(n + 1) + 0.35 * small, w));
+    if (!reason) return;
+    const [left, top, room] = reason;
+    wrapped(way.why, room, Math.max(3, lines), measure).forEach((text, n) =>
+      g.fillText(text, left, top + (n + 0.95) * LINE * small, room),
+    );
+  };
+  const now = (way, step) => (done(way, step) ? way.done : at(way, step).title);
 
   // ---- the cursor ----
   const locate = (px, py) => {
-    for (const [way, { x, y, w, cw, ch, threads, places, foot }] of boxes.entries()) {
-      if (px < x || px >= x + w || py < y || py > foot + 4 * em) continue;
-      const column = Math.floor((px - x) / cw);
-      for (const [part, top] of [
-        ['threads', threads],
-        ['places', places],
-      ]) {
-        const number = Math.floor((py - top) / ch) * LANES + column;
-        if (py >= top && column < LANES && number < ways[way].moves[0][part].length)
-          return { way, part, number };
+    for (const [way, box] of boxes.entries()) {
+      const { x, y, w, h, cw, ch } = box;
+      if (px < x || px >= x + w || py < y || py > y + h) continue;
+      for (const part of ['threads', 'places']) {
+        const [left, top] = box[part],
+          column = Math.floor((px - left) / cw),
+          number = Math.floor((py - top) / ch) * LANES + column;
+        const inside = px >= left && py >= top && column < LANES;
+        if (inside && number < ways[way].moves[0][part].length) return { way, part, number };
       }
       return { way, part: 'way', number: -1 };
     }
@@ -148,7 +198,8 @@ export default function (host, { meta }, context) {
     const way = ways[n],
       move = at(way, step),
       state = move[part]?.[number];
-    if (part === 'way') return `${way.name}\n${way.counts.join(', ')}, ${way.cycles}`;
+    if (part === 'way')
+      return `${way.name}\n${way.counts.join(', ')}, ${way.cycles}\n${now(way, step)}\n${way.why}`;
     const where = `${Math.floor(number / LANES)}, ${number % LANES}`;
     if (part === 'places')
       return `${way.name}\nrow and ${state === '5' ? 'lane' : 'bank'} ${where}: ${words[state] ?? 'free'}`;
@@ -157,11 +208,11 @@ export default function (host, { meta }, context) {
   };
   const label = step =>
     ways
-      .map(way => {
-        const said = done(way, step) ? way.done : at(way, step).title;
-        return `${way.name}: ${said}. ${way.counts.join(', ')}, ${way.cycles}`;
-      })
-      .join('. ');
+      .map(
+        way =>
+          `${way.name}: ${now(way, step)}. ${way.counts.join(', ')}, ${way.cycles}. ${way.why}`,
+      )
+      .join(' ');
   const swatches = {
     0: 'background:color-mix(in srgb, currentColor 8%, transparent)',
     1: 'background:color-mix(in srgb, currentColor 42%, transparent)',
@@ -173,7 +224,9 @@ export default function (host, { meta }, context) {
   return canvasView(host, context, {
     title: 'Ways side by side',
     layout,
-    draw,
+    marks,
+    kinds,
+    over,
     locate,
     describe,
     label,

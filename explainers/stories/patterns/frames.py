@@ -18,6 +18,9 @@ class Move(TypedDict):
     wavefronts: of shared memory, in this step.
     lines: FILE:LINE of its accesses and values.
     tile: its tile, or -1.
+    coming: whether its copies land later.
+    pairs: of an addition, the place of the other number and of the sum, one pair after another.
+    bytes: of shared memory, in this step.
     """
 
     title: str
@@ -27,6 +30,9 @@ class Move(TypedDict):
     wavefronts: int
     lines: list[str]
     tile: int
+    coming: bool
+    pairs: list[int]
+    bytes: int
 
 
 class Way(TypedDict):
@@ -36,6 +42,7 @@ class Way(TypedDict):
     chosen: whether the page shows its code.
     moves: its steps.
     counts: its derived figures, such as 24 wavefronts.
+    why: the reason for its cycles, in a sentence.
     cycles: in words.
     time: the cycles, or 0 if they are not known.
     done: the words after its last step.
@@ -45,6 +52,7 @@ class Way(TypedDict):
     chosen: bool
     moves: list[Move]
     counts: list[str]
+    why: str
     cycles: str
     time: float
     done: str

@@ -4,8 +4,8 @@ A *reduction* logs `partial`: a thread adds the number at `other` to the one at 
 shared memory and adds them there, between the marks `copy` and `sum`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,8 @@ MEET = "meet"  # the mark before a barrier
 class Walk:
     """The steps of a way, and its whole figures.
 
-    barriers: passed by the block. requests, sectors: of global memory, of the input only.
+    barriers: passed by the block. requests, sectors, bytes: of global memory, of the input only. For a reduction, bytes
+    are those of shared memory, from the first step on.
     alone: sums of a tile while no other tile is on its way.
     stages: tiles that shared memory holds, 0 for a reduction.
     waiting: the most additions of a step to one address of global memory.
@@ -37,6 +38,7 @@ class Walk:
     barriers: int
     requests: int
     sectors: int
+    bytes: int
     alone: int = 0
     stages: int = 0
     waiting: int = 0
@@ -64,16 +66,20 @@ def _logged(run: Run) -> pd.DataFrame:
     return table
 
 
-def _costs(run: Run, keep: pd.Series) -> pd.DataFrame:
-    """The requests among some records, with their costs."""
-    part = replace(run.trace, table=run.trace.table.filter(keep.to_numpy()))
-    return traced.requests(part).costs
+@dataclass(frozen=True)
+class _Part:
+    """The records of a step (own), with its title, its threads and the places behind it."""
+
+    own: pd.Series
+    title: str
+    threads: Iterable[int]
+    places: str
 
 
 def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
     """The figures of a whole run: the input's requests and sectors, and all wavefronts from the first step on."""
     inputs = {tensor.name for tensor in run.request.problem.tensors() if tensor.role is Role.INPUT}
-    costs = _costs(run, logged.space.notna())
+    costs = traced.requests(run.trace).costs
     names = costs.tensor.str.lower().str.removesuffix("_gmem").str.removesuffix("_smem")
     read = costs[(costs.space == "global") & names.isin(inputs)]
     boxes = int((logged.event == "tma").sum())
@@ -84,22 +90,41 @@ def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
         "requests": len(read) + boxes,
         "sectors": int(read.sectors.sum()) + bytes_of_boxes // model.SECTOR,
         "barriers": len(meets),
+        "bytes": int(logged[_reads_of(logged, inputs)].bytes.sum()) + bytes_of_boxes,
     }
 
 
-def _move(run: Run, logged: pd.DataFrame, own: pd.Series, title: str, threads: Iterable[int], places: str) -> Move:
+def _reads_of(logged: pd.DataFrame, inputs: set[str]) -> pd.Series:
+    """The records of plain reads of the inputs in global memory."""
+    names = logged.tensor.astype(str).str.lower().str.removesuffix("_gmem")
+    return (logged.space == "global") & logged.event.isin(READS) & (logged.event != "tma") & names.isin(inputs)
+
+
+def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]:
+    """A Move for each part."""
+    number = np.full(len(logged), -1)
+    for n, part in enumerate(parts):
+        number[(part.own & (logged.space == "shared")).to_numpy()] = n
+    costs = traced.requests(run.trace, "shared", number).costs
+    waves = costs.groupby("apart").wavefronts.sum() if len(costs) else {}
+    return [_move(run, logged, part, int(waves.get(n, 0))) for n, part in enumerate(parts)]
+
+
+def _move(run: Run, logged: pd.DataFrame, part: _Part, wavefronts: int) -> Move:
     block = int(np.prod(run.request.plan.launches[0].block))
-    working = set(map(int, threads))
-    costs = _costs(run, own & (logged.space == "shared"))
-    done = logged[own & (logged.event != logged.phase) & (logged.event != MEET)]
+    working = set(map(int, part.threads))
+    done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
     return {
-        "title": title,
+        "title": part.title,
         "threads": "".join("1" if thread in working else "0" for thread in range(block)),
-        "places": places,
+        "places": part.places,
         "working": len(working),
-        "wavefronts": int(costs.wavefronts.sum()) if len(costs) else 0,
+        "wavefronts": wavefronts,
         "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
         "tile": -1,
+        "coming": False,
+        "pairs": [],
+        "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
     }
 
 
@@ -109,7 +134,7 @@ def _move(run: Run, logged: pd.DataFrame, own: pd.Series, title: str, threads: I
 def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     """A step for each addition. Its places are the numbers."""
     size = int(np.prod(run.request.plan.launches[0].block))
-    state, moves, waiting = [FULL] * size, [], 0
+    state, parts, pairs, waiting = [FULL] * size, list[_Part](), list[list[int]](), 0
     in_words = _adds_words(logged)
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
@@ -129,11 +154,16 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         new, old_one = WRITTEN if in_memory else HELD, READ if len(reads) else HELD
         now = [new if n in at else old_one if n in other else old for n, old in enumerate(state)]
         said = f"{len(adds)} of {size} threads add"
-        moves.append(_move(run, logged, own, said, adds.thread, "".join(now)))
+        parts.append(_Part(own, said, adds.thread, "".join(now)))
+        pairs.append([] if to_global else np.stack([adds.other, adds["at"]], 1).astype(int).ravel().tolist())
         for place in other - at:
             state[place] = FREE if in_words or to_global or wide > 1 else FULL
+    moves = _moves(run, logged, parts)
+    for move, pair in zip(moves, pairs):
+        move["pairs"] = pair
     found = _figures(run, logged)
-    found["wavefronts"] = sum(move["wavefronts"] for move in moves)
+    for name in ("wavefronts", "bytes"):
+        found[name] = sum(move[name] for move in moves)
     found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
     return Walk(moves, **found, waiting=waiting)
 
@@ -153,7 +183,7 @@ def _tiles(run: Run, logged: pd.DataFrame) -> Walk:
     size = int((shared.offset + shared.bytes).max()) // CELL
     per_tile = int(shared[(shared.tile == 0) & shared.event.isin(WRITES)].bytes.sum()) // CELL
     later = bool(shared.event.isin(set(WRITES) - {"store"}).any())  # copies that land later
-    state, moves = [FREE] * size, []
+    state, parts, tiles = [FREE] * size, list[_Part](), list[int]()
     order = logged[(logged.thread == 0) & (logged.event == logged.phase) & logged.phase.isin(("copy", "sum"))]
     for mark in order.itertuples():
         own = (logged.phase == mark.phase) & (logged.number == mark.number)
@@ -164,11 +194,13 @@ def _tiles(run: Run, logged: pd.DataFrame) -> Walk:
             now = [new if n in cells else old for n, old in enumerate(state)]
             named = f"{count(len(threads), 'thread')} {title} tile {mark.number}"
             named = named.replace("1 thread request ", "1 thread requests ") if len(threads) == 1 else named
-            made = _move(run, logged, part, named, threads, "".join(now))
-            made["tile"] = mark.number
-            moves.append(made)
+            parts.append(_Part(part, named, threads, "".join(now)))
+            tiles.append(mark.number)
             after = {READ: FREE, COMING: COMING, WRITTEN: FULL}[new]
             state = [after if n in cells else old for n, old in enumerate(state)]
+    moves = _moves(run, logged, parts)
+    for move, tile in zip(moves, tiles):
+        move["tile"], move["coming"] = tile, READ not in move["places"] and later
     sums = [move["places"] for move in moves if READ in move["places"]]
     alone = sum(COMING not in places for places in sums)
     return Walk(moves, **_figures(run, logged), alone=alone, stages=size // per_tile)

@@ -104,11 +104,13 @@ def counts_of(way: Shown, together: Sequence[Shown]) -> list[str]:
     """The derived figures under a way."""
     walk = way.walk
     if not walk.stages:
-        return [count(walk.wavefronts, "wavefront"), count(walk.barriers, "barrier")]
+        return [count(walk.wavefronts, "wavefront"), count(walk.barriers, "barrier"), f"{walk.bytes:,} B"]
     if max(other.walk.stages for other in together) == 1:
-        return [count(walk.requests, "request"), count(walk.sectors, "sector")]
+        waves = count(walk.wavefronts, "wavefront")
+        return [count(walk.requests, "request"), count(walk.sectors, "sector"), f"{walk.bytes:,} B", waves]
     tiles = sum(READ in move["places"] for move in walk.moves)
-    return [f"{walk.alone} of {tiles} tiles added while no copy runs"]
+    waves = count(walk.wavefronts, "wavefront")
+    return [f"{walk.alone} of {tiles} tiles added while no copy runs", f"{walk.bytes:,} B", waves]
 
 
 def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
@@ -119,6 +121,7 @@ def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
             "chosen": way is chosen,
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
+            "why": pattern_cycles.why(way.request.kernel, way.request.settings),
             "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
             "time": way.cycles.cycles if way.cycles else 0.0,
             "done": done_of(way.walk),
@@ -159,7 +162,9 @@ def note(shown: Sequence[Shown]) -> str:
     held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
     rows = f"Row above: a warp. Column below: {'bank or lane' if held else 'a bank'}."
     device = known.device.removeprefix("NVIDIA ")
-    return f"{rows} Cycles {known.label} on {device}, {known.date}. Counts derived from the trace."
+    labels = {way.request.backend for way in shown}
+    traces = "this run's trace, and recorded ones of the other ways" if len(labels) > 1 else "the trace"
+    return f"{rows} Cycles {known.label} on {device}, {known.date}. Counts derived from {traces}."
 
 
 def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
@@ -214,6 +219,8 @@ def figures_tab(look: Look, runner: Runner) -> list[Block]:
             "barriers": way.walk.barriers,
             "requests of the input": way.walk.requests,
             "sectors of the input": way.walk.sectors,
+            "bytes": way.walk.bytes,
+            "why": pattern_cycles.why(way.request.kernel, way.request.settings),
         }
         for way in shown
     ]

@@ -73,7 +73,7 @@ class Requests:
         return self.costs.groupby(keys, sort=True, as_index=False).agg(requests=("block", "size"), **sums)
 
 
-def requests(trace: Trace, space: str | None = None) -> Requests:
+def requests(trace: Trace, space: str | None = None, apart: np.ndarray | None = None) -> Requests:
     """The Requests of a trace, or of one space (shared or global).
 
     Only accesses with an address of each lane are requests. The copy engine and the tensor cores fetch boxes and
@@ -82,15 +82,18 @@ def requests(trace: Trace, space: str | None = None) -> Requests:
     A lane's n-th record of a probe pairs with the n-th record of the warp's other lanes. Diverged lanes therefore pair
     correctly if all pass the probe equally often, or if some stop earlier. Keys cannot pair lanes, as they may differ
     in each lane, such as its token.
+
+    apart: a number for each record of the trace. Records of other numbers never pair, and the table has it.
     """
-    table = trace.table.filter(trace.table["space"].is_valid())
-    frame = table.to_pandas(split_blocks=True)
+    valid = trace.table["space"].is_valid()
+    frame = trace.table.filter(valid).to_pandas(split_blocks=True)
+    frame["apart"] = 0 if apart is None else apart[valid.to_numpy()]
     frame = frame[frame.space == space] if space else frame
     frame = frame[frame.event.isin({kind.event for kind in LANE_KINDS})]
     if frame.empty:
         empty = pd.DataFrame(columns=COLUMNS)
         return Requests(empty, np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
-    site = ["launch", "block", "warp", "file", "line", "event", "space", "tensor", "bytes"]
+    site = ["launch", "block", "warp", "file", "line", "event", "space", "tensor", "bytes", "apart"]
     frame["time"] = frame.groupby([*site, "lane"], sort=False, observed=True).cumcount()
     together = frame.groupby([*site, "time"], sort=False, observed=True)
     number = together.ngroup().to_numpy()
@@ -101,5 +104,6 @@ def requests(trace: Trace, space: str | None = None) -> Requests:
     offsets[number, lane], active[number, lane] = frame.offset.to_numpy(), True
     order = np.lexsort([found[name].to_numpy() for name in ("seq", "warp", "block", "launch")])
     types = {"bytes": int} | {name: str for name in ("file", "space", "tensor", "kind")}
-    in_order = found.iloc[order][list(COLUMNS)].astype(types).reset_index(drop=True)
+    columns = [*COLUMNS, *(["apart"] if apart is not None else [])]
+    in_order = found.iloc[order][columns].astype(types).reset_index(drop=True)
     return Requests(in_order, offsets[order], active[order])

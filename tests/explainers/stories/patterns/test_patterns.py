@@ -34,15 +34,15 @@ def walks():
 
 def test_a_tree_halves_its_threads_and_the_place_of_its_words_sets_the_wavefronts(walks):
     halves = [2**n for n in range(7, -1, -1)]
-    for name in ("Tree of neighbours", "Tree, packed threads", "Tree of halves"):
+    for name in ("Tree, divergent", "Tree, not divergent", "Tree, no conflicts"):
         assert [move["working"] for move in walks["lab_reduce_tree"][name].moves] == halves
-    for number, move in enumerate(walks["lab_reduce_tree"]["Tree of halves"].moves):
+    for number, move in enumerate(walks["lab_reduce_tree"]["Tree, no conflicts"].moves):
         assert move["wavefronts"] == 3 * max(1, halves[number] // 32)  # two reads and a write of each warp at work
         assert move["threads"] == ("1" * halves[number]).ljust(256, "0")
 
 
 def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
-    for name in ("Tree of neighbours", "Tree, packed threads", "Tree of halves"):
+    for name in ("Tree, divergent", "Tree, not divergent", "Tree, no conflicts"):
         read = np.sum([[c == READ for c in m["places"]] for m in walks["lab_reduce_tree"][name].moves], axis=0)
         assert read.tolist() == [0] + [1] * 255
 
@@ -62,7 +62,11 @@ def test_wider_loads_move_the_same_sectors_with_fewer_requests(walks):
 
 def test_one_stage_never_adds_during_a_copy_and_two_stages_always_but_at_the_end(walks):
     found = walks["lab_tiles_stages"]
-    assert {name: walk.alone for name, walk in found.items()} == {"One stage": 4, "Two stages": 1, "Three stages": 1}
+    assert {name: walk.alone for name, walk in found.items()} == {
+        "No double buffer": 4,
+        "Two stages": 1,
+        "Three stages": 1,
+    }
     assert max(move["places"].count(COMING) for move in found["Three stages"].moves) == 3 * 32
 
 
