@@ -23,10 +23,7 @@ export default function (host, { meta }, context) {
   const layout = ({ width, height, em: size }) => {
     em = size;
     const small = smallText(em);
-    const found = laid(
-      { width, height, em, small },
-      { ways: ways.length, threadRows, placeRows },
-    );
+    const found = laid({ width, height, em, small }, { ways: ways.length, threadRows, placeRows });
     boxes = found.boxes;
     return found.height;
   };

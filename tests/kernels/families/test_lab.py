@@ -9,6 +9,7 @@ import pytest
 from kernels import catalog
 from kernels.core.launch import Texture
 from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Role
 from kernels.errors import ProblemError, TooLargeError
 from kernels.families import lab
@@ -16,6 +17,7 @@ from kernels.families.lab.accesses import LAYOUTS, AccessProblem, GlobalProblem
 from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, FmaProblem, StreamProblem
 from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.shapes import ShapesProblem
 from kernels.families.lab.tiles import TILES, ColumnsProblem, TransposeProblem
 from kernels.run.backends.cpu import device
 from kernels.run.execute import check_possible, run
@@ -205,6 +207,19 @@ def test_a_ring_of_texels_passes_every_node_and_goes_as_a_texture():
     assert sorted(seen) == list(range(37)) and at == problem.sizes["start"]
     (launch,) = KERNELS["lab_chase_texture"].plan(problem).launches
     assert launch.args[0] == Texture("n") and launch.tensors == ("n", "o", "times")
+
+
+def test_a_2d_texture_is_an_argument_and_reads_each_lane_s_texel_on_the_cpu():
+    problem = ShapesProblem(columns=4, areas=64, reads=40, seed=2)
+    kernel = KERNELS["lab_shapes"]
+    (launch,) = kernel.plan(problem).launches
+    assert launch.args[:2] == (Texture("x", 2), "x") and launch.tensors[0] == "x"
+    image = problem.inputs()["x"]
+    for memory in (0, 1):
+        made = run(Request(kernel, problem, (("SPACE", memory),), Scope.everything(kernel.plan(problem)), "cpu"))
+        texels = made.trace.frame("row", "column", "value", "event").query("event == 'texel'")
+        assert len(texels) == 32 * problem.reads
+        assert (image[texels.row.astype(int), texels.column.astype(int)] == texels.value).all()
 
 
 def test_what_an_access_leaves_alone_is_not_judged():

@@ -1,0 +1,32 @@
+"""Patterns in a real Chromium: the page's cycles, wavefronts, barriers and bytes, computed again."""
+
+import re
+from math import ceil
+
+import numpy as np
+import pandas as pd
+from browser.stepping import press, read
+
+from kernels.recordings import tables
+
+FIGURES = r"{}: .*? ([\d,]+) wavefronts?, (\d+) barriers?, ([\d,]+) B, ([\d,]+) cycles"
+
+
+def shown(page, way):
+    label = page.locator(".wg .picture canvas").first.get_attribute("aria-label")
+    return [int(text.replace(",", "")) for text in re.search(FIGURES.format(way), label).groups()]
+
+
+def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(visit):
+    page = visit("/patterns?backend=cpu")
+    adders = [2**n for n in range(7, -1, -1)]  # threads of each step
+    waves, barriers, moved, cycles = shown(page, "Tree, no conflicts")
+    assert waves == 3 * sum(ceil(n / 32) for n in adders) and barriers == len(adders)  # two reads and a write
+    assert moved == 3 * 4 * sum(adders)
+    (table, _), *_ = tables.recorded("patterns").values()
+    row = table[(table.settings == "TREE=2") & table.problem.str.startswith("numbers=256 ")].iloc[0]
+    assert cycles == round(np.median(pd.to_numeric(row.medians.split())))
+    total = shown(page, "Tree, divergent")[0]
+    for _ in adders[1:]:
+        press(page, "ArrowRight")
+    assert dict(read(page)["state"])["wavefronts so far"] == str(total)
