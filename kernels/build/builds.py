@@ -68,5 +68,5 @@ def _marked(spec: KernelSpec) -> KernelSpec:
 
 def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:
     if target != CPU:
-        return nvrtc.Toolchain(target, spec.plain)
+        return nvrtc.Toolchain(target, spec.plain, spec.launches_children)
     return plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()

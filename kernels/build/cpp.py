@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.build import child
+from kernels.build import child, child_launches
 from kernels.build.log import first_error
 from kernels.build.product import EntryFacts
 from kernels.core.spec import KernelSpec
@@ -65,12 +65,13 @@ class Toolchain:
 
         Raises BuildError, or OSError if the compiler cannot write.
         """
+        child_launches.check(spec)
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
             if name != Path(name).name:
                 raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
-            (sources / name).write_text(text)
+            (sources / name).write_text(child_launches.cpu_text(name, text))
         (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]

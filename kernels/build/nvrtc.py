@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from kernels.build import confined, nvrtc_program
+from kernels.build import child_launches, confined, linking, nvrtc_program
 from kernels.build.log import first_error
 from kernels.build.nvrtc_program import Program, checked
 from kernels.build.plain import nvidia
@@ -41,11 +41,15 @@ def architectures() -> tuple[str, ...]:
 
 
 class Toolchain:
-    """The compiler for one architecture such as sm_90a (product.Toolchain). plain: whether for plain kernels."""
+    """The compiler for one architecture such as sm_90a (product.Toolchain).
+
+    plain: whether for plain kernels.
+    links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it.
+    """
 
     suffix = ".cubin"
 
-    def __init__(self, arch: str, plain: bool = False) -> None:
+    def __init__(self, arch: str, plain: bool = False, links: bool = False) -> None:
         self.nvrtc, self.plain = _nvrtc(), plain
         if arch not in architectures():
             raise ProblemError(f"arch is {arch!r}. This NVRTC knows {', '.join(architectures())}.")
@@ -53,6 +57,10 @@ class Toolchain:
         self.arch = arch
         # no-cache: a product of NVRTC's own cache lacks the log with registers and spills. We have our own cache.
         self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
+        self.links = links
+        if links:
+            self.version += f", {linking.version()}"
+            self.options.append(linking.RELOCATABLE)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """(name, text) of the additional headers."""
@@ -60,6 +68,10 @@ class Toolchain:
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
+        if not spec.plain:
+            child_launches.check(spec)
+        if self.links and confined.is_wanted():
+            raise BuildError(f"{spec.path.name} launches kernels from a kernel. Here a user's may do so on a CPU only.")
         (name, source), *headers = nvidia.files_of(spec) if spec.plain else spec.files
         options = [*options, *nvidia.include_options()] if spec.plain else options
         instances = nvidia.instances(spec, options)
@@ -68,7 +80,8 @@ class Toolchain:
         made = ask(self.nvrtc, asked)
         if not made.cubin:
             raise BuildError(first_error(spec, made.log, _ERROR))
-        (folder / f"{spec.name}.cubin").write_bytes(made.cubin)
+        cubin = linking.linked(name, self.arch, made.cubin) if self.links else made.cubin
+        (folder / f"{spec.name}.cubin").write_bytes(cubin)
         (folder / f"{spec.name}.ptx").write_bytes(made.ptx)
         lowered = dict(zip(made.lowered, instances.values()))
         facts = tuple(

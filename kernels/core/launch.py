@@ -167,6 +167,8 @@ class Launch:
     fetch: its copy from host memory.
     device: the number of its GPU in a plan over several.
     step: the number of its step in this plan.
+    children: the entries of the launches that its kernel makes (dynamic parallelism).
+    parent: the entry of the launch that makes it, or "" for a launch by the host. A child has no args.
 
     Block numbers count x fastest, then y, z.
     """
@@ -186,6 +188,8 @@ class Launch:
     fetch: Fetch | None = None
     device: int = 0
     step: int = 0
+    children: tuple[str, ...] = ()
+    parent: str = ""
 
     @property
     def has_attributes(self) -> bool:
@@ -250,6 +254,11 @@ class Plan:
         """The copies between launch `number` and the next one."""
         return tuple(copy for copy in self.copies if copy.place == number + 1)
 
+    def children_of(self, number: int) -> tuple[int, ...]:
+        """The numbers of the launches that the kernel of launch `number` makes."""
+        own = self.launches[number]
+        return tuple(n for n, one in enumerate(self.launches) if own.children and one.parent == own.entry)
+
     @property
     def devices(self) -> int:
         """The number of GPUs, real or virtual."""
@@ -307,6 +316,8 @@ class LaunchText:
     device: str | int = 0
     repeat: Repeat = ()
     when: str = ""
+    children: tuple[str, ...] = ()
+    parent: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kernels.core.children import parents_of
 from kernels.core.copies import CopyText, Repeat
 from kernels.core.dtypes import DTYPES
 from kernels.core.launch import LaunchText, ScratchText
@@ -56,14 +57,20 @@ def launches(file: str, source: str, plain: bool, table: Table) -> tuple[LaunchT
     entries = typed(file, "launches", table["launches"], list, "tables [[launches]]")
     if not entries:
         raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
-    made = [_launch(file, source, plain, number, entry) for number, entry in enumerate(entries)]
+    parents = parents_of(file, source, entries)
+    if parents and table.get("copies"):
+        raise FrontMatterError(f"{file}: copies and children exclude each other. Remove the copies or the children.")
+    made = [_launch(file, source, plain, number, entry, parents) for number, entry in enumerate(entries)]
     check_order(file, entries)
-    return tuple(replace(text, **order_of(entry)) for text, entry in zip(made, entries))
+    ordered = [replace(text, **order_of(entry)) for text, entry in zip(made, entries)]
+    streams = {text.entry: text.stream for text in ordered}
+    return tuple(replace(text, stream=streams[text.parent]) if text.parent else text for text in ordered)
 
 
-def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> LaunchText:
-    where = f"launches[{number}]"
-    check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
+def _launch(file: str, source: str, plain: bool, number: int, entry: Table, parents: dict[str, str]) -> LaunchText:
+    where, parent = f"launches[{number}]", parents.get(str(entry.get("entry")), "")
+    needed = ("entry", "grid", "block") if parent else ("entry", "grid", "block", "args")
+    check_keys(file, where, entry, LAUNCH_KEYS, needed)
     name = typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")
     typed(file, f"{where}.item", entry.get("item", ""), str, "a text in quotes")
     _check_entry(file, where, name, source, plain)
@@ -74,10 +81,10 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> L
                 f"{file}: {where}.{key} is {sizes!r}. It must be a list of one to three sizes: numbers or "
                 f"expressions in quotes."
             )
-    args = typed(file, f"{where}.args", entry["args"], list, "a list, in the order of the signature")
+    args = typed(file, f"{where}.args", entry.get("args", []), list, "a list, in the order of the signature")
     for n, arg in enumerate(args):
         _check_argument(file, f"{where}.args[{n}]", arg)
-    found = parameters(source, name)
+    found = () if parent else parameters(source, name)
     if len(found) != len(args):
         raise FrontMatterError(
             f"{file}: {where}.args has {len(args)} entries, and {name} takes {len(found)} "
@@ -99,6 +106,7 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table) -> L
         device=_number(file, f"{where}.device", entry.get("device", 0)),
         repeat=_repeat(file, where, entry),
         when=typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
+        parent=parent,
     )
 
 

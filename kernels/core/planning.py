@@ -117,6 +117,8 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         _fetch(text, tensors, where),
         whole(text.device, names, f"{where}.device"),
         _step_of(text.repeat, names),
+        text.children,
+        text.parent,
     )
     if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
         raise FrontMatterError(

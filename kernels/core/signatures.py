@@ -7,6 +7,7 @@ _QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_consta
 # Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
 _NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
+_OF_PROBES = re.compile(r"\bPROBE_(?:PARAM|CHILDREN)\b")
 _GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
 C_TYPES = {
     "int32": ("int", "int32_t", "signed", "signed int"),
@@ -33,7 +34,7 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     bare = _COMMENT.sub(" ", source)
     for found in re.finditer(rf"\b{re.escape(function_of(entry))}\s*\(([^)]*)\)", bare):
         if _GLOBAL.search(bare[: found.start()]):
-            texts = found[1].replace("PROBE_PARAM", "").split(",")
+            texts = _OF_PROBES.sub("", found[1]).split(",")
             return tuple(_parameter(text) for text in texts if text.strip())
     return ()
 

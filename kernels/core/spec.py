@@ -100,7 +100,7 @@ class KernelSpec:
     @property
     def repeats(self) -> bool:
         """Whether its launches repeat, usually on several GPUs. A probe's name then has several tensors (tensor_in)."""
-        return any(text.repeat for text in self.launch_texts)
+        return any(text.repeat and not text.parent for text in self.launch_texts)
 
     @property
     def code_hash(self) -> str:
@@ -109,6 +109,11 @@ class KernelSpec:
         Recordings and times have it in their names.
         """
         return _code_hash(self)
+
+    @property
+    def launches_children(self) -> bool:
+        """Whether one of its kernels launches others. On a GPU, its build is then linked."""
+        return any(text.children for text in self.launch_texts)
 
     # ---- constants ----
 
@@ -229,6 +234,8 @@ class KernelSpec:
 
     def tensor_in(self, launch: Launch, symbol: str) -> str:
         """The tensor of a probe's name in one launch: tensor_of_symbol, with the numbers of a repeated launch."""
+        if launch.parent:  # with the names of its parent's pointers
+            return self.tensor_of_symbol[symbol]
         symbols = [name.removesuffix("_gmem").removesuffix("_map") for name in self.symbols(launch.entry)]
         arg = launch.args[symbols.index(symbol)]
         return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
@@ -269,7 +276,7 @@ def _older(text: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in text.items() if value or key not in YOUNGER}
 
 
-YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when")
+YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when", "children", "parent")
 """Fields of a launch that are younger than the first recordings. A hash leaves out their defaults, which are false."""
 GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 """Options of every build for a GPU. fmad=false: only fmaf in the source is fused, so the GPU rounds as the CPU."""

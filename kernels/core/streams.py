@@ -10,7 +10,7 @@ from typing import Any
 from kernels.core.launch import Fetch, Launch, Plan
 from kernels.errors import FrontMatterError
 
-ORDER_KEYS = ("stream", "after", "dependent", "fetch")
+ORDER_KEYS = ("stream", "after", "dependent", "fetch", "children")
 STREAMS = 8  # 0 to 7
 FETCH_KEYS = ("tensors", "part", "parts", "stream", "memory")
 MEMORIES = ("pinned", "pageable")
@@ -33,7 +33,7 @@ class Step:
 
 
 def steps(plan: Plan) -> Iterator[Step]:
-    """The launches and copies of a plan in the order of the host's calls."""
+    """The launches and copies of a plan in the order of the host's calls. Children follow their parent."""
     for number, launch in enumerate(plan.launches):
         if launch.fetch:
             for tensor in launch.fetch.tensors:
@@ -80,8 +80,8 @@ def _needs(launches: Sequence[Launch], number: int) -> set[int]:
 def order_of(entry: dict[str, Any]) -> dict[str, Any]:
     """The fields of a LaunchText for the ORDER_KEYS of a table in the front matter."""
     found = {key: entry[key] for key in ORDER_KEYS if key in entry}
-    if "after" in found:
-        found["after"] = tuple(found["after"])
+    for key in {"after", "children"} & {*found}:
+        found[key] = tuple(found[key])
     if "fetch" in found:
         found["fetch"] = Fetch(**{**found["fetch"], "tensors": tuple(found["fetch"]["tensors"])})
     return found

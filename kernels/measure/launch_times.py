@@ -1,30 +1,23 @@
 """Launch times: the start and the end of each launch and copy of a run, and the host's calls, on a GPU or recorded."""
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from kernels.core.request import Request
 from kernels.core.streams import steps
 from kernels.errors import ProblemError, RunError
-from kernels.recordings import packed, tables
-from kernels.recordings.request_index import Recordings, matching
-from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
-from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.measure.kept import Kept, Stored
+from kernels.recordings.request_index import Recordings
+from kernels.recordings.requests import RecordedRequest, name_of, requests_of
+from kernels.recordings.resumable import Progress, silent
 from kernels.run.backends import Device
 from kernels.run.backends.gpu_launches import AHEAD_NS
 
-TIME_LIMIT = 600.0  # seconds for one
 RUNS = 31
-Stored = tuple[dict[str, Any], dict[str, pa.Array]]
-"""(header, columns) of recorded launch times."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +123,20 @@ def _measured(request: Request) -> LaunchTimes:
 
 
 def names(request: Request) -> list[tuple[str, int]]:
-    """(name, stream) of each step: a launch's entry, or "copy of TENSOR"."""
+    """(name, stream) of each step: a launch's entry, with a number if it repeats, or "copy of TENSOR"."""
     launches = request.plan.launches
+    entries = [launch.entry for launch in launches]
+
+    def name_of_launch(number: int) -> str:
+        entry = entries[number]
+        return (
+            f"{entry} {entries[:number].count(entry)}"
+            if launches[number].parent and entries.count(entry) > 1
+            else entry
+        )
+
     return [
-        (f"copy of {step.tensor}" if step.tensor else launches[step.number].entry, step.stream)
+        (f"copy of {step.tensor}" if step.tensor else name_of_launch(step.number), step.stream)
         for step in steps(request.plan)
     ]
 
@@ -158,55 +161,15 @@ def asked() -> list[Request]:
     return requests_of("launch_cases")
 
 
+def _stored(made: LaunchTimes) -> Stored:
+    header = {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns}
+    return header, {"/steps": made.table, "/runs": made.runs}
+
+
+KEPT = Kept(RECORDINGS, ("/steps", "/runs"), launch_times, _stored)
+
+
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
     """Makes this GPU's launch times and writes its file after each. Returns the path. Recordings of the present code
     stay, unless `anew`."""
-    path = RECORDINGS.folder / f"{tables.file_name(device.name)}.parquet"
-    known = [] if anew else recorded(device.name)
-    missing = [
-        request
-        for request in asked()
-        if not matching(known, request) and not request.kernel.cannot_run(request.problem, request.constants, device)
-    ]
-    groups = [Group(r.kernel.name, [name_of(r)], partial(_measure, r, device)) for r in missing]
-    resume(groups, {} if anew else _kept(path), partial(_write, path), progress)
-    return [path]
-
-
-def _measure(request: Request, device: Device) -> dict[str, Stored]:
-    from kernels.run import workers
-
-    job = workers.submit(launch_times, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
-    return {name_of(request): _stored(job.result(), device)}
-
-
-def _stored(made: LaunchTimes, device: Device) -> Stored:
-    header = header_of(made.request) | {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns}
-    header |= {"device": device.name, "driver": device.driver, "date": made.date}
-    tables_of = {"steps": made.table, "runs": made.runs}
-    columns = {f"{kind}/{c}": pa.array(table[c].to_numpy()) for kind, table in tables_of.items() for c in table.columns}
-    return header, columns
-
-
-def _write(path: Path, kept: Mapping[str, Stored]) -> None:
-    listed = sorted(kept.items())
-    found: dict[str, dict[str, pa.Array]] = {}
-    for name, (_, columns) in listed:
-        for column, values in columns.items():
-            kind, _, short = column.partition("/")
-            found.setdefault(f"{name}/{kind}", {})[short] = values
-    packed.write(path, found, {"launch_times": {name: header for name, (header, _) in listed}})
-
-
-def _kept(path: Path) -> dict[str, Stored]:
-    """The launch times of present code in a file, by name."""
-    kept = {}
-    for entry in recorded():
-        if entry.path == path:
-            made = entry.load()
-            name = name_of(entry.request, entry.code_hash)
-            header = header_of(entry.request) | entry.said | {"code_hash": entry.code_hash}
-            header |= {"device": entry.device, "date": entry.date}
-            parts = {"steps": made.table, "runs": made.runs}
-            kept[name] = header, {f"{kind}/{c}": pa.array(t[c].to_numpy()) for kind, t in parts.items() for c in t}
-    return kept
+    return [KEPT.record(device, asked(), progress, anew)]

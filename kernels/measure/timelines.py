@@ -1,27 +1,20 @@
 """Timelines: the time and the SM of each block of a run, from a build of its own on a GPU, or recorded."""
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from kernels.core.request import Request
 from kernels.errors import ProblemError, RunError
-from kernels.recordings import packed, tables
-from kernels.recordings.request_index import Recordings, matching
-from kernels.recordings.requests import RecordedRequest, header_of, name_of, requests_of
-from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.measure.kept import Kept, Stored
+from kernels.recordings import tables
+from kernels.recordings.request_index import Recordings
+from kernels.recordings.requests import RecordedRequest, name_of, requests_of
+from kernels.recordings.resumable import Progress, silent
 from kernels.run.backends import Device
-
-TIME_LIMIT = 600.0  # seconds for one
-Stored = tuple[dict[str, Any], dict[str, pa.Array]]
-"""(header, columns) of a recorded timeline."""
 
 
 @dataclass(frozen=True)
@@ -133,44 +126,14 @@ def asked() -> list[Request]:
     return requests_of("timeline_cases")
 
 
+def _stored(made: Timeline) -> Stored:
+    return {"left": made.left, "multiprocessors": made.multiprocessors}, {"": made.table}
+
+
+KEPT = Kept(RECORDINGS, ("",), timeline, _stored)
+
+
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
     """Makes this GPU's timelines and writes its file after each. Returns the path. Recordings of the present code
     stay, unless `anew`."""
-    path = RECORDINGS.folder / f"{tables.file_name(device.name)}.parquet"
-    known = [] if anew else recorded(device.name)
-    missing = [request for request in asked() if not matching(known, request)]
-    groups = [Group(r.kernel.name, [name_of(r)], partial(_measure, r, device)) for r in missing]
-    resume(groups, {} if anew else _kept(path), partial(_write, path), progress)
-    return [path]
-
-
-def _measure(request: Request, device: Device) -> dict[str, Stored]:
-    from kernels.run import workers
-
-    job = workers.submit(timeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
-    return {name_of(request): _stored(job.result(), device)}
-
-
-def _stored(made: Timeline, device: Device) -> Stored:
-    header = header_of(made.request) | {"left": made.left, "multiprocessors": made.multiprocessors}
-    header |= {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
-    return header, {name: pa.array(made.table[name].to_numpy()) for name in made.table.columns}
-
-
-def _write(path: Path, kept: Mapping[str, Stored]) -> None:
-    listed = sorted(kept.items())
-    headers = {name: header for name, (header, _) in listed}
-    packed.write(path, {name: columns for name, (_, columns) in listed}, {"timelines": headers})
-
-
-def _kept(path: Path) -> dict[str, Stored]:
-    """The timelines of present code in a file, by name."""
-    kept = {}
-    for entry in recorded():
-        if entry.path == path:
-            name = name_of(entry.request, entry.code_hash)
-            (table,) = entry.read(name)
-            header = header_of(entry.request) | entry.said | {"code_hash": entry.code_hash}
-            header |= {"device": entry.device, "date": entry.date}
-            kept[name] = header, {c: table[c].combine_chunks() for c in table.column_names}
-    return kept
+    return [KEPT.record(device, asked(), progress, anew)]

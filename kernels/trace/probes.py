@@ -31,7 +31,7 @@ MAX_KEYS = {"mark": 2, "value": 4, "access": 2, "role": 0}
 BEFORE_KEYS = ("launch", "block", "thread", "warp", "lane", "seq", "file", "line", "event", "role")
 AFTER_KEYS = ("value", "space", "tensor", "offset", "bytes")
 SPACES = {"gmem": "global", "smem": "shared"}
-PLUMBING = {"PROBE_PARAM", "PROBE_BEGIN", "PROBE_REF", "PROBE_PASS"}
+PLUMBING = {"PROBE_PARAM", "PROBE_BEGIN", "PROBE_REF", "PROBE_PASS", "PROBE_CHILDREN", "PROBE_CHILD"}
 """The macros without a record."""
 _LOGGING = ("PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE", *MACROS)
 _PROBE = re.compile(rf"\b({'|'.join(_LOGGING)})\((.*)\);\s*$")
@@ -267,5 +267,5 @@ def is_probe_line(text: str) -> bool:
 
 def strip_probes(source: str) -> str:
     """The source with blank probe lines. The timed build equals it, instruction for instruction."""
-    bare = (re.sub(r" PROBE_(PARAM|REF|PASS)\b", "", line) for line in source.splitlines())
+    bare = (re.sub(r" PROBE_(PARAM|REF|PASS|CHILDREN|CHILD\([^()]*\))(?!\w)", "", line) for line in source.splitlines())
     return "\n".join("" if is_probe_line(line) else line for line in bare)

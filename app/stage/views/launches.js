@@ -1,6 +1,7 @@
 // The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
-// with their ns. A line is at the time of the step. Above the streams, the host's calls have their
-// length only: no recording has their place.
+// with their ns in a strip under the row. A line is at the time of the step. Launches by a kernel have
+// a row of their own. Above the streams, the host's calls have their length only: no recording has
+// their place.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
@@ -17,21 +18,26 @@ export default function (host, { meta }, context) {
   const { clock } = context,
     { panels, frames, window: wide, label: source } = meta;
   const names = [
-    ...new Set(panels.flatMap(one => one.bars.filter(bar => !bar.copy).map(bar => bar.name))),
+    ...new Set(panels.flatMap(one => one.bars.filter(bar => !bar.copy).map(bar => bar.entry))),
   ];
   let em = 13,
     small = 13,
     box = launchesLayout({ width: 1, height: 1, em: 13 }, []);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const tintOf = bar =>
-    bar.copy ? COPY : TINTS[Math.max(0, names.indexOf(bar.name)) % TINTS.length];
+    bar.copy ? COPY : TINTS[Math.max(0, names.indexOf(bar.entry)) % TINTS.length];
   const xOf = ns => box.x + (ns / wide) * box.w;
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
     box = launchesLayout(
       size,
-      panels.map(one => one.rows),
+      panels.map(one =>
+        one.lanes.map((parts, row) => ({
+          parts,
+          gaps: one.gaps.some(gap => gap.row === row && gap.end > gap.start),
+        })),
+      ),
     );
     return box.height;
   };
@@ -47,22 +53,23 @@ export default function (host, { meta }, context) {
       listed.push(
         text(`title ${p}`, titleOf(one), 0, place.y + 1.25 * em, box.x + box.w, { bold: true }),
       );
-      listed.push(
-        text(`host ${p}`, 'host', 2, place.host + box.call / 2 + 0.36 * small, box.x - 6),
-      );
-      listed.push({
-        id: `calls ${p}`,
-        kind: 'rect',
-        rect: callsOf(p),
-        fill: blend(rgb(paint.text), back, 0.22),
-      });
+      if (box.call) {
+        const middle = place.host + box.call / 2 + 0.36 * small;
+        listed.push(text(`host ${p}`, 'host', 2, middle, box.x - 6));
+        listed.push({
+          id: `calls ${p}`,
+          kind: 'rect',
+          rect: callsOf(p),
+          fill: blend(rgb(paint.text), back, 0.22),
+        });
+      }
       one.rows.forEach((name, r) => {
-        const y = place.rows[r];
-        listed.push(text(`row ${p} ${r}`, name, 2, y + box.row / 2 + 0.36 * small, box.x - 6));
+        const { y, h } = place.rows[r];
+        listed.push(text(`row ${p} ${r}`, name, 2, y + h / 2 + 0.36 * small, box.x - 6));
         listed.push({
           id: `frame ${p} ${r}`,
           kind: 'rect',
-          rect: [box.x + 0.5, y + 1.5, box.w - 1, box.row - 3],
+          rect: [box.x + 0.5, y + 1.5, box.w - 1, h - 3],
           stroke: paint.border,
         });
       });
@@ -89,11 +96,12 @@ export default function (host, { meta }, context) {
       });
     });
     panels.forEach((one, p) => {
-      const [top] = box.panels[p].rows;
+      const [top] = box.panels[p].rows,
+        foot = box.panels[p].rows[one.rows.length - 1];
       listed.push({
         id: `now ${p}`,
         kind: 'line',
-        rect: [xOf(at), top, 0, one.rows.length * box.row],
+        rect: [xOf(at), top.y, 0, foot.y + foot.h - top.y],
         stroke: paint.text,
         width: 1.5,
         dash: [4, 3],
@@ -102,9 +110,9 @@ export default function (host, { meta }, context) {
     return listed;
   };
   // [top, height] of a bar: bars of a stream at the same time share its row
-  const partOf = (one, y, bar) => {
-    const h = (box.row - 6) / one.lanes[bar.row];
-    return [y + 3 + bar.lane * h, h - (one.lanes[bar.row] > 1 ? 2 : 0)];
+  const partOf = (one, row, bar) => {
+    const h = (row.h - 6) / one.lanes[bar.row];
+    return [row.y + 3 + bar.lane * h, h - (one.lanes[bar.row] > 1 ? 2 : 0)];
   };
   // [x, y, w, h] of the host's calls, cut at the end of the axis
   const callsOf = p => {
@@ -127,7 +135,7 @@ export default function (host, { meta }, context) {
   const over = (g, { at, paint }) => {
     panels.forEach((one, p) => {
       const rows = box.panels[p].rows;
-      drawCalls(g, paint, one.host, callsOf(p));
+      if (box.call) drawCalls(g, paint, one.host, callsOf(p));
       one.bars.forEach(bar => drawName(g, paint, bar, partOf(one, rows[bar.row], bar)));
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
@@ -148,9 +156,10 @@ export default function (host, { meta }, context) {
   };
   const drawName = (g, paint, bar, part) => {
     const [top, high] = part;
+    if (high < 1.1 * small) return;
     const room = xOf(bar.end) - xOf(bar.start) - 6;
     g.font = `600 ${small}px ${paint.font}`;
-    const said = [bar.name, bar.name.replace('copy of ', '')].find(
+    const said = [bar.name, bar.name.replace('copy of ', ''), bar.name.replace(/^\D* /, '')].find(
       one => g.measureText(one).width <= room,
     );
     if (said) onPlate(g, paint, said, xOf(bar.start) + 3, top + high / 2);
@@ -178,14 +187,14 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w + 1, y + h);
     g.fill();
   };
-  // A gap has a bracket at the foot of its row, and its ns if there is room after the label before.
+  // A gap has a bracket in the strip under its row, and its ns if there is room after the label before.
   // Returns the end of the row's last label.
-  const drawGap = (g, paint, gap, y, last) => {
+  const drawGap = (g, paint, gap, row, last) => {
     const length = gap.end - gap.start;
     if (length <= 0) return last;
     const x = xOf(gap.start),
       w = xOf(gap.end) - x,
-      foot = y + box.row - 5;
+      foot = row.y + row.h + 3;
     g.strokeStyle = paint.text;
     g.lineWidth = 1.5;
     g.beginPath();
@@ -199,10 +208,8 @@ export default function (host, { meta }, context) {
       size = g.measureText(said).width,
       left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
     if (left < last + 4) return last;
-    g.fillStyle = paint.background;
-    g.fillRect(left - 2, y + 3, size + 4, 1.15 * small);
     g.fillStyle = paint.text;
-    g.fillText(said, left, y + 3 + 0.9 * small);
+    g.fillText(said, left, foot + 2 + 0.9 * small);
     return left + size;
   };
   const drawAxis = (g, paint) => {
@@ -224,14 +231,15 @@ export default function (host, { meta }, context) {
   const locate = (x, y) => {
     const above = box.panels.findIndex(({ host: top }) => y >= top && y < top + box.call);
     if (above >= 0 && x >= box.x && x <= box.x + box.w) return { panel: above, calls: true };
-    const p = box.panels.findIndex(one => one.rows.some(top => y >= top && y < top + box.row));
+    const inside = row => y >= row.y && y < row.y + row.h + box.strip,
+      p = box.panels.findIndex(one => one.rows.some(inside));
     if (p < 0 || x < box.x || x > box.x + box.w) return null;
-    const r = box.panels[p].rows.findIndex(top => y >= top && y < top + box.row),
+    const r = box.panels[p].rows.findIndex(inside),
       ns = ((x - box.x) / box.w) * wide,
       { bars, gaps } = panels[p];
     const within = one => {
       const [top, high] = partOf(panels[p], box.panels[p].rows[r], one);
-      return panels[p].lanes[r] < 2 || (y >= top - 3 && y < top + high + 3);
+      return y >= top - 3 && y < top + high + 3;
     };
     const bar = bars.findIndex(
       one => one.row === r && one.start <= ns && ns < one.end && within(one),
@@ -253,8 +261,11 @@ export default function (host, { meta }, context) {
       const [takes, from] = [end - start, start].map(ns => number(Math.round(ns)));
       return `${name}${moved}\n${takes} ns from ${from} ns on (${source})`;
     }
-    if (gap >= 0)
-      return `gap: ${number(Math.round(one.gaps[gap].end - one.gaps[gap].start))} ns (${source})`;
+    if (gap >= 0) {
+      const { start, end, before, after, since } = one.gaps[gap];
+      const ends = `from the ${since} of ${one.bars[before].name} to the start of ${one.bars[after].name}`;
+      return `gap: ${number(Math.round(end - start))} ns\n${ends} (${source})`;
+    }
     return `${one.rows[row]}: nothing`;
   };
   const label = step =>

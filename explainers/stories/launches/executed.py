@@ -16,7 +16,8 @@ def blocks(request: Request, runner: Runner) -> list[Block]:
     moved = bytes_of_launches(run.trace.frame("launch", "event", "space", "bytes"))
     rows = []
     for step, (name, stream) in zip(steps(request.plan), names(request)):
-        waits = [request.plan.launches[n].entry for n in step.waits]
+        parent = request.plan.launches[step.number].parent
+        waits = [f"launched by {parent}"] if parent else [request.plan.launches[n].entry for n in step.waits]
         if step.tensor:
             rows.append([name, stream, "", None, len(copied_bytes(request.plan, step))])
         else:

@@ -1,6 +1,6 @@
 """The frames of the story of launches, and the meta of the view `launches`."""
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from explainers.story.frames import Frame
 
@@ -20,7 +20,8 @@ class LaunchFrame(Frame):
 class Bar(TypedDict):
     """A launch or a copy.
 
-    row: of its stream.
+    entry: of a launch, else "".
+    row: of its stream, or of the children of a stream's kernels.
     lane: its part of the row, 0 unless it starts before the end of an earlier one.
     start, end: ns.
     copy: whether it is a copy from host memory.
@@ -28,6 +29,7 @@ class Bar(TypedDict):
     """
 
     name: str
+    entry: str
     row: int
     lane: int
     start: float
@@ -37,12 +39,19 @@ class Bar(TypedDict):
 
 
 class Gap(TypedDict):
-    """The time between two neighbours of a row. before: the place of the earlier bar."""
+    """A time on a row before the start of a bar.
+
+    start, end: ns. The end is the start of the later bar.
+    since: the end of the earlier bar, or the start of a parent.
+    before, after: the places of the earlier and the later bar.
+    """
 
     row: int
     start: float
     end: float
     before: int
+    after: int
+    since: Literal["end", "start"]
 
 
 class Calls(TypedDict):
@@ -53,7 +62,7 @@ class Calls(TypedDict):
 
 
 class Panel(TypedDict):
-    """One run. rows: the names of its streams. lanes: the parts of each row."""
+    """One run. rows: the names of its rows. lanes: the parts of each row."""
 
     title: str
     host: Calls

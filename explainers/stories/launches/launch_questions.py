@@ -1,5 +1,7 @@
 """The questions of the story of launches. Their answers are times of the shown runs."""
 
+import math
+
 from explainers.stories.launches.frames import LaunchFrame
 from explainers.stories.launches.runs import LaunchRun, us
 from explainers.story import questions as ask
@@ -7,6 +9,7 @@ from explainers.story.glossary import figure
 from explainers.story.stage import Question
 
 SMALL = 0.05  # a smaller change of a sum is none
+APART = math.log(1.25)  # of two options
 
 
 def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
@@ -14,16 +17,11 @@ def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question
     found = _why(runs[0], frames)
     if len(runs) > 1:
         found += [*_shortened(runs, frames), *_faster(runs, frames)]
-    return [*found, *_waits(runs[-1], frames), *_gap(runs[0], frames)]
+    return [*found, *_waits(runs[-1], frames), *_gap(runs, frames)]
 
 
 def _step(frames: list[LaunchFrame], panel: int, bar: int) -> int:
     return next(n for n, frame in enumerate(frames) if (frame["panel"], frame["bar"]) == (panel, bar))
-
-
-def _after(run: LaunchRun, place: int) -> int:
-    gap = run.gaps[place]
-    return next(n for n, b in enumerate(run.bars) if b["row"] == gap["row"] and b["start"] == gap["end"])
 
 
 def _between_kernels(run: LaunchRun) -> list[int]:
@@ -32,17 +30,18 @@ def _between_kernels(run: LaunchRun) -> list[int]:
         place
         for place, gap in enumerate(run.gaps)
         if gap["end"] > gap["start"]
-        and not run.bars[_after(run, place)]["copy"]
+        and gap["since"] == "end"
+        and not run.bars[gap["after"]]["copy"]
         and not run.bars[gap["before"]]["copy"]
     ]
 
 
 def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     """The reason for the first gap, if the host is not one and no kernel on another stream is."""
-    if not run.ahead or run.made.late or len(run.streams) > 1 or any(bar["copy"] for bar in run.bars):
+    if not run.ahead or run.made.late or len(run.rows) > 1 or any(bar["copy"] for bar in run.bars):
         return []
     for place in _between_kernels(run)[:1]:
-        gap, after = run.gaps[place], _after(run, place)
+        gap, after = run.gaps[place], run.gaps[place]["after"]
         wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
         return [
             ask.idea(
@@ -63,27 +62,54 @@ def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     return []
 
 
-def _gap(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
-    """The length of the first gap between two kernels."""
-    for place in _between_kernels(run):
-        gap, after = run.gaps[place], _after(run, place)
+def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
+    """The length of the first gap between two kernels. Each wrong option is another time of the shown runs."""
+    run = runs[0]
+    for place in _between_kernels(run)[:1]:
+        gap, after = run.gaps[place], run.gaps[place]["after"]
         wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
-        others = [run.made.timer_step_ns, run.bars[gap["before"]]["end"] - run.bars[gap["before"]]["start"], run.total]
-        listed = sorted([wait, *others])
-        return ask.options(
-            "gap",
-            f"{run.title}: how long is the gap from the end of {before} to the start of {name}?",
-            f"{figure(wait)} ns",
-            [f"{figure(other)} ns" for other in others],
-            f"{figure(wait)} ns: the last block of {before} has to end before {name} can start.",
-            ordered=[f"{figure(length)} ns" for length in listed],
-            step=_step(frames, 0, after),
-            view="launches",
-            veils=("sentence", "headline", "tabs"),
-            covers=[{"panel": 0, "gap": place}],
-            shows={"panel": 0, "gap": place},
-        )
+        lengths = {wait: ""} | _near(wait, runs, place)
+        said = {f"{figure(length)} ns": lengths[length] for length in sorted(lengths)}
+        right = f"{figure(wait)} ns"
+        return [
+            ask.idea(
+                "gap",
+                f"{run.title}: how long is the gap from the end of {before} to the start of {name}?",
+                right,
+                {text: reason for text, reason in said.items() if text != right},
+                f"{right}: the last block of {before} has to end before {name} can start.",
+                ordered=[*said],
+                step=_step(frames, 0, after),
+                view="launches",
+                veils=("sentence", "headline", "tabs"),
+                covers=[{"panel": p, "gap": n} for p, one in enumerate(runs) for n in range(len(one.gaps))],
+                shows={"panel": 0, "gap": place},
+            )
+        ]
     return []
+
+
+def _near(wait: float, runs: list[LaunchRun], place: int) -> dict[float, str]:
+    """Other times of the runs, the nearest to `wait` by ratio -> their meaning. Any two differ by a quarter."""
+    run = runs[0]
+    found = {
+        run.idle: f"Nothing runs for {us(run.idle)} in the whole run.",
+        run.host_ns: f"The host's calls took {us(run.host_ns)}.",
+        run.made.overhead_ns: "That is the time between two events with nothing between them.",
+        run.made.timer_step_ns: "That is one step of the GPU's timer.",
+    }
+    for bar in run.bars:
+        found[bar["end"] - bar["start"]] = f"{bar['name']} itself takes {us(bar['end'] - bar['start'])}."
+    for p, one in enumerate(runs):
+        for n, gap in enumerate(one.gaps):
+            if gap["end"] > gap["start"] and (p, n) != (0, place):
+                after = one.bars[gap["after"]]["name"]
+                found[gap["end"] - gap["start"]] = f"That is the gap before {after} of {one.title}."
+    chosen = dict[float, str]()
+    for length in sorted(found, key=lambda length: abs(math.log(length / wait))):
+        if all(abs(math.log(length / other)) > APART for other in (wait, *chosen)):
+            chosen[length] = found[length]
+    return dict([*chosen.items()][: ask.MOST - 1])
 
 
 def _shortened(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
@@ -140,12 +166,12 @@ def _faster(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
 
 def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     """The launch or copy with the longest wait before its start on its stream."""
-    waits = {n: run.gaps[n]["end"] - run.gaps[n]["start"] for n in range(len(run.gaps))}
+    waits = {n: gap["end"] - gap["start"] for n, gap in enumerate(run.gaps) if gap["since"] == "end"}
     if len(waits) < 2:
         return []
     place = max(waits, key=lambda n: waits[n])
     numbered = {
-        n: f"{run.bars[_after(run, n)]['name']}, after {run.bars[run.gaps[n]['before']]['name']}" for n in waits
+        n: f"{run.bars[run.gaps[n]['after']]['name']}, after {run.bars[run.gaps[n]['before']]['name']}" for n in waits
     }
     wrong = {
         text: f"It starts {figure(waits[n])} ns after the end of the one before."
@@ -161,7 +187,7 @@ def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
             numbered[place],
             dict(list(wrong.items())[:3]),
             f"{numbered[place]}: it starts {figure(waits[place])} ns after that end.",
-            step=_step(frames, frames[-1]["panel"], _after(run, place)),
+            step=_step(frames, frames[-1]["panel"], run.gaps[place]["after"]),
             view="launches",
             veils=("sentence", "headline", "tabs"),
             covers=[{"panel": frames[-1]["panel"], "gap": n} for n in waits],

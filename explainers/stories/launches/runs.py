@@ -1,11 +1,13 @@
 """The launches and copies of a run as bars on the rows of their streams, with the gaps between them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from explainers.stories.launches.frames import Bar, Gap, Panel
 from explainers.story.glossary import figure
+from kernels.core.launch import Plan
 from kernels.core.request import Request
-from kernels.core.streams import copied_bytes, steps
+from kernels.core.streams import Step, copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
 
@@ -13,13 +15,14 @@ from kernels.measure.launch_times import LaunchTimes, names
 class LaunchRun:
     """The median run of a mechanism.
 
+    rows: the streams, and after each the children of its kernels: (stream, whether children).
     bars: in the order of the host's calls.
     order: the places of the bars by their starts.
     """
 
     made: LaunchTimes
     ahead: bool
-    streams: tuple[int, ...]
+    rows: tuple[tuple[int, bool], ...]
     bars: list[Bar]
     gaps: list[Gap]
 
@@ -32,6 +35,15 @@ class LaunchRun:
     def title(self) -> str:
         """The kernel's title."""
         return self.request.kernel.title
+
+    def row_name(self, row: int) -> str:
+        """The name of a row."""
+        stream, children = self.rows[row]
+        return "children" if children else f"stream {stream}"
+
+    def gap_before(self, bar: int) -> Gap | None:
+        """The gap before the start of a bar."""
+        return next((gap for gap in self.gaps if gap["after"] == bar), None)
 
     @property
     def total(self) -> float:
@@ -62,7 +74,8 @@ class LaunchRun:
         """The work of the host's calls in words."""
         if self.request.plan.graph:
             return "one graph"
-        copies, count = sum(bar["copy"] for bar in self.bars), len(self.bars)
+        by_host = [bar for bar in self.bars if not self.rows[bar["row"]][1]]
+        copies, count = sum(bar["copy"] for bar in by_host), len(by_host)
         launches = f"{count - copies} launch{'es' if count - copies > 1 else ''}"
         return f"{launches} and {copies} copies" if copies else launches
 
@@ -81,7 +94,7 @@ class LaunchRun:
     @property
     def panel(self) -> Panel:
         """The run in the picture."""
-        rows = [f"stream {stream}" for stream in self.streams]
+        rows = [self.row_name(row) for row in range(len(self.rows))]
         return {
             "title": self.title,
             "host": {"ns": self.host_ns, "said": f"{self.enqueued}: {us(self.host_ns)}, {self.lead}"},
@@ -102,11 +115,13 @@ def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
     """The LaunchRun of the median run."""
     table, plan = made.median(ahead), made.request.plan
     listed, named = list(steps(plan)), names(made.request)
-    streams = tuple(sorted({step.stream for step in listed}))
+    of_step = [(step.stream, bool(plan.launches[step.number].parent)) for step in listed]
+    rows = tuple(sorted({*of_step}))
     bars: list[Bar] = [
         {
             "name": name,
-            "row": streams.index(step.stream),
+            "entry": "" if step.tensor else plan.launches[step.number].entry,
+            "row": rows.index(of_step[n]),
             "lane": 0,
             "start": float(table.start_ns[n]),
             "end": float(table.end_ns[n]),
@@ -117,7 +132,14 @@ def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
     ]
     for bar in sorted(bars, key=lambda bar: bar["start"]):
         bar["lane"] = _lane(bars, bar)
-    return LaunchRun(made, ahead, streams, bars, _gaps(bars))
+    parents = {n: _parent(plan, listed, step) for n, step in enumerate(listed) if plan.launches[step.number].parent}
+    return LaunchRun(made, ahead, rows, bars, _gaps(bars, parents))
+
+
+def _parent(plan: Plan, listed: list[Step], child: Step) -> int:
+    """The place of the bar of a child's parent."""
+    entry = plan.launches[child.number].parent
+    return next(n for n, step in enumerate(listed) if not step.tensor and plan.launches[step.number].entry == entry)
 
 
 def _lane(bars: list[Bar], own: Bar) -> int:
@@ -126,11 +148,24 @@ def _lane(bars: list[Bar], own: Bar) -> int:
     return next(lane for lane in range(len(bars)) if lane not in running)
 
 
-def _gaps(bars: list[Bar]) -> list[Gap]:
-    """The gaps of each row, from the end of a bar to the start of the next bar. A negative gap is an overlap."""
+def _gaps(bars: list[Bar], parents: dict[int, int]) -> list[Gap]:
+    """The gaps of each row, from the last end of the earlier bars to the start of a bar. A negative gap is an overlap.
+    The first child has a gap from the start of its parent.
+
+    parents: a child's place -> its parent's.
+    """
     found: list[Gap] = []
     for row in sorted({bar["row"] for bar in bars}):
         own = sorted((n for n, bar in enumerate(bars) if bar["row"] == row), key=lambda n: bars[n]["start"])
-        for before, after in zip(own, own[1:]):
-            found.append({"row": row, "start": bars[before]["end"], "end": bars[after]["start"], "before": before})
+        for place, after in enumerate(own):
+            if place:
+                before = max(own[:place], key=lambda n: bars[n]["end"])
+                found.append(_gap(bars, row, before, after, "end"))
+            elif after in parents:
+                found.append(_gap(bars, row, parents[after], after, "start"))
     return found
+
+
+def _gap(bars: list[Bar], row: int, before: int, after: int, since: Literal["end", "start"]) -> Gap:
+    start, end = bars[before][since], bars[after]["start"]
+    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since}

@@ -15,16 +15,16 @@ def start(run: LaunchRun, bar: int, named: bool) -> str:
     """The start of a launch or a copy. named: whether it names the run."""
     own = run.bars[bar]
     said = f"{run.title}: {own['name']}" if named else own["name"][0].upper() + own["name"][1:]
-    gap = next((g for g in run.gaps if g["row"] == own["row"] and g["end"] == own["start"]), None)
-    stream = f"stream {run.streams[own['row']]}"
+    gap, stream = run.gap_before(bar), run.row_name(own["row"])
     if bar == run.order[0]:
         return f"{said} is the first on {stream}. The host enqueued {run.enqueued} in {us(run.host_ns)}, {run.lead}."
     if gap is None:
         return f"{said} is the first on {stream}. It starts at {figure(own['start'])} ns."
     before, wait = run.bars[gap["before"]]["name"], gap["end"] - gap["start"]
-    if wait < 0:
-        return f"{said} starts {figure(-wait)} ns before the end of {before}, on {stream}."
-    return f"{said} starts on {stream}, {figure(wait)} ns after the end of {before}."
+    when = f"{figure(abs(wait))} ns {'before' if wait < 0 else 'after'} the {gap['since']} of {before}"
+    if run.rows[own["row"]][1]:
+        return f"{said}, a child, starts {when}."
+    return f"{said} starts {when}, on {stream}." if wait < 0 else f"{said} starts on {stream}, {when}."
 
 
 def ends(runs: list[LaunchRun]) -> str:
@@ -36,7 +36,7 @@ def summary(runs: list[LaunchRun]) -> str:
     """The time of each run and its time without work, in the order of the picture. Then the idea of the last run, or
     its cost if it is slower."""
     kernel, slower = runs[-1].request.kernel, runs[-1].total > (1 + NEAR) * runs[0].total
-    times = [f"{run.title}: the run takes {us(run.total)} and idles for {us(run.idle)}." for run in runs]
+    times = [f"{run.title} takes {us(run.total)}, {us(run.idle)} of it idle." for run in runs]
     why = f"The cost: {kernel.costs}" if slower else kernel.idea[0].upper() + kernel.idea[1:]
     return f"{' '.join(times)} {why.rstrip('.')}."
 
@@ -73,14 +73,16 @@ def lines(run: LaunchRun, bar: int) -> Lines:
     has the line of the graph, too."""
     kernel, own = run.request.kernel, run.bars[bar]
     source = kernel.source.splitlines()
-    number = list(steps(run.request.plan))[bar].number
-    entries = [n for n, line in enumerate(source) if re.search(r"\bentry = ", line)]
-    place = entries[min(number, len(entries) - 1)] if entries else 0
+    number, launches = list(steps(run.request.plan))[bar].number, run.request.plan.launches
+    entry = launches[number].entry
+    nth = 0 if launches[number].parent else [launch.entry for launch in launches[:number]].count(entry)
+    entries = [n for n, line in enumerate(source) if re.search(rf'\bentry = "{re.escape(entry)}"', line)]
+    place = entries[min(nth, len(entries) - 1)] if entries else 0
     found = [place]
     if own["copy"]:
         found += [n for n in range(place, len(source)) if "fetch = " in source[n]][:1]
     else:
-        found += [n for n, line in enumerate(source) if re.search(rf"(?<!\w){re.escape(own['name'])}\(", line)][:1]
+        found += [n for n, line in enumerate(source) if re.search(rf"(?<!\w){re.escape(entry)}\(", line)][:1]
     if bar == run.order[0]:
         found += [n for n in range(place) if source[n] == "graph = true"]
     return {f"{kernel.path.name}:{n + 1}": 1 for n in sorted(set(found))}

@@ -126,10 +126,10 @@ def gaps_tab(look: Look, runner: Runner) -> list[Block]:
     rows = []
     for run in (explain(load(request), look.ahead) for request in look.requests):
         for gap in run.gaps:
-            after = next(bar for bar in run.bars if bar["row"] == gap["row"] and bar["start"] == gap["end"])
-            before = run.bars[gap["before"]]["name"]
-            rows.append([run.title, run.streams[gap["row"]], before, after["name"], round(gap["end"] - gap["start"])])
-    table = pd.DataFrame(rows, columns=["run", "stream", "from the end of", "to the start of", "ns"])
+            before, after = (run.bars[gap[place]]["name"] for place in ("before", "after"))
+            since = f"the {gap['since']} of {before}"
+            rows.append([run.title, run.row_name(gap["row"]), since, after, round(gap["end"] - gap["start"])])
+    table = pd.DataFrame(rows, columns=["run", "row", "from", "to the start of", "ns"])
     return [stage.table(table, "A negative gap is an overlap: the next one started before the end.")]
 
 

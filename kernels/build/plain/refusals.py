@@ -10,6 +10,7 @@ from kernels.build.plain.tokens import bare, line_of, tokens
 from kernels.errors import BuildError
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", re.M)
+_LAUNCH = 'it launches a kernel in device code. Include "children.cuh" (kernels/launches.md), or launch from the host'
 _WORDS = {
     "coalesced_threads": "coalesced groups are not known here. Use tiled_partition, or a mask",
     "cudaGridDependencySynchronize": "programmatic launches are not known here. Use two launches",
@@ -36,7 +37,7 @@ def _found(text: str) -> list[tuple[int, str]]:
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]
-        reasons += [(t.start, "a launch inside device code is not known here. Launch from the host") for t in launches]
+        reasons += [(t.start, _LAUNCH) for t in launches]
     return reasons
 
 

@@ -217,8 +217,10 @@ static void add_waits(Text& text) {
 
 // ---- the end of a launch ----
 
+static const char* child_name;  // of the launch by a kernel that runs (children.h), or null
 static Text begin_message(const Fiber* fiber) {
   Text text{launch->message, sizeof launch->message};
+  if (child_name) text.add("its launch of %s, ", child_name);
   text.add("block (%u, %u, %u)", block_idx.x, block_idx.y, block_idx.z);
   if (fiber)
     text.add(", thread (%u, %u, %u)", fiber->thread_idx.x, fiber->thread_idx.y, fiber->thread_idx.z);

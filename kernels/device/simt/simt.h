@@ -42,7 +42,10 @@
 
 using std::max;
 using std::min;
-struct dim3 { unsigned x = 1, y = 1, z = 1; };
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 inline float2 make_float2(float x, float y) { return {x, y}; }
@@ -119,6 +122,7 @@ static bool parked;  // the block waits for other blocks (Extension::stuck)
 static Site barrier_site;  // the line of the first thread at the barrier
 static dim3 block_idx, block_dim, grid_dim;
 static Extension extension;
+static void (*run_children)();  // after a grid: the launches of its kernel (children.h)
 alignas(1024) static char shared_memory[SHARED_MAX];
 static void (*kernel)(void**);
 static void** kernel_args;
@@ -283,6 +287,18 @@ template <class... A> void call(void (*entry)(A...), void** args) {
   call_with(entry, args, std::index_sequence_for<A...>{});
 }
 
+// All blocks of a grid
+static void run_grid() {
+  const unsigned blocks = grid_dim.x * grid_dim.y * grid_dim.z;
+  for (unsigned n = 0; n < blocks && !failed; ++n) {
+    const unsigned block = launch->reversed ? blocks - 1 - n : n;
+    block_idx = {block % grid_dim.x, block / grid_dim.x % grid_dim.y, block / (grid_dim.x * grid_dim.y)};
+    start_block();
+    run_threads();
+  }
+  while (!failed && extension.resume && extension.resume()) run_threads();
+}
+
 // args: a pointer to each argument, as cuLaunchKernel takes them. Returns 0, or 1 with the reason in
 // `request->message`.
 static int run(Launch* request, void (*entry)(void**), void** args) {
@@ -306,14 +322,8 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
     return 1;
   }
   catch_fatal();
-  const unsigned blocks = grid_dim.x * grid_dim.y * grid_dim.z;
-  for (unsigned n = 0; n < blocks && !failed; ++n) {
-    const unsigned block = launch->reversed ? blocks - 1 - n : n;
-    block_idx = {block % grid_dim.x, block / grid_dim.x % grid_dim.y, block / (grid_dim.x * grid_dim.y)};
-    start_block();
-    run_threads();
-  }
-  while (!failed && extension.resume && extension.resume()) run_threads();
+  run_grid();
+  if (run_children) run_children();
   release_fatal();
   return failed ? late ? 2 : 1 : 0;
 }

@@ -1,6 +1,7 @@
-"""One step of a server, a prompt's attention next to decoding, started in several ways."""
+"""One step of a server, a prompt's attention next to decoding, started in several ways, and a ragged batch."""
 
 from kernels.families.launches.problem import StepProblem
+from kernels.families.launches.ragged import RaggedProblem
 
 AFTER = "fusion"
-PROBLEMS = {"step": StepProblem}
+PROBLEMS = {"step": StepProblem, "ragged": RaggedProblem}

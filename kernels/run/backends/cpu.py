@@ -26,6 +26,7 @@ from kernels.core.streams import last_order
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
+from kernels.run.backends.children import with_tables
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -60,7 +61,19 @@ class _Launch(ctypes.Structure):  # struct Launch of simt.h
     ]
 
 
+Extra = tuple[np.ndarray | np.generic, ...]
+"""The additional arguments of a launch, for its probes."""
 _kept_stacks: list[tuple[int | None, int]] = []  # address and number of idle stacks
+
+
+class _Child(ctypes.Structure):  # struct Child of children.h
+    _fields_ = [
+        ("entry", ctypes.c_char_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("is_launched", ctypes.c_uint),
+    ]
 
 
 class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
@@ -165,23 +178,24 @@ def launch(
         in any order.
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
-    calls, found = list[_Call](), []
+    extras, found = list[Extra](), []
     with jailed.memory(arrays, build.jailed) as (zeros, held):
         for number, step in enumerate(plan.launches):
-            values = arguments_of(step, plan, held)
+            extra: Extra = ()
             if capacities is not None:
                 first, blocks = scope.blocks(step, plan)
                 records = zeros((blocks * step.threads, capacities[number]), RECORD)
                 counts = zeros(blocks * step.threads, np.uint32)
                 found.append(RawRecords(number, first, step.threads, records, counts))
-                values += [_pointer(records), _pointer(counts), *map(np.uint32, (capacities[number], first, blocks))]
-            calls.append(_call(step, values, held, reversed_order))
-        order = last_order(plan.launches) if reversed_order else range(len(calls))
-        _run_all(build, _with_copies(calls, order, plan, held))
+                extra = (records, counts, *map(np.uint32, (capacities[number], first, blocks)))
+            extras.append(extra)
+        _run_all(build, plan, extras, held, reversed_order)
     return found
 
 
-def _with_copies(calls: list[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]) -> list[_Call]:
+def _with_copies(
+    calls: Sequence[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]
+) -> list[_Call]:
     """The launches of a plan in an order, with its copies between them."""
     found = list[_Call]()
     for number in order:
@@ -200,35 +214,47 @@ def copy_tensor(copy: Copy, arrays: dict[str, np.ndarray]) -> None:
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
-    calls, found = list[_Call](), []
+    extras, found = list[Extra](), []
     with jailed.memory(arrays, build.jailed) as (zeros, held):
         for number, step in enumerate(plan.launches):
             writers = step.groups(every)
             total = step.blocks * writers
             records, counts = zeros((total, capacity), MARK), zeros(total, np.uint32)
             marked = Marked(number, writers, records, counts, zeros(total, CLOCKS))
-            values = arguments_of(step, plan, held)
-            values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
-            calls.append(_call(step, values, held, reversed_order=False))
+            extras.append((records, counts, marked.clocks, np.uint32(capacity)))
             found.append(marked)
-        _run_all(build, _with_copies(calls, range(len(calls)), plan, held))
+        _run_all(build, plan, extras, held)
     return found
 
 
-def _call(step: Launch, values: list[np.generic], arrays: dict[str, np.ndarray], reversed_order: bool) -> _Call:
-    buffers = {name: arrays[name] for name in step.tensors}
-    return partial(start, step=step, values=values, buffers=buffers, reversed_order=reversed_order)
+def _run_all(
+    build: Build, plan: Plan, extras: Sequence[Extra], arrays: dict[str, np.ndarray], reversed_order: bool = False
+) -> None:
+    """Runs the launches and copies in order, those of a stranger's build in the jail.
 
-
-def _run_all(build: Build, calls: Sequence[_Call]) -> None:
-    """Runs the launches in order, those of a stranger's build in the jail."""
+    extras: the additional arguments of each launch.
+    """
+    added = with_tables(plan, extras, _address, np.asarray)  # it holds the tables until the end
+    calls = [
+        partial(start, step=step, values=[*arguments_of(step, plan, arrays), *map(_address, extra)],
+                children=[plan.launches[n] for n in plan.children_of(number)],
+                buffers={name: arrays[name] for name in step.tensors}, reversed_order=reversed_order)
+        for number, (step, extra) in enumerate(zip(plan.launches, added))
+    ]  # fmt: skip
+    order = last_order(plan.launches) if reversed_order else range(len(calls))
+    ordered = _with_copies(calls, [n for n in order if not plan.launches[n].parent], plan, arrays)
 
     def run() -> None:
         library = loaded(build)
-        for call in calls:
+        for call in ordered:
             call(library)
 
     return jailed.run(run, build.path, rest()) if build.jailed else run()
+
+
+def _address(value: np.ndarray | np.generic) -> np.generic:
+    """The address of an array. A number stays as it is."""
+    return _pointer(value) if isinstance(value, np.ndarray) else value
 
 
 def loaded(build: Build) -> ctypes.CDLL:
@@ -293,9 +319,25 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
 
 
 def start(
-    library: ctypes.CDLL, step: Launch, values: list[np.generic], buffers: dict[str, np.ndarray], reversed_order: bool
+    library: ctypes.CDLL,
+    step: Launch,
+    values: list[np.generic],
+    buffers: dict[str, np.ndarray],
+    reversed_order: bool,
+    children: Sequence[Launch] = (),
 ) -> None:
-    """Runs one launch of a library. values: its arguments. buffers: the arrays that it may touch. Raises RunError."""
+    """Runs one launch of a library, and the launches of its kernel. Raises RunError.
+
+    values: its arguments.
+    buffers: the arrays that it may touch.
+    children: the launches that its kernel may make.
+    """
+    if children:
+        listed = [
+            _Child(c.entry.encode(), (ctypes.c_uint * 3)(*c.grid), (ctypes.c_uint * 3)(*c.block), c.shared_bytes, 0)
+            for c in children
+        ]
+        library.simt_children((_Child * len(listed))(*listed), len(listed))
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
     table = (_Buffer * len(buffers))(

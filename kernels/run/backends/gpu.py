@@ -17,6 +17,7 @@ from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
+from kernels.run.backends.children import with_tables
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
 from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu, with_copies
 from kernels.run.results import Marked
@@ -25,6 +26,8 @@ from kernels.trace.trace import RawRecords
 
 if TYPE_CHECKING:
     import cupy
+
+    Extra = tuple[cupy.ndarray | np.generic, ...]
 
 STATIC_SHARED = 48 * 1024  # a kernel with more shared memory needs an attribute
 MARK_RUNS = 20  # of a marks build, of which the last counts
@@ -122,18 +125,31 @@ def _probed(
 ) -> list[RawRecords]:
     import cupy
 
-    found = []
+    buffers = []
     for number, step in enumerate(plan.launches):
         first, blocks = scope.blocks(step, plan)
         records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
         counts = cupy.zeros(blocks * step.threads, cupy.uint32)
-        extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
+        buffers.append((records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks)))
+    for number, (step, extra) in enumerate(zip(plan.launches, _with_tables(plan, buffers))):
         start = launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
         with_copies(start, plan.copies_after(number), on_gpu)()
         cupy.cuda.runtime.deviceSynchronize()
-        kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
-        found.append(RawRecords(number, first, step.threads, kept, counts.get()))
+    found = []
+    for number, (step, (records, counts, capacity, begin, _)) in enumerate(zip(plan.launches, buffers)):
+        kept = records.get().view(RECORD).reshape(-1, capacity)
+        found.append(RawRecords(number, int(begin), step.threads, kept, counts.get()))
     return found
+
+
+def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
+    """The additional arguments of each launch, with the tables of its children."""
+    import cupy
+
+    def address(value: "cupy.ndarray | np.generic") -> np.generic:
+        return np.uint64(value.data.ptr) if isinstance(value, cupy.ndarray) else value
+
+    return with_tables(plan, extras, address, cupy.asarray)
 
 
 def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -188,7 +204,7 @@ def enqueuer(
     build: Build,
     plan: Plan,
     on_gpu: Mapping[str, "cupy.ndarray"],
-    extras: Sequence[tuple[object, ...]] | None = None,
+    extras: Sequence["Extra"] | None = None,
     mark: Callable[[Step, int], None] | None = None,
 ) -> Callable[[], None]:
     """A function that enqueues one run of the plan on its streams or as its graph, with little work of its own.
@@ -200,7 +216,7 @@ def enqueuer(
     """
     import cupy
 
-    added = extras or [()] * len(plan.launches)
+    added = _with_tables(plan, extras) if extras else [()] * len(plan.launches)
     starts = [launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
     starts = [with_copies(start, plan.copies_after(number), on_gpu) for number, start in enumerate(starts)]
     run = streams.enqueuer(plan, starts, on_gpu, mark)
@@ -253,11 +269,20 @@ def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
 def launcher(
     build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"], extra: tuple[object, ...] = ()
 ) -> Callable[[], None]:
-    """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline."""
+    """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline.
+
+    A child needs none: its parent launches it.
+    """
+    if step.parent:
+        return _nothing
     function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
     if step.has_attributes:
         return driver.launcher(function.kernel.ptr, step, arguments)
     return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:

@@ -87,7 +87,7 @@ def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: 
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         listed = list(steps(plan))
         marks = cupy.zeros((len(listed), 2), np.int64)
-        blocks = [cupy.zeros(step.blocks * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
+        blocks = [cupy.zeros(launch.blocks * BLOCK_TIME.itemsize, cupy.uint8) for launch in plan.launches]
 
         def mark(step: Step, at: int) -> None:
             _kernel("mark")((1,), (1,), (marks[listed.index(step), at:],))

@@ -14,8 +14,9 @@ from kernels.measure import timelines
 from kernels.measure.timelines import Timeline
 from kernels.recordings import packed, tables
 from kernels.run import workers
+from kernels.run.backends import Device
 
-GPU = SimpleNamespace(name="NVIDIA X", driver="D", multiprocessors=4)
+GPU = Device("gpu", "NVIDIA X", "sm_90a", 227 * 1024, "D", 4)
 TABLE = pd.DataFrame({"launch": [0, 0], "block": [0, 1], "sm": [0, 3], "start_ns": [0, 32], "end_ns": [64, 96]})
 
 

@@ -20,7 +20,7 @@ KERNEL = """__global__ void k(float* o) {
     ("text", "said"),
     [
         ("#include <cutlass/cutlass.h>\n" + KERNEL, "k.cu line 1: it includes <cutlass/cutlass.h>"),
-        (KERNEL.replace("BODY", "other<<<1, 32>>>(o);"), "k.cu line 2: a launch inside device code"),
+        (KERNEL.replace("BODY", "other<<<1, 32>>>(o);"), "k.cu line 2: it launches a kernel in device code"),
         (KERNEL.replace("BODY", "auto g = cg::coalesced_threads();"), "k.cu line 2: coalesced groups"),
     ],
 )

@@ -1,5 +1,7 @@
 """Launches: bars, gaps, steps and questions from the times of two runs, and the bytes of a run on the CPU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,7 +47,7 @@ def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_t
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
     said = sentences.summary(two)
-    assert said.startswith("One stream: the run takes 4.4 µs and idles for 1.4 µs. One CUDA graph: the run takes 3.6")
+    assert said.startswith("One stream takes 4.4 µs, 1.4 µs of it idle. One CUDA graph takes 3.6 µs, 0.6")
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 
@@ -77,6 +79,41 @@ def test_streams_are_rows_and_copies_have_their_bytes():
 def test_launches_of_one_stream_at_the_same_time_have_parts_of_its_row():
     run = explain(made("launch_dependent", -900), True)
     assert [bar["lane"] for bar in run.bars] == [0, 1, 2] and run.panel["lanes"] == [3]
+
+
+def spans(name: str, steps: list[tuple[int, int]]) -> LaunchTimes:
+    """One run of a kernel with these starts and ends."""
+    found = made(name, 0)
+    starts, ends = zip(*steps)
+    table = pd.DataFrame({"ahead": True, "run": 0, "step": range(len(steps)), "start_ns": starts, "end_ns": ends})
+    return replace(found, table=table)
+
+
+@pytest.fixture
+def family():
+    """A parent from 0 to 15, four children that overlap, and a child after them."""
+    steps = [(0, 15), (7, 20), (8, 18), (9, 12), (10, 11), (28, 30)]
+    return explain(spans("launch_children", [(1000 * start, 1000 * end) for start, end in steps]), True)
+
+
+def test_children_have_a_row_with_gaps_from_the_start_of_their_parent_and_from_the_last_end(family):
+    assert family.panel["rows"] == ["stream 0", "children"] and family.panel["lanes"] == [1, 4]
+    gaps = {family.bars[gap["after"]]["name"]: (gap["since"], gap["end"] - gap["start"]) for gap in family.gaps}
+    assert gaps["partials 0"] == ("start", 7000) and gaps["merge"] == ("end", 8000)
+    assert gaps["partials 3"] == ("end", -10000) and family.enqueued == "1 launch"
+    said = [frame["sentence"] for frame in story.frames_of([family])]
+    assert said[1] == "Partials 0, a child, starts 7,000 ns after the start of parent."
+    assert said[5] == "Merge, a child, starts 8,000 ns after the end of partials 0."
+    lit = sentences.lines(family, 2)
+    source = family.request.kernel.source.splitlines()
+    assert [source[int(place.split(":")[1]) - 1].split()[0] for place in lit] == ["{entry", "partials(const"]
+
+
+def test_the_wrong_lengths_of_a_gap_are_other_times_of_the_runs_with_their_meaning(two):
+    asked = next(q for q in launch_questions.questions(two, story.frames_of(two)) if q.id == "gap")
+    assert asked.options == ["300 ns", "700 ns", "1,000 ns", "1,400 ns"]
+    assert asked.reasons[0] == "That is the gap before merge of One CUDA graph." and asked.reasons[1] == ""
+    assert asked.reasons[2:] == ["merge itself takes 1 µs.", "Nothing runs for 1.4 µs in the whole run."]
 
 
 def test_the_cpu_gives_order_and_bytes_and_no_time():

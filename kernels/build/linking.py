@@ -1,0 +1,71 @@
+"""nvJitLink: links relocatable code with CUDA's device runtime, which launches kernels from a kernel. Needs no GPU."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+from kernels.errors import BackendUnavailable, BuildError
+
+LIBRARY = "cudadevrt"  # the device runtime
+RELOCATABLE = "--relocatable-device-code=true"
+_TOOLKIT = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+
+
+@lru_cache
+def _nvjitlink() -> ModuleType:
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        raise BackendUnavailable(
+            f"The kernel launches kernels, and nvJitLink, which links them, could not be loaded ({error}). Install the "
+            "wheel nvidia-nvjitlink-cu12 (with CUDA 13: nvidia-nvjitlink), or choose the recorded backend."
+        ) from None
+    return nvjitlink
+
+
+def version() -> str:
+    """The linker and its version."""
+    return "nvJitLink {}.{}".format(*_nvjitlink().version())
+
+
+@lru_cache
+def runtime() -> str:
+    """The path of libcudadevrt.a, from a wheel or a toolkit. Raises BackendUnavailable."""
+    try:
+        from cuda.pathfinder import find_static_lib
+
+        return find_static_lib(LIBRARY)
+    except (ImportError, RuntimeError, OSError):
+        pass
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        for folder in _TOOLKIT if root else ():
+            found = Path(str(root)) / folder / f"lib{LIBRARY}.a"
+            if found.is_file():
+                return str(found)
+    raise BackendUnavailable(
+        f"The kernel launches kernels, and CUDA's device runtime (lib{LIBRARY}.a) was not found. Install the wheel "
+        "nvidia-cuda-runtime-cu12, set CUDA_HOME to a toolkit, or choose the recorded backend."
+    )
+
+
+def linked(name: str, arch: str, relocatable: bytes) -> bytes:
+    """The cubin of a kernel's relocatable code and the device runtime. Raises BuildError."""
+    library, link = runtime(), _nvjitlink()
+    handle = link.create(2, [f"-arch={arch}", "-lineinfo"])
+    try:
+        link.add_data(handle, link.InputType.CUBIN, relocatable, len(relocatable), name)
+        link.add_file(handle, link.InputType.LIBRARY, library)
+        link.complete(handle)
+        cubin = bytearray(link.get_linked_cubin_size(handle))
+        link.get_linked_cubin(handle, cubin)
+    except link.nvJitLinkError as error:
+        log = bytearray(link.get_error_log_size(handle))
+        link.get_error_log(handle, log)
+        said = log.decode(errors="replace").strip("\0\n ") or str(error)
+        raise BuildError(f"{name} does not link with {library}: {said.splitlines()[0]}") from None
+    finally:
+        link.destroy(handle)
+    return bytes(cubin)

@@ -1,0 +1,64 @@
+/*
+title = "A parent launches its children"
+idea = "a kernel reads the length of each sequence and launches a grid of exactly this size (dynamic parallelism)."
+changed_from = "launch_padded"
+changed = "the host launches only the parent. Each sequence has a grid of its own size, and the merge is a tail launch."
+costs = "a launch by a kernel takes microseconds. The host's next launch already waits in the stream."
+limits = "fp32. HEAD_DIM 32, 64 or 128."
+source = "CUDA C++ Programming Guide, dynamic parallelism."
+family = "launches"
+problem = "ragged"
+rung = 11
+constants."WARPS, PARTITION" = {}  # meaning: step.cuh
+scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
+  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
+scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
+  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+launches = [
+  {entry = "parent", children = ["partials", "merge"], block = ["32 * ceil_div(sequences, 32)"], grid = [1], args = [
+    "q", "k", "v", "lengths", "m_part", "l_part", "o_part", "o", "int32 sequences", "int32 num_heads", {struct = [
+    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
+  {entry = "partials", repeat = {sequence = "sequences"}, item = "partition block", block = ["32 * WARPS"], grid = [
+    "ceil_div(lengths[sequence], PARTITION * WARPS)", "num_heads"]},
+  {entry = "merge", item = "query block", block = ["32 * WARPS"], grid = ["ceil_div(num_heads, WARPS)", "sequences"]}]
+*/
+#include "children.cuh"
+#include "ragged.cuh"
+
+// m, l and O of each part of the keys of one sequence
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_gmem, float* l_gmem,
+         float* o_part_gmem, int sequence, int length, const __grid_constant__ Step z PROBE_PARAM) {
+  PROBE_BEGIN();
+  ragged_partials(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
+}
+
+// O of each query from its parts, a warp for each query
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+merge(const int* lengths_gmem, float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int heads,
+      const __grid_constant__ Step z PROBE_PARAM) {
+  PROBE_BEGIN();
+  const int head = blockIdx.x * WARPS + threadIdx.x / 32, sequence = blockIdx.y;
+  if (head >= heads) return;
+  PROBE_LOAD(lengths_gmem, sequence, 4);
+  const int length = ldg<int>(&lengths_gmem[sequence]);
+  ragged_merge({m_gmem, l_gmem, o_part_gmem}, O_gmem, sequence * heads + head, length, z PROBE_PASS);
+}
+
+// A thread for each sequence launches its grid. The first thread also launches the merge, which waits for all grids
+extern "C" __global__ void
+parent(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const int* lengths_gmem, float* m_gmem,
+       float* l_gmem, float* o_part_gmem, float* O_gmem, int sequences, int heads,
+       const __grid_constant__ Step z PROBE_PARAM PROBE_CHILDREN) {
+  PROBE_BEGIN();
+  const int sequence = threadIdx.x;
+  if (sequence >= sequences) return;
+  PROBE_LOAD(lengths_gmem, sequence, 4);
+  const int length = ldg<int>(&lengths_gmem[sequence]), parts = (length + PARTITION - 1) / PARTITION;
+  PROBE_MARK(child, sequence);
+  partials<<<dim3((parts + WARPS - 1) / WARPS, heads), 32 * WARPS, 0, cudaStreamFireAndForget>>>(
+      Q_gmem, K_gmem, V_gmem, m_gmem, l_gmem, o_part_gmem, sequence, length, z PROBE_CHILD(sequence));
+  if (sequence == 0)
+    merge<<<dim3((heads + WARPS - 1) / WARPS, sequences), 32 * WARPS, 0, cudaStreamTailLaunch>>>(
+        lengths_gmem, m_gmem, l_gmem, o_part_gmem, O_gmem, heads, z PROBE_CHILD(sequences));
+}
