@@ -9,7 +9,7 @@ from functools import lru_cache
 from kernels.build.builds import build
 from kernels.build.liveness import Instruction, branch_target, live_registers
 from kernels.build.product import DEFAULT_ARCH, Mode
-from kernels.build.sass import INSTRUCTION, sass
+from kernels.build.sass import INSTRUCTION, sass, sections_of
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -120,7 +120,7 @@ def listing(
     probed = {site.file for site in sites_of(request)}
     ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
     ptx, source_of = _ptx(built.ptx_path.read_text(), ours)
-    code = _sass(sass(built.path, with_lines=True), source_of)
+    code = _sass(sections_of(sass(built.path, with_lines=True), built.symbols), source_of)
     names = {fact.symbol: fact.entry for fact in built.facts if fact.symbol}
     ptx, code = _named(ptx, names), _named(code, names)
     registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in built.facts}

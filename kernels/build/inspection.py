@@ -6,7 +6,7 @@ from typing import Any
 from kernels.build.builds import build
 from kernels.build.occupancy import Settings, occupancy
 from kernels.build.product import DEFAULT_ARCH, Mode
-from kernels.build.sass import instructions, sass
+from kernels.build.sass import instructions, sass, sections_of
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -24,7 +24,7 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     builds = {}
     for mode in (Mode.TIMED, Mode.PROBED):
         built = build(kernel, request.defines, mode, arch)
-        count = len(instructions(sass(built.path)))
+        count = len(instructions(sections_of(sass(built.path), built.symbols)))
         entries = {f.entry: {**asdict(f), "shared_bytes": f.shared_bytes + shared.get(f.entry, 0)} for f in built.facts}
         builds[mode.value] = {
             "compiler": built.compiler,

@@ -67,6 +67,11 @@ class Build:
     facts: tuple[EntryFacts, ...] = ()
     jailed: bool = False
 
+    @property
+    def symbols(self) -> set[str]:
+        """The names of its kernels in the cubin."""
+        return {fact.symbol or fact.entry for fact in self.facts}
+
     def symbol_of(self, entry: str) -> str:
         """The name of an entry in the cubin."""
         return next((fact.symbol for fact in self.facts if fact.entry == entry and fact.symbol), entry)

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def sass(cubin: Path, with_lines: bool = False) -> str:
     if done.returncode:
         raise BuildError(f"nvdisasm could not read {cubin.name}: {done.stderr.strip()}")
     return done.stdout
+
+
+def sections_of(text: str, symbols: Collection[str]) -> str:
+    """The parts of a listing with the code of these symbols. A linked cubin also has CUDA's device runtime."""
+    parts = re.split(r"^(?=\s*\.section\s)", text, flags=re.M)
+    named = ((part, re.match(r"\s*\.section\s+\.text\.(\w+)", part)) for part in parts)
+    return "".join(part for part, section in named if section and section[1] in symbols)
 
 
 def instructions(sass_text: str) -> list[str]:

@@ -52,7 +52,7 @@ def _check_parent(file: str, where: str, entry: dict[str, Any], names: list[str]
 def _check_child(file: str, source: str, where: str, entry: dict[str, Any], parents: dict[str, str]) -> None:
     own, parent = entry["entry"], parents[entry["entry"]]
     if entry.get("children") or parent in parents:
-        raise FrontMatterError(f"{file}: {where}: {own} is a child and has children. Launch them from its parent.")
+        raise FrontMatterError(f"{file}: {where}: {own} is a child and has children. Let {parent} launch these.")
     for key in entry:
         if key not in CHILD_KEYS:
             raise FrontMatterError(

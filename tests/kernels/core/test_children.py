@@ -60,7 +60,7 @@ def test_children_change_the_code_hash_and_an_empty_list_does_not(write):
     [
         ({"last": 'children = "rows"'}, r"launches\[2\].children is 'rows'. It must be a list of entries in quotes"),
         ({"last": 'children = ["rows"]'}, r"launches\[2\].children names 'rows', and no later launch has this entry"),
-        ({"rows": 'children = ["last"]'}, "rows is a child and has children. Launch them from its parent"),
+        ({"rows": 'children = ["last"]'}, "rows is a child and has children. Let parent launch these"),
         ({"rows": "stream = 1"}, r"launches\[1\].stream: parent launches rows, so it has only .*. Remove stream"),
         ({"rows": 'args = ["q", "o"]'}, r"launches\[1\].args: parent launches rows, .* Remove args"),
         ({"parent": "repeat = {i = 2}"}, r"launches\[0\] has children and is repeated. Launch a parent once"),

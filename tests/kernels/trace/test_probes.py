@@ -100,7 +100,7 @@ def test_a_width_may_be_a_constant_of_the_build():
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
 def test_stripping_the_probes_leaves_the_lines_in_place(spec):
     for name, text in spec.files:
-        if name not in ("probe.cuh", "hopper.cuh"):  # they define the probes
+        if name not in ("probe.cuh", "hopper.cuh", "children.cuh"):  # they define the probes
             stripped = probes.strip_probes(text)
             assert "PROBE_" not in stripped and len(stripped.splitlines()) == len(text.splitlines())
 

@@ -18,7 +18,7 @@ def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, nam
     cut = steps.cut(run.trace, sites_of(run.request))
     frame = run.trace.frame("launch", "block", "thread", "event", "role").assign(step=cut.of_record)
     inside = frame[frame.step >= 0]
-    early = current().of_family("sparse", "fusion")  # the length of a list, or the angles of all heads, before any step
+    early = current().of_family("sparse", "fusion", "launches")  # a length, or the angles of all heads, before any step
     before = {"load"} if name in early else set()
     assert set(frame[frame.step < 0].event) <= {"tile_begin", *before, *frame.role.dropna()}
     assert sorted(inside.step.unique()) == list(range(len(cut.table)))
