@@ -110,8 +110,9 @@ def _attention(problem: RingProblem, backend: str, rotate: str) -> Row:
         try:
             return row | _judged(problem, backend, rotate)
         except Exception as error:  # a peer's own limits
-            why = " ".join(str(one.message).splitlines()[0][:160] for one in told[-3:])
-            return row | {"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:160]} {why}".strip()}
+            said = [str(error), *(str(one.message) for one in told if one.category is UserWarning)]
+            lines = " ".join(text.splitlines()[0][:160] for text in said[:3] if text)
+            return row | {"status": "failed", "reason": f"{type(error).__name__}: {lines}"}
 
 
 def _judged(problem: RingProblem, backend: str, rotate: str) -> Row:

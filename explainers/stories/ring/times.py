@@ -43,10 +43,11 @@ def blocks() -> list[Block]:
             stage.heading(f"{length:,} tokens, {mask}"),
             stage.table(
                 pd.DataFrame([_row(row, one) for row in _in_order(rows)]).convert_dtypes(),
-                "Medians. The speedups are over the same kernel on one GPU.",
+                "Medians. The speedups are over the same kernel on one GPU. Capped: the share of the time at which the "
+                "power limit held the clock down.",
             ),
         ]
-        if failed := [f"{row['name']} ({row['reason']})" for row in rows if row["status"] != "ok"]:
+        if failed := [f"{row['name']} ({_first_line(row)})" for row in rows if row["status"] != "ok"]:
             made.append(stage.text(f"Without a time: {'; '.join(failed)}"))
         ring = next(row for row in rows if row["way"] == rings.RING)
         if length == table.seq_len.max():
@@ -96,6 +97,10 @@ def _row(row: dict[str, object], one: dict[str, object]) -> dict[str, object]:
     }
 
 
+def _first_line(row: dict[str, object]) -> str:
+    return str(row["reason"]).splitlines()[0]
+
+
 def _clocks(row: dict[str, object]) -> str | None:
     """The clock of each GPU during runs, and the share of the time for which the power cap held it down."""
     states = json.loads(str(row["states"])) if isinstance(row.get("states"), str) else []
@@ -104,7 +109,7 @@ def _clocks(row: dict[str, object]) -> str | None:
 
 
 def _ms(us: object) -> str:
-    return f"{float(str(us)) / 1000:.3g} ms"
+    return f"{float(str(us)) / 1000:.4g} ms"
 
 
 def _ratio(before: object, now: object) -> float:
