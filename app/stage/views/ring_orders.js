@@ -15,7 +15,7 @@ function placeOf([x, y, w], box, em, orders, at, gpu, step) {
     most = Math.max(...orders.map(order => order.ends.at(-1))),
     scale = (w - (LABEL + SHARE) * em) / most,
     from = step ? ends[step - 1] : 0,
-    top = y + at * box.named + 1.35 * em + gpu * box.line;
+    top = y + at * box.named + box.name + gpu * box.line;
   return {
     ...{ x: x + LABEL * em + from * scale, y: top, high: box.line - 1 },
     ...{ works: pairs[step][gpu] * scale, wide: (ends[step] - from) * scale },
@@ -69,7 +69,7 @@ export function addOrders(made, paint, { orders, now }, box, fitted) {
           );
       });
       if (size < 0.7 * em) continue;
-      const base = top + 1.35 * em + gpu * box.line + 0.5 * box.line + 0.36 * size;
+      const base = top + box.name + gpu * box.line + 0.5 * box.line + 0.36 * size;
       made.text(`order gpu ${at} ${gpu}`, [x, base], String(gpu), { size });
       made.text(`order wait ${at} ${gpu}`, [x + w, base], percent(order.waits[gpu]), {
         ...{ size, align: 'right' },

@@ -3,11 +3,11 @@
 
 const NARROW = 34, // em: a pane of a phone
   MERGE = 11.4, // em: the height of the merge
-  NAME = 1.35; // em: the line with an order's name
+  NAME = 1.55; // em: the line with an order's name
 
 // counts: {gpus, orders}. heads: whether the GPUs have whole heads, without a map. Returns {columns,
 // gap, boxW, boxH, across (from row to row of GPUs), top, side, map: [x, y], merge: [x, y, w],
-// orders: [x, y, w], line (of a GPU in an order), named (an order's name and its lines), height}.
+// orders: [x, y, w], line (of a GPU in an order), name (its line), named (both), height}.
 export function ringLayout({ width, height, em }, { gpus, orders }, heads) {
   const narrow = width < NARROW * em,
     gap = (narrow ? 1 : 1.6) * em,
@@ -33,7 +33,18 @@ export function ringLayout({ width, height, em }, { gpus, orders }, heads) {
     line = lineOf(narrow ? side + 1.4 * em : height - ordersY),
     under = low + Math.max(side + 1.6 * em, lines(line)) + 1.8 * em; // of the map, on a phone
   return {
-    ...{ columns, gap, boxW, boxH, across, top, side, line, named: NAME * em + gpus * line },
+    ...{
+      columns,
+      gap,
+      boxW,
+      boxH,
+      across,
+      top,
+      side,
+      line,
+      name: NAME * em,
+      named: NAME * em + gpus * line,
+    },
     map: [mapX, low],
     merge: narrow ? [0.4 * em, under, width - 0.8 * em] : [right, low, w],
     orders: narrow ? [right, low, w] : [right, ordersY, w],
