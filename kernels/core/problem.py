@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.core.work import Work as Work
 from kernels.errors import PeerUnavailable, ProblemError
+
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
 
 Size = float | str | bool
 Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
@@ -315,7 +318,7 @@ class Problem:
         """The problems on which a fused kernel takes turns with its separate kernels, none by default."""
         return ()
 
-    def torch_chain(self) -> "Callable[..., dict[str, Any]]":
+    def torch_chain(self) -> "Callable[..., dict[str, TorchTensor]]":
         """The chain of operations in torch, for torch.compile. It takes the inputs as keywords and returns the outputs
         by name, with new arrays or the written inputs. PeerUnavailable without one."""
         raise PeerUnavailable(f"{self.title} has no chain in torch.")

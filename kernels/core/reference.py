@@ -1,11 +1,14 @@
 """Attention in float64 as the truth for every kernel, and torch's own attention as the yardstick for errors."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
+
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
 
 ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
 
@@ -146,7 +149,7 @@ def grouped_attention(
 
 def grouped_tensors(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str
-) -> tuple[Any, Any]:
+) -> "tuple[TorchTensor, TorchTensor]":
     """The same as torch tensors on a device, a block of rows at a time."""
     import torch
 
@@ -266,14 +269,14 @@ def torch_masked_attention(
     return on_host(o), lse.cpu().numpy()
 
 
-def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> Any:
+def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> "TorchTensor":
     """A head's strip as a tensor on a device."""
     import torch
 
     return torch.from_numpy(masks[head % len(masks)].strip(first, end).copy()).to(device)
 
 
-def _product(q: Any, k: Any) -> Any:
+def _product(q: "TorchTensor", k: "TorchTensor") -> "TorchTensor":
     """q @ k^T added up in float32. On a GPU the tensor cores multiply 16-bit numbers, as in the kernels."""
     import torch
 
@@ -281,24 +284,24 @@ def _product(q: Any, k: Any) -> Any:
     return torch.mm(q, k.T, out_dtype=torch.float32) if on_tensor_cores else q.float() @ k.float().T
 
 
-def _lse(q: Any, k: Any, scale: float, causal: bool, offset: int) -> Any:
+def _lse(q: "TorchTensor", k: "TorchTensor", scale: float, causal: bool, offset: int) -> "TorchTensor":
     """lse of one head, float32 [queries]."""
     import torch
 
     s = scale * _product(q, k)
     if causal:
-        s.masked_fill_(~_seen(0, len(q), len(k), offset, q.device), -torch.inf)
+        s.masked_fill_(~_seen(0, len(q), len(k), offset, str(q.device)), -torch.inf)
     return torch.logsumexp(s, -1)
 
 
-def _seen(first: int, end: int, keys: int, offset: int, device: Any) -> Any:
+def _seen(first: int, end: int, keys: int, offset: int, device: str) -> "TorchTensor":
     """Which keys the queries [first, end) see under a causal mask, bool [end - first, keys]."""
     import torch
 
     return torch.arange(keys, device=device) <= torch.arange(first, end, device=device)[:, None] + offset
 
 
-def on_device(array: np.ndarray, device: str) -> Any:
+def on_device(array: np.ndarray, device: str) -> "TorchTensor":
     """An array as a torch tensor on a device, in its own type. bfloat16 and float8 go to torch as bits."""
     import torch
 
@@ -307,7 +310,7 @@ def on_device(array: np.ndarray, device: str) -> Any:
     return torch.from_numpy(bits).to(device).view(getattr(torch, kind.torch))
 
 
-def on_host(tensor: Any) -> np.ndarray:
+def on_host(tensor: "TorchTensor") -> np.ndarray:
     """A torch tensor as an array of its own type."""
     import torch
 
