@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 from explainers.story import axes
+from kernels.core.distinct import distinct
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
 from kernels.trace.kinds import WRITES
@@ -76,7 +77,7 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
         code, width, element, size = (np.concatenate(each) for each in zip(*parts))
         if not len(code):
             continue
-        each = np.unique(np.repeat(code, width) * np.int64(tensor.size) + element)
+        each = distinct(np.repeat(code, width) * np.int64(tensor.size) + element)
         code_of, element = np.divmod(each, tensor.size)
         moved = np.bincount(code, size)
         kind = np.array(["load", "store"])[code_of % 2]

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from kernels.core.distinct import distinct
+
 RECTANGLE = ("step", "plane", "kind", "thread", "row0", "row1", "col0", "col1")
 
 
@@ -14,7 +16,7 @@ def rectangles(
     code = np.zeros(len(step), np.int64)
     for column, size in zip((step, plane, kind, thread, row, col), sizes):
         code = code * size + column
-    code = np.unique(code)
+    code = distinct(code)
     starts = np.flatnonzero(np.r_[True, (np.diff(code) != 1) | (code[1:] % sizes[5] == 0)])  # runs along a row
     rest, first = np.divmod(code[starts], sizes[5])
     last = code[np.r_[starts[1:], len(code)] - 1] % sizes[5]

@@ -17,6 +17,7 @@ from explainers.stories.any_kernel import generic
 from explainers.stories.registers.frames import Moment, Plane, ThreadsMeta
 from explainers.stories.registers.thread_elements import KINDS, MOST_RECORDS, Elements
 from explainers.story import axes, picture, probed, stage
+from kernels.core.distinct import distinct
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -182,7 +183,7 @@ def _lines(
     of_site = np.array([places.index(s.place) if s.kind in ("value", "access") else -1 for s in sites] or [-1])[site]
     threads = int(thread.max(initial=0)) + 1
     keep = of_site >= 0
-    code = np.unique((step[keep].astype(np.int64) * threads + thread[keep]) * max(1, len(places)) + of_site[keep])
+    code = distinct((step[keep].astype(np.int64) * threads + thread[keep]) * max(1, len(places)) + of_site[keep])
     who, place = np.divmod(code, max(1, len(places)))
     starts = np.flatnonzero(np.r_[True, np.diff(who) != 0]) if len(who) else np.zeros(0, int)
     known: dict[bytes, int] = {}

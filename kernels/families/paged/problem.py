@@ -14,6 +14,7 @@ import numpy as np
 
 from kernels.build import own_values
 from kernels.core import reference
+from kernels.core.distinct import distinct
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.heads import Head
@@ -202,7 +203,7 @@ class PagedProblem(DecodeCalls, PagedCases):
     @property
     def work(self) -> Work:
         """The touched bytes of the caches are the slots with a token. A shared slot counts once."""
-        tokens = len(np.unique(self.slots_and_tokens[0])) if self.families else sum(self.context_lens)
+        tokens = len(distinct(self.slots_and_tokens[0])) if self.families else sum(self.context_lens)
         held = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernels.core import reference
+from kernels.core.distinct import distinct
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import CacheCall, CacheUse
@@ -155,7 +156,7 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
         """The touched bytes of the caches are the slots of visible tokens. A shared slot counts once."""
         slots = self.slots_and_tokens[0]
         rows = np.split(slots, np.cumsum(self.context_lens)[:-1])
-        seen = len(np.unique(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
+        seen = len(distinct(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
         held = seen * self.num_kv_heads * self.head_dim * element_type(self.stored).bytes
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
 from kernels.build.plain.functions import line_of_kernel
+from kernels.core.distinct import distinct
 from kernels.core.launch import Plan
 from kernels.core.spec import KernelSpec
 from kernels.run.plain.launches import LOG, Probed
@@ -88,7 +89,7 @@ def _start(probed: Probed, kernel: KernelSpec, entry: str) -> int:
 
 def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
     """The rows thread by thread, each thread with a START before its first row. Barriers are counted from 1."""
-    threads = np.unique(rows["block"].astype(np.int64) << 32 | rows["thread"])
+    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
     starts = np.zeros(len(threads), LOG)
     starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
     starts["place"], starts["what"] = place, EVENTS.index(START)

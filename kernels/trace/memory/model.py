@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernels.core.distinct import distinct
 from kernels.errors import ProblemError
 from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule, kind_of
 
@@ -206,7 +207,7 @@ def _count_wavefronts(offsets: np.ndarray, active: np.ndarray, width: int, rule:
     words = offsets[..., None] // WORD + np.arange(max(1, width // WORD))
     span = int(words.max(initial=0)) + 1
     touched = (rows * span + words)[active].ravel()
-    row, word = np.divmod(touched if rule is Rule.SEPARATE else np.unique(touched), span)
+    row, word = np.divmod(touched if rule is Rule.SEPARATE else distinct(touched), span)
     per_bank = np.bincount(row * BANKS + word % BANKS, minlength=len(offsets) * 4 * BANKS)
     worst = per_bank.reshape(len(offsets), 4, BANKS).max(axis=2)
     return worst.sum(axis=1), (worst > 0).sum(axis=1)
@@ -218,5 +219,5 @@ def _distinct(offsets: np.ndarray, active: np.ndarray, width: int, unit: int) ->
         return width * _distinct(offsets, active, width, width)
     numbers = offsets // unit
     span = int(numbers.max(initial=0)) + 1
-    touched = np.unique((np.arange(len(offsets))[:, None] * span + numbers)[active])
+    touched = distinct((np.arange(len(offsets))[:, None] * span + numbers)[active])
     return np.bincount(touched // span, minlength=len(offsets))
