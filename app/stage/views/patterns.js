@@ -11,7 +11,7 @@ const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 export default function (host, { meta }, context) {
   const { ways, note, words } = meta;
   const { clock } = context,
-    most = Math.max(...ways.map(way => way.time));
+    slowest = Math.max(...ways.map(way => way.time));
   let em,
     boxes = [];
   const rows = text => Math.ceil(text.length / LANES),
@@ -123,7 +123,7 @@ export default function (host, { meta }, context) {
   const over = (g, { step, at: thing, paint, width }) => {
     const small = smallText(em);
     g.textAlign = 'left';
-    if (boxes[0].reason) {
+    if (boxes[0].y > 0) {
       g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.75);
       g.font = `${small}px ${paint.font}`;
       const heads = [
@@ -135,7 +135,7 @@ export default function (host, { meta }, context) {
       for (const [text, x] of heads) g.fillText(text, x, small);
     }
     ways.forEach((way, n) => {
-      if (boxes[n].reason) {
+      if (boxes[0].y > 0) {
         g.fillStyle = paint.panel;
         g.fillRect(0, boxes[n].y - 0.5, width, 1);
       }
@@ -159,17 +159,17 @@ export default function (host, { meta }, context) {
     g.fillText(`${way.chosen ? '\u25b8 ' : ''}${way.name}`, x, line(0), w - wide - 0.5 * small);
     if (way.time && cycles === way.cycles) {
       g.fillStyle = PALETTE.wavefronts.now;
-      g.fillRect(x, line(0) + 0.3 * small, (w * way.time) / most, 0.3 * small);
+      g.fillRect(x, line(0) + 0.3 * small, (w * way.time) / slowest, 0.3 * small);
     }
     g.fillStyle = paint.text;
     g.font = `${small}px ${paint.font}`;
     const measure = text => g.measureText(text).width,
-      counts = wrapped(way.counts.join(', '), w, 2, measure);
+      counts = wrapped(way.counts.join(', '), w, Math.min(2, lines - 1), measure);
     const said = lines > counts.length + 1 ? [...counts, now(way, step)] : counts;
     said.forEach((text, n) => g.fillText(clock.hide(text), x, line(n + 1) + 0.35 * small, w));
     if (!reason) return;
-    const [left, top, room] = reason;
-    wrapped(way.why, room, Math.max(3, lines), measure).forEach((text, n) =>
+    const [left, top, room, most] = reason;
+    wrapped(way.why, room, most, measure).forEach((text, n) =>
       g.fillText(text, left, top + (n + 0.95) * LINE * small, room),
     );
   };

@@ -8,6 +8,7 @@ from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question
 from kernels.measure.pattern_cycles import Cycles
 
+WARP = 32  # lanes
 Ways = Sequence[tuple[str, Walk, Cycles | None]]
 
 
@@ -23,9 +24,7 @@ def _fastest(ways: Ways) -> list[Question]:
     order = sorted(known, key=lambda name: known[name].cycles)
     best, worst = order[0], order[-1]
     times = known[worst].cycles / known[best].cycles
-    why = (
-        f"{best} takes {figure(known[best].cycles)} cycles. The slowest way, {worst}, takes {times:.1f} times as many."
-    )
+    why = f"It takes {figure(known[best].cycles)} cycles. The slowest way takes {times:.1f} times as many: “{worst}”."
     wrong = {name: f"It takes {figure(known[name].cycles)} cycles." for name in (order[1], order[-2], worst)}
     wrong.pop(best, None)
     hides = [f"{figure(cycles.cycles)} cycles" for cycles in known.values()]
@@ -45,7 +44,7 @@ def _working(ways: Ways, chosen: str) -> list[Question]:
     right, said = own[name][step]["working"], own[name][step]["title"]
     if right == threads:
         return []
-    why = f"In step {step + 1}, {right} of {threads} threads work: {said}."
+    why = f"In step {step + 1}, {said}."
     text = f"{name}: how many of the {threads} threads work in step {step + 1}?"
     near = [threads, threads // 2, 32, 1]
     veils = ["sentence", "strip", "picture"]
@@ -64,10 +63,24 @@ def _conflicts(ways: Ways) -> list[Question]:
                 "How many wavefronts does it need?"
             )
             near = [walk.wavefronts, 2 * walk.wavefronts, walk.wavefronts // 2, 8 * walk.wavefronts]
-            why = f"{other} needs {more.wavefronts}: its words share banks, or its threads are spread over more warps."
+            why = f"{other} needs {more.wavefronts}: {_reason(walk, more)}."
             hides = [f"{more.wavefronts} wavefronts", f"{more.wavefronts} in all"]
             return amounts("conflicts", text, more.wavefronts, near, why, "wavefronts", hides=hides, veils=["strip"])
     return []
+
+
+def _reason(walk: Walk, more: Walk) -> str:
+    """The reason for more wavefronts with as many threads."""
+    few, many = _warps(walk), _warps(more)
+    if many > few:
+        return f"over all steps, {many} warps work in place of {few}, each with fewer lanes"
+    return "its words share banks, so they take turns"
+
+
+def _warps(walk: Walk) -> int:
+    """The warps at work, added up over all steps."""
+    rows = [move["threads"][n : n + WARP] for move in walk.moves for n in range(0, len(move["threads"]), WARP)]
+    return sum("1" in row for row in rows)
 
 
 def _most(ways: Ways) -> list[Question]:

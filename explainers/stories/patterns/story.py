@@ -159,12 +159,20 @@ def note(shown: Sequence[Shown]) -> str:
     known = next((way.cycles for way in shown if way.cycles), None)
     if known is None:
         return "Counts derived from the trace. No cycles are recorded for this problem."
-    held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
-    rows = f"Row above: a warp. Column below: {'bank or lane' if held else 'a bank'}."
     device = known.device.removeprefix("NVIDIA ")
-    labels = {way.request.backend for way in shown}
-    traces = "this run's trace, and recorded ones of the other ways" if len(labels) > 1 else "the trace"
-    return f"{rows} Cycles {known.label} on {device}, {known.date}. Counts derived from {traces}."
+    held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
+    space = "global" if shown[0].walk.stages else "shared"
+    column = "a bank or lane" if held else "a bank"
+    drawn = f"A row of threads: a warp. A column of numbers: {column}. B: bytes of {space} memory."
+    return f"Cycles {known.label} on {device}, {known.date}. Counts derived from traces. {drawn}"
+
+
+def origin(shown: Sequence[Shown]) -> str:
+    """The runs of the traces."""
+    kept = [way.name for way in shown if way.request.backend == "recorded"]
+    if not kept or len(kept) == len(shown):
+        return ""
+    return f" The traces of these ways are recorded: {', '.join(kept)}."
 
 
 def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
@@ -225,7 +233,10 @@ def figures_tab(look: Look, runner: Runner) -> list[Block]:
         for way in shown
     ]
     runs = f"Least and most are medians of {pattern_cycles.LAUNCHES} launches. "
-    return [stage.table(pd.DataFrame(rows).convert_dtypes(), f"{runs}{note(shown)}"), *map(stage.note, left)]
+    return [
+        stage.table(pd.DataFrame(rows).convert_dtypes(), f"{runs}{note(shown)}{origin(shown)}"),
+        *map(stage.note, left),
+    ]
 
 
 STORY = Patterns()

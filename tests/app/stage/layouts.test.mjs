@@ -11,6 +11,7 @@ import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
+import { layout as patterns, wrapped } from '../../../app/stage/views/layouts/patterns.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
   HIGH = { width: 400, height: 700, em: 13 },
@@ -282,4 +283,23 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
       assert.ok(apart(box, asBox(chip)));
     }
   }
+});
+
+test('patterns: the ways fit a laptop in rows, and three fit a phone below each other', () => {
+  const laptop = { width: 690, height: 442, em: 12.7, small: 12.7 },
+    phone = { width: 378, height: 300, em: 12, small: 12 };
+  for (const [size, parts] of [
+    [laptop, { ways: 8, threadRows: 8, placeRows: 8 }],
+    [laptop, { ways: 3, threadRows: 4, placeRows: 3 }],
+    [phone, { ways: 3, threadRows: 4, placeRows: 3 }],
+  ]) {
+    const { boxes, height } = patterns(size, parts);
+    assert.ok(height <= size.height + 1, `${height}`);
+    for (const { threads, places, reason, cw, w } of boxes) {
+      assert.ok(threads[0] + 32 * cw < places[0] && places[0] + 32 * cw <= size.width);
+      assert.ok(reason[0] + reason[2] <= size.width && w <= size.width);
+    }
+  }
+  const lines = wrapped('one two three four', 9, 2, text => text.length);
+  assert.deepEqual(lines, ['one two', 'three four']);
 });

@@ -4,6 +4,7 @@
 const LANES = 32;
 const GAP = 1.4; // em between two columns or ways
 const WIDE = 40; // em: from here on there are rows
+const FEW = 4; // ways that stand below each other in a narrow pane
 const NARROW = 34; // em: below this width a box has no line for its step
 const LINE = 1.15; // of the size of small text
 
@@ -11,7 +12,8 @@ const LINE = 1.15; // of the size of small text
  * @typedef {{x: number, y: number, w: number, h: number, cw: number, ch: number, threads: number[],
  *   places: number[], words: number[], reason: number[] | null, lines: number}} Box
  * x, y, w, h: of the way. cw, ch: of a cell. threads, places: the corners of the grids. words: the
- * place and the width of its words. reason: those of its reason, or null. lines: of words.
+ * place and the width of its words. reason: those of its reason and its lines, or null. lines: of
+ * words.
  */
 
 /**
@@ -20,7 +22,8 @@ const LINE = 1.15; // of the size of small text
  * @returns {{boxes: Box[], height: number}}
  */
 export function layout(size, parts) {
-  return size.width >= WIDE * size.em ? rows(size, parts) : boxes(size, parts);
+  if (size.width >= WIDE * size.em) return rows(size, parts);
+  return parts.ways <= FEW ? stacked(size, parts) : boxes(size, parts);
 }
 
 function rows({ width, height, em, small }, { ways, threadRows, placeRows }) {
@@ -31,7 +34,8 @@ function rows({ width, height, em, small }, { ways, threadRows, placeRows }) {
     left = 0.29 * width,
     grid = (ways > 4 ? 0.155 : 0.2) * width,
     cw = Math.min(grid / LANES, 1.2 * em),
-    ch = Math.min((h - 0.7 * em) / Math.max(threadRows, placeRows), 7 * cw);
+    ch = Math.min((h - 0.7 * em) / Math.max(threadRows, placeRows), 7 * cw),
+    lines = Math.floor((h - 0.3 * small) / (LINE * small));
   const from = left + gap,
     second = from + LANES * cw + gap,
     third = second + LANES * cw + gap;
@@ -42,11 +46,33 @@ function rows({ width, height, em, small }, { ways, threadRows, placeRows }) {
       threads: [from, y + 0.3 * em],
       places: [second, y + 0.3 * em],
       words: [1, y, left],
-      reason: [third, y, width - third - 1],
-      lines: Math.floor((h - 0.3 * small) / (LINE * small)),
+      reason: [third, y, width - third - 1, Math.max(3, lines)],
+      lines,
     };
   });
   return { boxes: found, height: Math.ceil(head + ways * h) };
+}
+
+// Threads next to places, and below them two lines of words and two of the reason.
+function stacked({ width, height, em, small }, { ways, threadRows, placeRows }) {
+  const most = Math.max(threadRows, placeRows),
+    text = (4 * LINE + 1.3) * small,
+    h = Math.max(height / ways, text + 0.5 * em * most),
+    cw = (width - 2 - GAP * em) / 2 / LANES,
+    ch = Math.min((h - text) / most, 3 * cw);
+  const found = Array.from({ length: ways }, (_, n) => {
+    const y = n * h,
+      words = y + ch * most;
+    return {
+      ...{ x: 1, y, w: width - 2, h, cw, ch },
+      threads: [1, y],
+      places: [1 + LANES * cw + GAP * em, y],
+      words: [1, words, width - 2],
+      reason: [1, words + (2 * LINE + 0.35) * small, width - 2, 2],
+      lines: 2,
+    };
+  });
+  return { boxes: found, height: Math.ceil(ways * h) };
 }
 
 // As many columns as give the largest cells, and no hole in the last row if possible.

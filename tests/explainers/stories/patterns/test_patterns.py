@@ -73,6 +73,6 @@ def test_one_stage_never_adds_during_a_copy_and_two_stages_always_but_at_the_end
 def test_the_page_asks_with_the_figures_of_the_run():
     for name in ("lab_reduce_tree", "lab_tiles_load", "lab_tiles_stages"):
         made = story.STORY.stage(look_of(name), Runner())
-        assert len(made.questions) >= 2 and made.views[0].meta["note"].endswith("Counts derived from the trace.")
+        assert len(made.questions) >= 2 and made.views[0].meta["note"].startswith("Cycles recorded on ")
         assert all(len(frame["sentence"].split()) <= 25 for frame in made.frames)
         assert made.frames[0]["lines"]
