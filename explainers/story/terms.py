@@ -207,6 +207,16 @@ TERMS = {
         SINKS,
     ),
     "density": Term("The share of all pairs of query and key that the mask shows.", "sparsity", FLEX),
+    "LSE": Term(
+        "Log of the sum of exp(score) over a row: one number per query. exp(score - LSE) is the share of a key.",
+        "backward",
+        FLASH,
+    ),
+    "delta": Term(
+        "rowsum(dO * O): one number per query, which the gradient of a softmax subtracts.", "backward", FLASH
+    ),
+    "gradient": Term("How much the loss changes with a number. dQ has the gradients of Q.", "backward", OURS),
+    "atomic": Term("An addition in memory that no other thread can interrupt, in no fixed order.", "backward", CUDA),
     "run on this CPU": Term(
         "The label of values from the kernel's own source on the CPU of this machine. They are never times.",
         "start",

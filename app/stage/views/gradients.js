@@ -11,16 +11,17 @@ const LEGEND = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written to it, or added'],
   ['border:3px solid currentColor', 'read by the product'],
+  [`background:repeating-linear-gradient(135deg,${COLOURS.P} 0 2px,transparent 2px 6px)`, COMPUTED],
   [
     'background:linear-gradient(90deg,color-mix(in srgb,currentColor 60%,transparent) 50%,' +
       'color-mix(in srgb,currentColor 30%,transparent) 50%)',
-    'written earlier by this block, by others',
+    'written before: this block, others',
   ],
-  [`background:repeating-linear-gradient(135deg,${COLOURS.P} 0 2px,transparent 2px 6px)`, COMPUTED],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
+  ['', 'dX: how the loss changes with X'],
 ];
 
 export default function (host, { meta, columns }, context) {
