@@ -265,11 +265,12 @@ class Chain {
     marks.rect(`edge ${name}`, box, { stroke: this.paint.border });
     const made = frame.made.includes(name);
     if (made) marks.rect(`makes ${name}`, box, { stroke: this.paint.text, width: 3, ...LIT });
+    const said = made && !laid.small;
     marks.text(
       `column ${name}`,
-      [box[0] + wide, box[1] + box[3] + 1.2 * em],
-      made && !laid.small ? formulaOf(name) : name,
-      { align: made ? 'center' : 'right', bold: made },
+      [said ? box[0] : box[0] + wide, box[1] + box[3] + 1.2 * em],
+      said ? formulaOf(name) : name,
+      { align: said ? 'left' : made ? 'center' : 'right', bold: made },
     );
   }
   addGrowing(part) {

@@ -63,7 +63,7 @@ def _recomputed(seen: Seen) -> list[Question]:
     }
     text = (
         "dX says how the loss changes with X. The gradients need the weights P. "
-        "Apart from O, the forward pass stored only LSE = m + ln l, one number per query. "
+        "Apart from O, the forward pass stored only LSE = m + log l, one number per query. "
         "How does the block get its tile of P?"
     )
     return [idea("recomputed", text, "It computes S again, and P = exp(S - LSE)", wrong, why, **where)]
