@@ -47,6 +47,7 @@ BFLOAT = Source("A Study of BFLOAT16, Kalamkar et al. 2019", "https://arxiv.org/
 ROOFLINE = Source("Roofline, Williams et al. 2009", "https://doi.org/10.1145/1498765.1498785")
 
 POOL, HEADS = "block_table?view=cache", "block_table?view=heads"
+BACKWARD, BACKWARD_SUMS = "backward?picture=tiles", "backward?picture=sums"
 TERMS = {
     "tile": Term("Neighbouring rows or columns that a thread block works on at once.", "tiling", FLASH),
     "query tile": Term("BLOCK_Q neighbouring rows of one head's Q, and of its O.", "tiling", FLASH),
@@ -209,14 +210,12 @@ TERMS = {
     "density": Term("The share of all pairs of query and key that the mask shows.", "sparsity", FLEX),
     "LSE": Term(
         "Log of the sum of exp(score) over a row: one number per query. exp(score - LSE) is the share of a key.",
-        "backward",
+        BACKWARD,
         FLASH,
     ),
-    "delta": Term(
-        "rowsum(dO * O): one number per query, which the gradient of a softmax subtracts.", "backward", FLASH
-    ),
-    "gradient": Term("How much the loss changes with a number. dQ has the gradients of Q.", "backward", OURS),
-    "atomic": Term("An addition in memory that no other thread can interrupt, in no fixed order.", "backward", CUDA),
+    "delta": Term("rowsum(dO * O): one number per query, which the gradient of a softmax subtracts.", BACKWARD, FLASH),
+    "gradient": Term("How much the loss changes with a number. dQ has the gradients of Q.", BACKWARD, OURS),
+    "atomic": Term("An addition in memory that no other thread can interrupt, in no fixed order.", BACKWARD_SUMS, CUDA),
     "run on this CPU": Term(
         "The label of values from the kernel's own source on the CPU of this machine. They are never times.",
         "start",
