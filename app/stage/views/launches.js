@@ -277,7 +277,10 @@ export default function (host, { meta }, context) {
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
     ['background:currentColor;opacity:.22', 'host: length of its calls, not their place'],
-    ['', 'bracket: a gap of the stream'],
+    ['', 'bracket: a gap of the row'],
+    ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
+      ? [['', 'the first bracket of children: from the start of their parent']]
+      : []),
     [DASHED, 'time of the step'],
   ];
   return canvasView(host, context, {

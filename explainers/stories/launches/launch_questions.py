@@ -9,7 +9,7 @@ from explainers.story.glossary import figure
 from explainers.story.stage import Question
 
 SMALL = 0.05  # a smaller change of a sum is none
-APART = math.log(1.25)  # of two options
+APART, FAR = math.log(1.25), math.log(8)  # of two options, and of an option and the answer
 
 
 def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
@@ -107,7 +107,8 @@ def _near(wait: float, runs: list[LaunchRun], place: int) -> dict[float, str]:
                 found[gap["end"] - gap["start"]] = f"That is the gap before {after} of {one.title}."
     chosen = dict[float, str]()
     for length in sorted(found, key=lambda length: abs(math.log(length / wait))):
-        if all(abs(math.log(length / other)) > APART for other in (wait, *chosen)):
+        near = abs(math.log(length / wait)) < FAR
+        if near and all(abs(math.log(length / other)) > APART for other in (wait, *chosen)):
             chosen[length] = found[length]
     return dict([*chosen.items()][: ask.MOST - 1])
 
@@ -170,11 +171,13 @@ def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     if len(waits) < 2:
         return []
     place = max(waits, key=lambda n: waits[n])
+    if waits[place] <= 0:
+        return []
     numbered = {
         n: f"{run.bars[run.gaps[n]['after']]['name']}, after {run.bars[run.gaps[n]['before']]['name']}" for n in waits
     }
     wrong = {
-        text: f"It starts {figure(waits[n])} ns after the end of the one before."
+        text: f"It starts {figure(abs(waits[n]))} ns {'after' if waits[n] > 0 else 'before'} the end of the one before."
         for n, text in numbered.items()
         if text != numbered[place]
     }

@@ -1,9 +1,9 @@
 /*
-title = "A parent launches its children"
+title = "A parent with children"
 idea = "a kernel reads the length of each sequence and launches a grid of exactly this size (dynamic parallelism)."
 changed_from = "launch_padded"
 changed = "the host launches only the parent. Each sequence has a grid of its own size, and the merge is a tail launch."
-costs = "a launch by a kernel takes microseconds. The host's next launch already waits in the stream."
+costs = "launches by a kernel take microseconds. The host's next launch would already wait in the stream."
 limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = "CUDA C++ Programming Guide, dynamic parallelism."
 family = "launches"
