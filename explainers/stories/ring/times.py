@@ -112,8 +112,8 @@ def _ms(us: object) -> str:
     return f"{float(str(us)) / 1000:.4g} ms"
 
 
-def _ratio(before: object, now: object) -> float:
-    return round(float(str(before)) / float(str(now)), 2)
+def _ratio(before: object, now: object) -> str:
+    return f"{float(str(before)) / float(str(now)):.2f}"
 
 
 def spans(ring: dict[str, object]) -> pd.DataFrame:
@@ -138,7 +138,9 @@ def hidden_said(ring: dict[str, object]) -> str:
     shares = hidden(ring)
     if len(shares) == 1:
         return f"{shares[0]:.0%} of the copies' time is hidden behind products"
-    return f"In {len(shares)} runs, products hide {shares[0]:.1%} to {shares[-1]:.1%} of the copies' time"
+    least, most = (f"{share:.1%}".replace(".0%", "%") for share in (shares[0], shares[-1]))
+    said = least if least == most else f"{least} to {most}"
+    return f"In {len(shares)} runs, products hide {said} of the copies' time"
 
 
 def busy(ring: dict[str, object]) -> dict[str, float]:
