@@ -11,7 +11,7 @@ from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
-ASKED = "A bar counts the bytes that all threads ask for. If several threads ask for a byte, it counts several times."
+ASKED = "A byte that several threads ask for counts several times."
 
 
 @dataclass(frozen=True)

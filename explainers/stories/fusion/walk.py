@@ -118,14 +118,16 @@ def sums(ledger: Ledger) -> str:
 
 
 def result(ledger: Ledger) -> str:
-    """The saved bytes in a sentence, their tensors, and what still moves."""
+    """The saved bytes in a sentence, and their tensors."""
     before, after = ledger.totals
     again = [tensor for tensor in ledger.saved if tensor not in ledger.never]
-    what = [f"{listed(ledger.never)} stays in registers"] if len(ledger.never) == 1 else []
-    what += [f"{listed(ledger.never)} stay in registers"] if len(ledger.never) > 1 else []
-    what += [f"it does not read {listed(again)} again"] if again and not what else []
-    why = f": {what[0]}" if what else ""
-    return f"Fusion saves {before - after:,} of {before:,} bytes{why}. All inputs and results still move."
+    why = ""
+    if ledger.never:
+        stays = "stays" if len(ledger.never) == 1 else "stay"
+        why = f": {'' if again else 'only '}{listed(ledger.never)} {stays} in registers"
+    elif again:
+        why = f": it does not read {listed(again)} again"
+    return f"Fusion saves {before - after:,} of {before:,} bytes{why}."
 
 
 def meta_of(ledger: Ledger, frames: list[MoveFrame]) -> FusionMeta:

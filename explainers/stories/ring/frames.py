@@ -226,9 +226,9 @@ def _products(one: Round, step: int, gathers: bool) -> str:
         return f"Each GPU computes its own heads. Then {outputs} to GPU 0, {one.moves[0].bytes:,} bytes each."
     sends = f" Meanwhile it copies them, {one.moves[0].bytes:,} bytes, to the next GPU." if one.moves else ""
     if idle := [f"GPU {device}" for device in one.idle]:
-        verb = "waits" if len(idle) == 1 else "wait"
+        verb, its = ("waits", "its") if len(idle) == 1 else ("wait", "their")
         return (
-            f"{listed(idle)} {verb}: all keys there now come after the queries, so the mask hides them. "
+            f"{listed(idle)} {verb}: all {its} keys now come after {its} queries, so the mask hides them. "
             "The other GPUs multiply."
         )
     if not step:

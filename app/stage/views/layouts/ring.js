@@ -2,8 +2,8 @@
 // row, and the orders with their idle time.
 
 const NARROW = 34, // em: a pane of a phone
-  MERGE = 11.4, // em: the height of the merge
-  NAME = 1.55; // em: the line with an order's name
+  MERGE = 11.3, // em: the height of the merge
+  NAME = 1.5; // em: the line with an order's name
 
 // counts: {gpus, orders}. heads: whether the GPUs have whole heads, without a map. Returns {columns,
 // gap, boxW, boxH, across (from row to row of GPUs), top, side, map: [x, y], merge: [x, y, w],
@@ -29,7 +29,7 @@ export function ringLayout({ width, height, em }, { gpus, orders }, heads) {
     return Math.max(0.72, Math.min(1.1, fits)) * em;
   };
   const lines = line => 0.3 * em + orders * (NAME * em + gpus * line);
-  const ordersY = low + (MERGE + 1.9) * em,
+  const ordersY = low + (MERGE + 1.5) * em,
     line = lineOf(narrow ? side + 1.4 * em : height - ordersY),
     under = low + Math.max(side + 1.6 * em, lines(line)) + 1.8 * em; // of the map, on a phone
   return {
