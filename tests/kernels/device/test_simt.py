@@ -31,6 +31,7 @@ def outputs(kernel, problem=PROBLEM, reversed_order=False, settings=()):
     return np.concatenate([arrays[tensor.name].ravel().astype(np.float64) for tensor in problem.outputs])
 
 
+@pytest.mark.slow  # test_check compares both orders in each of its cases, and with float64
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("other", [False, True])
 def test_reversed_lane_order_gives_the_same_output(kernel, other):

@@ -1,6 +1,7 @@
 """Precision: the parts of an error add up to the kernel's own output, and none is larger than its rounding allows."""
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -69,9 +70,29 @@ def made():
     return get
 
 
-every = pytest.mark.parametrize(
-    "name, changes, case", [(*t, c) for t, c in itertools.product(TYPES, CASES)], ids=lambda v: "".join(map(str, [v]))
-)
+OTHERS = [case for case in CASES if case != "plain"]
+
+
+def _asked():
+    """The plain case of each type of each kernel, and one of the others in turn. Slow tests ask all others."""
+    turns = Counter[str]()
+    for name, changes in TYPES:
+        other = OTHERS[turns[str(changes)] % len(OTHERS)]
+        turns[str(changes)] += 1
+        for case in CASES:
+            quick = case in ("plain", other)
+            yield pytest.param(
+                name, changes, case, id=f"{name}-{changes}-{case}", marks=() if quick else pytest.mark.slow
+            )
+
+
+every = pytest.mark.parametrize("name, changes, case", list(_asked()))
+
+
+def test_each_case_is_asked_of_a_kernel_of_each_type():
+    quick = [asked.values for asked in _asked() if not asked.marks]
+    for case in CASES:
+        assert {str(changes) for _, changes, asked in quick if asked == case} == {str(made) for _, made in TYPES}
 
 
 @every
