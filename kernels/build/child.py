@@ -62,8 +62,12 @@ def close_to_others() -> None:
 
 
 def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables for a worker or a compiler, without secrets."""
-    return {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
+    """The variables for a worker or a compiler, without secrets.
+
+    OMP_WAIT_POLICY: by default, idle threads of torch sleep. Spinning ones take the cores of other workers.
+    """
+    kept = {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
+    return {"OMP_WAIT_POLICY": "passive", **kept}
 
 
 def _is_needed(name: str) -> bool:

@@ -62,7 +62,10 @@ def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     given |= {"NVIDIA_API_KEY": "x", "TORCH_HUB_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "CUDA_SECRET": "x"}
     given |= {"NVCC_APPEND_FLAGS": "-O3", "CUBLAS_WORKSPACE_CONFIG": ":8", "CUDNN_LOGLEVEL_DBG": "0", "MAX_JOBS": "2"}
     given |= {"CUTE_DSL_ARCH": "sm_90a", "FLASH_ATTENTION_FORCE_BUILD": "1", "CONDA_PREFIX": "/conda"}
-    assert child.environment(given) == {name: text for name, text in given.items() if text != "x"}
+    kept = {name: text for name, text in given.items() if text != "x"}
+    assert child.environment(given) == {"OMP_WAIT_POLICY": "passive", **kept}
+    given["OMP_WAIT_POLICY"] = "active"
+    assert child.environment(given) == {"OMP_WAIT_POLICY": "active", **kept}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
