@@ -31,7 +31,11 @@ def shapes_blocks() -> list[Block]:
         f"Recorded on {source.device}, {source.date}: 16 warps of one SM read, and each warp reads a new place each "
         "time. Cycles of the SM for one read of a warp."
     )
-    shapes = stage.chart(_shapes(), "The numbers of a warp's read in a part of the matrix: a row, a tile and a column")
+    shapes = stage.chart(
+        _shapes(),
+        "The numbers of a warp's read in a part of the matrix: a row, a tile and a column",
+        "Lane 0 is dark, lane 31 is bright.",
+    )
     cycles = stage.chart(_cycles(table, memories), "Cycles of a warp's read against its shape", caption)
     return [
         stage.heading("Which shape a warp reads"),
@@ -75,26 +79,27 @@ def _shapes() -> alt.FacetChart:
             x2="right:Q",
             y=alt.Y("row:Q", scale=alt.Scale(domain=[SIDE, 0]), title="row", axis=alt.Axis(tickCount=4)),
             y2="below:Q",
-            color=alt.Color("lane:Q", scale=alt.Scale(scheme="cividis"), title="lane"),
+            color=alt.Color("lane:Q", scale=alt.Scale(scheme="cividis"), legend=None),
             tooltip=["lane:Q", "row:Q", "column:Q"],
         )
-        .properties(width=110, height=110)
+        .properties(width=80, height=80)
         .facet(column=alt.Column("shape:N", sort=list(DRAWN.values()), title=None, header=HEADER))
     )
 
 
-def _cycles(table: pd.DataFrame, memories: list[str]) -> alt.FacetChart:
+def _cycles(table: pd.DataFrame, memories: list[str]) -> alt.Chart:
     scale = alt.Scale(domain=memories, range=[OKABE_ITO["vermillion"], OKABE_ITO["green"]])
     order = [f"{columns} x {LANES // columns}" for columns in sorted(set(table["columns"]), reverse=True)]
+    top = alt.Legend(orient="top", direction="vertical", symbolType="stroke")
     return (
         alt.Chart(table)
         .mark_line(point=True)
         .encode(
             x=alt.X("shape:N", sort=order, title="columns x rows of the shape", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("cycles:Q", title="cycles of a warp's read"),
-            color=alt.Color("memory:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
+            color=alt.Color("memory:N", title=None, scale=scale, legend=top),
+            strokeDash=alt.StrokeDash("place:N", title=None, sort=list(PLACES), legend=top),
             tooltip=["memory:N", "shape:N", "place:N", alt.Tooltip("cycles:Q", format=".4g")],
         )
-        .properties(width=230, height=180)
-        .facet(column=alt.Column("place:N", sort=list(PLACES), title=None, header=HEADER))
+        .properties(width=280, height=180)
     )

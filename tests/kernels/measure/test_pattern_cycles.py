@@ -7,7 +7,8 @@ import pytest
 
 from kernels import catalog
 from kernels.core.request import Request
-from kernels.families.lab.patterns import LINKS, LoadProblem, ReadsProblem, ReduceProblem
+from kernels.families.lab.patterns import LINKS, LoadProblem, ReadsProblem, ReduceProblem, StagesProblem
+from kernels.families.lab.shapes import ShapesProblem
 from kernels.measure import pattern_cycles
 from kernels.recordings import tables
 
@@ -19,12 +20,12 @@ def ways_of(problem):
 
 def test_each_way_has_a_name_and_a_key_of_its_own():
     ways = ways_of(ReduceProblem())
-    assert {"Tree of halves", "Shuffles, two levels", "Reduction by tensor cores"} < set(ways) and len(ways) == 8
+    assert {"Tree, no conflicts", "Shuffles, two levels", "Reduction by tensor cores"} < set(ways) and len(ways) == 8
     assert len(pattern_cycles.asked()) == len({*map(pattern_cycles.key_of, pattern_cycles.asked().values())})
 
 
 def test_the_number_of_passes_and_the_seed_do_not_count():
-    way = ways_of(ReduceProblem())["Tree of halves"]
+    way = ways_of(ReduceProblem())["Tree, no conflicts"]
     other = replace(way, problem=replace(way.problem, repeats=3, seed=7))
     assert pattern_cycles.key_of(way) == pattern_cycles.key_of(other)
     assert pattern_cycles.key_of(way) != pattern_cycles.key_of(replace(way, problem=ReduceProblem(512)))
@@ -35,6 +36,13 @@ def test_cycles_are_those_of_a_pass_a_tile_or_a_read():
     assert ReduceProblem().cycles(clocks).tolist() == [10, 25, 45]
     assert LoadProblem().cycles(clocks).tolist() == [15, 20]
     assert ReadsProblem().cycles(clocks)[0] == 10 / LINKS
+    assert ShapesProblem(reads=5).cycles(clocks)[0] == 2
+
+
+def test_each_way_of_a_listed_pattern_says_why():
+    for problem in (ReduceProblem(), LoadProblem(), StagesProblem()):
+        said = [pattern_cycles.why(way.kernel, way.settings) for way in ways_of(problem).values()]
+        assert all(said) and len({*said}) == len(said)
 
 
 def test_the_recorded_figures_are_medians_of_their_launches_of_the_present_code():
@@ -45,6 +53,6 @@ def test_the_recorded_figures_are_medians_of_their_launches_of_the_present_code(
         medians = [np.array(row.split(), float) for row in table.medians]
         assert where.more["runs"] == pattern_cycles.LAUNCHES == len(medians[0])
         assert np.allclose(table.cycles, [np.median(row) for row in medians], atol=0.01)
-    found = pattern_cycles.cycles(replace(ways_of(ReduceProblem())["Tree of halves"], backend="cpu"))
+    found = pattern_cycles.cycles(replace(ways_of(ReduceProblem())["Tree, no conflicts"], backend="cpu"))
     assert found and found.label == "recorded" and found.least <= found.cycles <= found.most
-    assert pattern_cycles.cycles(replace(ways_of(ReduceProblem(32))["Tree of halves"], backend="recorded"))
+    assert pattern_cycles.cycles(replace(ways_of(ReduceProblem(32))["Tree, no conflicts"], backend="recorded"))
