@@ -71,6 +71,8 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
         lengths = {wait: ""} | _near(wait, runs, place)
         said = {f"{figure(length)} ns": lengths[length] for length in sorted(lengths)}
         right = f"{figure(wait)} ns"
+        if len(said) < 2:
+            return []
         return [
             ask.idea(
                 "gap",
