@@ -48,8 +48,8 @@ class Threads:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Whether the kernel has marks and touches global memory."""
-    return bool(probed.marks(spec)) and probed.accesses(spec, "global")
+    """Whether the kernel has marks, touches global memory, and launches no kernels."""
+    return not spec.launches_children and bool(probed.marks(spec)) and probed.accesses(spec, "global")
 
 
 def keeps_weights(spec: KernelSpec) -> bool:

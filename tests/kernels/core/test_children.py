@@ -43,7 +43,7 @@ def test_each_repeat_of_a_child_is_a_launch_on_the_stream_of_its_parent(write):
     spec = write("stream = 1")
     plan = spec.plan(spec.problem_type())
     assert plan.children_of(0) == (1, 2, 3) and [plan.launches[n].grid[0] for n in plan.children_of(0)] == [2, 3, 4]
-    assert plan.children_of(4) == () and spec.launches_children and not spec.repeats
+    assert plan.children_of(4) == () and spec.launches_children
     assert [step.stream for step in steps(plan)] == [1, 1, 1, 1, 0]
     assert spec.tensor_in(plan.launches[2], "O") == "o"  # a child's pointer has the name of its parent's
 
