@@ -20,7 +20,9 @@ meaning = "memory of the matrix: 0: a CUDA array, read by texture fetches, 1: gl
 entry = "lab_shapes"
 grid = [1]
 block = [512]
-args = [{texture = "x", dimensions = 2}, "x", "o", "clocks", "int32 columns", "int32 areas", "int32 reads", "int32 passes"]
+args = [
+  {texture = "x", dimensions = 2}, "x", "o", "clocks", "int32 columns", "int32 areas", "int32 reads", "int32 passes",
+]
 */
 #include "common.cuh"
 
