@@ -29,8 +29,9 @@ launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"]
   "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV"], shared_bytes = """\
   4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
-  "ceil_div(keys, BLOCK_KV)", "batch * kv_heads"], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums",
-  "int32 min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV)))", {struct = [
+  "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
+  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], args = [
+  "q", "k", "v", "do", "stats", "dk", "dv", "sums", "int32 batch * kv_heads", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
   "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "query_gradients", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
@@ -55,20 +56,21 @@ statistics(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* STAT
 //   SUMS_gmem  [batch, num_heads, query tiles, WARPS, 2, DIMS / 8, 32 lanes, 4]: dS @ K, to which all blocks add
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const T* Q_gmem, const T* K_gmem, const T* V_gmem, const T* dO_gmem, const float* STATS_gmem, T* dK_gmem,
-          T* dV_gmem, float* SUMS_gmem, int near, const __grid_constant__ Sizes z PROBE_PARAM) {
+          T* dV_gmem, float* SUMS_gmem, int kv_heads, const __grid_constant__ Sizes z PROBE_PARAM) {
   DYNAMIC_SMEM(T, smem);
   T *K_smem = smem, *V_smem = K_smem + KV_TILE;                      // [BLOCK_KV, HEAD_DIM]
   T *Q_smem = V_smem + KV_TILE, *dO_smem = Q_smem + STAGES * Q_TILE;  // [STAGES, BLOCK_Q, HEAD_DIM]
   T *P_smem = dO_smem + STAGES * Q_TILE, *dS_smem = P_smem + DS_TILE;  // [BLOCK_KV, BLOCK_Q]
   float* STATS_smem = reinterpret_cast<float*>(dS_smem + DS_TILE);   // [STAGES, 2, BLOCK_Q]
-  const Place place(near);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_col = place.first_col;
+  const Place place(blockIdx.x, blockIdx.y, blockIdx.z, kv_heads);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_col = place.tile * BLOCK_KV;
   const int warp_key = warp % KEY_WARPS * 32, half = warp / KEY_WARPS;
   const int own_query = half * HALF_Q, other_query = HALF_Q - own_query, warp_col = first_col + warp_key;
   const int end_head = (place.kv + 1) * z.group(), end_tile = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
   const int first_tile = z.first_row(first_col) / BLOCK_Q;
   const Head first_head(z, place.kv * z.group());
   PROBE_BEGIN();
+  if (!place.exists()) return;
 
   Walk at{place.kv * z.group(), first_tile, first_tile, end_tile, first_head.q};
   for (int stage = 0; stage < STAGES - 1; ++stage) {

@@ -24,13 +24,15 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
-  "ceil_div(keys, BLOCK_KV) * batch * kv_heads"], shared_bytes = """\
+  "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
+  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
   4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32808""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "dk", "dv", {struct = [
+  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "dk", "dv",
+  "int32 batch * kv_heads", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
@@ -53,19 +55,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
           const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map,
           const __grid_constant__ TensorMap starts_map, float* dQ_sums_gmem, T* dK_gmem, T* dV_gmem,
-          const __grid_constant__ Sizes z PROBE_PARAM) {
+          int kv_heads, const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   const Tiles tiles(smem, 1, Q_TILE);
   const int warpgroup = warp_uniform(threadIdx.x / 128);
-  const Work work(blockIdx.x % key_tiles(z), blockIdx.x / key_tiles(z), z);
+  const Place place(blockIdx.x, blockIdx.y, blockIdx.z, kv_heads);
   PROBE_BEGIN();
+  if (!place.exists()) return;
+  const Work work(place, z);
   tiles.init_barriers(0, false);
 
   if (warpgroup == 0) {
     give_registers<24>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, Step(work), z PROBE_PASS);
     return;
   }
 

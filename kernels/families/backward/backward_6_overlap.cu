@@ -2,7 +2,7 @@
 title = "Backward, overlapped"
 idea = "the next tile's scores start before dK of this one, so products run during the exponentials."
 changed_from = "backward_5_hopper"
-changed = "up to three products at once, two tiles of dS, dQ added from registers. Causal: the longest blocks first."
+changed = "up to three products at once, two tiles of dS, dQ added from registers."
 in_order = "DETERMINISTIC"
 costs = "S, dP, dK, dV and dQ in 240 registers. The L2 cache adds 32 KB a step, five sixths of the products' time."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ varies unless DETERMINISTIC is 1."
@@ -25,14 +25,15 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
-  "ceil_div(keys, BLOCK_KV) * batch * kv_heads"], shared_bytes = """\
+  "min(1 + max(causal, DETERMINISTIC) * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
+  "ceil_div(batch * kv_heads, min(1 + max(causal, DETERMINISTIC) * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
   4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 64""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
-  "int32 min(batch * kv_heads, 1 + 4194304 // (seq_len * head_dim * num_heads // kv_heads))", {struct = [
+  "int32 batch * kv_heads", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
   "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
@@ -57,14 +58,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
           const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map,
           const __grid_constant__ TensorMap starts_map, float* dQ_sums_gmem, int* turns_gmem, T* dK_gmem,
-          T* dV_gmem, int near, const __grid_constant__ Sizes z PROBE_PARAM) {
+          T* dV_gmem, int kv_heads, const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   const Tiles tiles(smem, 2, 0);
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
   take_number(tiles, turns_gmem PROBE_PASS);
   tiles.init_barriers(2, DETERMINISTIC);
-  const Work work = ordered_work(block_number(tiles PROBE_PASS), near, z);
+  const Place place = ordered_place(tiles, kv_heads PROBE_PASS);
+  if (!place.exists()) return;
+  const Work work(place, z);
 
   if (warpgroup == 0) {
     give_registers<24>();
@@ -72,7 +75,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     if (DETERMINISTIC && threadIdx.x == 64) pass_turns(tiles, turns_gmem + 1, work, z);
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, OrderedStep(work, z), z PROBE_PASS);
     return;
   }
 
@@ -86,7 +89,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   const ConsumerOperands of(tiles, group);
   float dK_rmem[HEAD_DIM / 2], dV_rmem[HEAD_DIM / 2], S_rmem[BLOCK_Q / 2], dP_rmem[BLOCK_Q / 2];
   unsigned P_rmem[BLOCK_Q / 4], dS_rmem[BLOCK_Q / 4];
-  Step step(work);
+  OrderedStep step(work, z);
   Turn<STAGES> turn, ahead;  // of this tile, and of the next one's scores
   Turn<2> dS_turn;
   // S^T = K @ Q^T - LSE / scale   [64, BLOCK_Q] of this warpgroup

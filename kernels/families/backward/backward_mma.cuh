@@ -19,6 +19,7 @@ meaning = "tiles of Q and dO in shared memory or on their way"
 #pragma once
 #include "add.cuh"
 #include "backward.cuh"
+#include "gradient_blocks.cuh"
 #include "mma.cuh"
 #define NO_UNROLL _Pragma("unroll 1")
 #define LOG2_E 1.44269504f
@@ -146,23 +147,6 @@ __device__ __forceinline__ void load_keys_and_values(const T* K_gmem, const T* V
     sts<float4>(&V_smem[to], v4);
   }
 }
-
-// The key tile and KV head of a block, and its first key. Full attention: head by head. Under a causal mask the first
-// key tiles see the most queries. So they come first in a section of `near` heads, and tiles that start late are short.
-// The first section may have fewer heads than the others.
-struct Place {
-  int tile, kv, first_col;
-  __device__ __forceinline__ explicit Place(int near) : tile(blockIdx.x), kv(blockIdx.y) {
-    if (CAUSAL) {
-      const int tiles = gridDim.x, absent = (near - gridDim.y % near) % near;  // heads of the first section
-      const int number = (kv + absent) * tiles + tile, section = number / (tiles * near);
-      const int first = max(0, section * near - absent), heads = (section + 1) * near - absent - first;
-      const int n = number - (first + absent) * tiles;
-      tile = n / heads, kv = first + n % heads;
-    }
-    first_col = tile * BLOCK_KV;
-  }
-};
 
 // The tiles of queries of a block: those of its first query head, then those of the next. A head starts at element q.
 struct Walk {

@@ -16,50 +16,47 @@ meaning = "1: key tiles add to a tile of dQ in a fixed order, so each run return
 __device__ __forceinline__ void take_number(const Tiles& tiles, int* turns_gmem PROBE_REF) {
   int* const number_smem = tiles.number;
   if (DETERMINISTIC && threadIdx.x == 0) {
-    const int number = atomic_next(turns_gmem, gridDim.x - 1);
+    const int number = atomic_next(turns_gmem, gridDim.x * gridDim.y * gridDim.z - 1);
     PROBE_STORE(number_smem, 0, 4);
     sts<int>(number_smem, number);
   }
 }
 // After a __syncthreads
-__device__ __forceinline__ int block_number(const Tiles& tiles PROBE_REF) {
-  if (!DETERMINISTIC) return blockIdx.x;
+__device__ __forceinline__ Place ordered_place(const Tiles& tiles, int kv_heads PROBE_REF) {
+  if (!DETERMINISTIC) return Place(blockIdx.x, blockIdx.y, blockIdx.z, kv_heads);
   int* const number_smem = tiles.number;
   PROBE_LOAD(number_smem, 0, 4);
-  return lds<int>(number_smem);
+  const int number = lds<int>(number_smem), line = number / gridDim.x;
+  return Place(number % gridDim.x, line % gridDim.y, line / gridDim.y, kv_heads);
 }
-// Full attention: head by head, key tile by key tile. Under a causal mask `near` heads share a section. Its first key
-// tiles come first, because they see most queries.
-// With DETERMINISTIC neighbours in the order belong to different heads, so the key tiles of a head start one after
-// another. Under a causal mask the last key tiles come first: each starts at another query tile, and they rarely meet.
-__device__ __forceinline__ Work ordered_work(int number, int near, const Sizes& z) {
-  if (!CAUSAL && !DETERMINISTIC) return Work(number % key_tiles(z), number / key_tiles(z), z);
-  const int first_head = number / (key_tiles(z) * near) * near;
-  const int heads = min(near, (int)gridDim.x / key_tiles(z) - first_head), n = number - first_head * key_tiles(z);
-  const bool last_first = CAUSAL && DETERMINISTIC;
-  return Work(last_first ? key_tiles(z) - 1 - n / heads : n / heads, first_head + n % heads, z);
-}
-// The number of key tiles that add to a query tile before this one
-__device__ __forceinline__ int turn_of(int tile, const Work& work, const Sizes& z) {
-  const int key_tile = work.first_key / BLOCK_KV;
-  if (!CAUSAL) return key_tile;
-  return min(key_tiles(z) - 1, ((tile + 1) * BLOCK_Q - 1 + z.offset) / BLOCK_KV) - key_tile;
-}
+// With DETERMINISTIC a block under a causal mask starts at the last query tile, which every key tile sees. It takes a
+// tile of all query heads of its KV head, then the tile before. So blocks of any length meet a tile at the same time.
+struct OrderedStep : Step {
+  static constexpr bool BACK = CAUSAL && DETERMINISTIC;
+  __device__ __forceinline__ OrderedStep(const Work& work, const Sizes& z) : Step(work) {
+    if (BACK) tile = query_tiles(z) - 1;
+  }
+  __device__ __forceinline__ void next(const Work& work, const Sizes& z) {
+    if (!BACK) return Step::next(work, z);
+    if (++head == work.first_head + z.group()) head = work.first_head, --tile;
+  }
+};
 
 // Waits for the turn of each step, and opens `turn` for the consumers.
 //   turns_gmem  [batch * num_heads, query_tiles]
 __device__ __forceinline__ void wait_for_turns(const Tiles& tiles, const int* turns_gmem, const Work& work,
                                                const Sizes& z) {
-  Step step(work);
+  const int key_tile = work.first_key / BLOCK_KV;  // all tiles before it see the same queries, and add first
+  OrderedStep step(work, z);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, step.next(work, z)) {
     if (n > 0) barrier_wait(tiles.seen, n - 1 & 1);
-    wait_for_turn(&turns_gmem[tile_of(step.head, step.tile, z)], turn_of(step.tile, work, z));
+    wait_for_turn(&turns_gmem[tile_of(step.head, step.tile, z)], key_tile);
     barrier_arrive(tiles.turn);
   }
 }
 // Passes the turn of each step on when all warps have added.
 __device__ __forceinline__ void pass_turns(const Tiles& tiles, int* turns_gmem, const Work& work, const Sizes& z) {
-  Step step(work);
+  OrderedStep step(work, z);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, step.next(work, z)) {
     barrier_wait(tiles.added, n & 1);
     barrier_arrive(tiles.seen);

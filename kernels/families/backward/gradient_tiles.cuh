@@ -17,6 +17,7 @@ meaning = "tiles of Q, and of dO, in shared memory or on their way"
 // rows, and the queries as columns. So P^T and dS^T leave the sums of one product as the operand of the next.
 #pragma once
 #include "backward.cuh"
+#include "gradient_blocks.cuh"
 #include "hopper_backward.cuh"
 #include "mma.cuh"
 #define NO_UNROLL _Pragma("unroll 1")
@@ -49,8 +50,8 @@ __device__ __forceinline__ int key_tiles(const Sizes& z) { return (z.keys + BLOC
 // The keys of a block, and its steps: query tiles that see any key, of each query head of their KV head
 struct Work {
   int first_key, first_head, first_tile, steps;  // the head is counted over all sequences
-  __device__ __forceinline__ Work(int key_tile, int kv, const Sizes& z)
-      : first_key(key_tile * BLOCK_KV), first_head(kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
+  __device__ __forceinline__ Work(const Place& place, const Sizes& z)
+      : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
         steps((query_tiles(z) - first_tile) * z.group()) {}
 };
 struct Step {
