@@ -69,7 +69,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     give_registers<24>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, Step(work), z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
     return;
   }
 
@@ -83,7 +83,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   const ConsumerOperands of(tiles, group);
   float dK_rmem[HEAD_DIM / 2], dV_rmem[HEAD_DIM / 2], S_rmem[BLOCK_Q / 2], dP_rmem[BLOCK_Q / 2], dQ_rmem[32];
   unsigned P_rmem[BLOCK_Q / 4], dS_rmem[BLOCK_Q / 4];
-  Step step(work);
+  Step step(work, z);
   Turn<STAGES> turn;
   barrier_wait(tiles.K_full, 0), barrier_wait(tiles.V_full, 0);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, turn.next(), step.next(work, z)) {

@@ -25,8 +25,8 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
-  "min(1 + max(causal, DETERMINISTIC) * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  "ceil_div(batch * kv_heads, min(1 + max(causal, DETERMINISTIC) * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
+  "min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
+  "ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
   4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 64""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
@@ -75,7 +75,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     if (DETERMINISTIC && threadIdx.x == 64) pass_turns(tiles, turns_gmem + 1, work, z);
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, OrderedStep(work, z), z PROBE_PASS);
+    produce(tiles, Q_map, K_map, V_map, dO_map, starts_map, work, z PROBE_PASS);
     return;
   }
 
@@ -89,7 +89,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   const ConsumerOperands of(tiles, group);
   float dK_rmem[HEAD_DIM / 2], dV_rmem[HEAD_DIM / 2], S_rmem[BLOCK_Q / 2], dP_rmem[BLOCK_Q / 2];
   unsigned P_rmem[BLOCK_Q / 4], dS_rmem[BLOCK_Q / 4];
-  OrderedStep step(work, z);
+  Step step(work, z);
   Turn<STAGES> turn, ahead;  // of this tile, and of the next one's scores
   Turn<2> dS_turn;
   // S^T = K @ Q^T - LSE / scale   [64, BLOCK_Q] of this warpgroup

@@ -5,10 +5,9 @@
 // The producer: one thread copies K and V, and then Q and dO with their starting values, step by step.
 // The starting values come by a tensor map too: racecheck takes a bulk copy of plain bytes for a race with its readers.
 //   starts_map  [batch * num_heads, query_tiles, 2, STARTS]
-template <class Step>
 __device__ __forceinline__ void produce(const Tiles& tiles, const TensorMap& Q_map, const TensorMap& K_map,
                                         const TensorMap& V_map, const TensorMap& dO_map, const TensorMap& starts_map,
-                                        const Work& work, Step step, const Sizes& z PROBE_REF) {
+                                        const Work& work, const Sizes& z PROBE_REF) {
   T *const K_smem = tiles.K, *const V_smem = tiles.V, *const Q_smem = tiles.Q, *const dO_smem = tiles.dO;
   float *const S_starts_smem = tiles.S_starts, *const dP_starts_smem = tiles.dP_starts;
   const int first_key = work.first_key, batch = work.first_head / z.num_heads;
@@ -33,6 +32,7 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const TensorMap& Q_m
     PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, first_key);
     tma_load(&V_smem[to], &V_map, tiles.V_full, panel * 64, first_key, kv, batch);
   }
+  Step step(work, z);
   Turn<STAGES> turn;
   NO_UNROLL for (int left = work.steps; left > 0; --left, turn.next(), step.next(work, z)) {
     const int tile = step.tile, stage = turn.stage, head = step.head % z.num_heads, first_row = tile * BLOCK_Q;

@@ -29,25 +29,13 @@ __device__ __forceinline__ Place ordered_place(const Tiles& tiles, int kv_heads 
   const int number = lds<int>(number_smem), line = number / gridDim.x;
   return Place(number % gridDim.x, line % gridDim.y, line / gridDim.y, kv_heads);
 }
-// With DETERMINISTIC a block under a causal mask starts at the last query tile, which every key tile sees. It takes a
-// tile of all query heads of its KV head, then the tile before. So blocks of any length meet a tile at the same time.
-struct OrderedStep : Step {
-  static constexpr bool BACK = CAUSAL && DETERMINISTIC;
-  __device__ __forceinline__ OrderedStep(const Work& work, const Sizes& z) : Step(work) {
-    if (BACK) tile = query_tiles(z) - 1;
-  }
-  __device__ __forceinline__ void next(const Work& work, const Sizes& z) {
-    if (!BACK) return Step::next(work, z);
-    if (++head == work.first_head + z.group()) head = work.first_head, --tile;
-  }
-};
 
 // Waits for the turn of each step, and opens `turn` for the consumers.
 //   turns_gmem  [batch * num_heads, query_tiles]
 __device__ __forceinline__ void wait_for_turns(const Tiles& tiles, const int* turns_gmem, const Work& work,
                                                const Sizes& z) {
   const int key_tile = work.first_key / BLOCK_KV;  // all tiles before it see the same queries, and add first
-  OrderedStep step(work, z);
+  Step step(work, z);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, step.next(work, z)) {
     if (n > 0) barrier_wait(tiles.seen, n - 1 & 1);
     wait_for_turn(&turns_gmem[tile_of(step.head, step.tile, z)], key_tile);
@@ -56,7 +44,7 @@ __device__ __forceinline__ void wait_for_turns(const Tiles& tiles, const int* tu
 }
 // Passes the turn of each step on when all warps have added.
 __device__ __forceinline__ void pass_turns(const Tiles& tiles, int* turns_gmem, const Work& work, const Sizes& z) {
-  OrderedStep step(work, z);
+  Step step(work, z);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, step.next(work, z)) {
     barrier_wait(tiles.added, n & 1);
     barrier_arrive(tiles.seen);

@@ -54,11 +54,19 @@ struct Work {
       : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
         steps((query_tiles(z) - first_tile) * z.group()) {}
 };
+// Full attention: query head by query head, tile by tile. Under a causal mask the first steps are the last tile of all
+// query heads, which every key tile sees. Then comes the tile before. So all blocks of a head need the same tile at the
+// same time, and find it in the L2 cache.
 struct Step {
   int head, tile;
-  __device__ __forceinline__ explicit Step(const Work& work) : head(work.first_head), tile(work.first_tile) {}
+  __device__ __forceinline__ Step(const Work& work, const Sizes& z)
+      : head(work.first_head), tile(CAUSAL ? query_tiles(z) - 1 : work.first_tile) {}
   __device__ __forceinline__ void next(const Work& work, const Sizes& z) {
-    if (++tile == query_tiles(z)) ++head, tile = work.first_tile;
+    if (CAUSAL) {
+      if (++head == work.first_head + z.group()) head = work.first_head, --tile;
+    } else {
+      if (++tile == query_tiles(z)) ++head, tile = work.first_tile;
+    }
   }
 };
 // The next stage of a ring, and the parity of its barriers' phase
