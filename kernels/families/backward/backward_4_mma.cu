@@ -6,7 +6,7 @@ changed_from = "backward_3_one_loop"
 changed = """16 bits, and all five products are mma.sync. Tiles of Q and dO come by cp.async. Four sums of dQ are one \
 atomic add, in the order of the lanes. Causal: the longest blocks first, so no long block starts late."""
 costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
-registers of its SM. Under a causal mask and with heads of 128, 8 bytes of a thread's registers go to memory."""
+registers of its SM."""
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles."""
 family = "backward"
@@ -30,10 +30,10 @@ launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"]
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV"], shared_bytes = """\
   4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], args = [
-  "q", "k", "v", "do", "stats", "dk", "dv", "sums", "int32 batch * kv_heads", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \
+  ceil_div(keys, BLOCK_KV))))"""], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums",
+  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "query_gradients", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
   "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["sums", "dq", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",

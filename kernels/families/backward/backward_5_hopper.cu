@@ -4,7 +4,7 @@ idea = """one thread requests tiles by TMA, and two warpgroups multiply by wgmma
 Bulk copies add whole tiles of dQ in the L2 cache."""
 changed_from = "backward_4_mma"
 changed = """a producer and consumers in place of equal warps, wgmma in place of mma.sync. The sums of S start at \
--LSE / scale and those of dP at -delta, so nothing is subtracted."""
+-LSE / scale and those of dP at -delta, so nothing is subtracted. Causal: from the last query tile back."""
 costs = "every product waits for the one before. A tile of dQ passes through shared memory before it is added."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per SM. dQ differs from run to run."
 source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. PTX ISA 8.1: wgmma, stmatrix, cp.reduce.async.bulk."
@@ -25,16 +25,16 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
+  """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \
+  ceil_div(keys, BLOCK_KV))))"""], shared_bytes = """\
   4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32808""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "dk", "dv",
-  "int32 batch * kv_heads", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-  "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
   "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}]
 */

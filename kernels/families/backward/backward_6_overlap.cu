@@ -25,17 +25,17 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
-  "min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  "ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264, ceil_div(keys, BLOCK_KV))))"], shared_bytes = """\
+  "min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
+  """ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, \
+  ceil_div(keys, BLOCK_KV))))"""], shared_bytes = """\
   4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q * BLOCK_KV + 64""", args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
-  "int32 batch * kv_heads", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
-  "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
+  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
   {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
   "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}]
 */

@@ -51,12 +51,12 @@ __device__ __forceinline__ int key_tiles(const Sizes& z) { return (z.keys + BLOC
 struct Work {
   int first_key, first_head, first_tile, steps;  // the head is counted over all sequences
   __device__ __forceinline__ Work(const Place& place, const Sizes& z)
-      : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
-        steps((query_tiles(z) - first_tile) * z.group()) {}
+      : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()),
+        first_tile(z.first_row(first_key) / BLOCK_Q), steps((query_tiles(z) - first_tile) * z.group()) {}
 };
-// Full attention: query head by query head, tile by tile. Under a causal mask the first steps are the last tile of all
-// query heads, which every key tile sees. Then comes the tile before. So all blocks of a head need the same tile at the
-// same time, and find it in the L2 cache.
+// Full attention: query head by query head, tile by tile. A causal mask: the last tile of all query heads, which every
+// key tile sees, then the tile before. So the blocks of a head need a tile at about the same time, and most find it in
+// the L2 cache.
 struct Step {
   int head, tile;
   __device__ __forceinline__ Step(const Work& work, const Sizes& z)
