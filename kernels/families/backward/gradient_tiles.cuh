@@ -51,8 +51,8 @@ __device__ __forceinline__ int key_tiles(const Sizes& z) { return (z.keys + BLOC
 struct Work {
   int first_key, first_head, first_tile, steps;  // the head is counted over all sequences
   __device__ __forceinline__ Work(const Place& place, const Sizes& z)
-      : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()),
-        first_tile(z.first_row(first_key) / BLOCK_Q), steps((query_tiles(z) - first_tile) * z.group()) {}
+     : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
+        steps((query_tiles(z) - first_tile) * z.group()) {}
 };
 // Full attention: query head by query head, tile by tile. A causal mask: the last tile of all query heads, which every
 // key tile sees, then the tile before. So the blocks of a head need a tile at about the same time, and most find it in
