@@ -63,9 +63,9 @@ class FragmentReader:
                 break
             shown += of_tile
         shown = shown[:MOST]
-        before, after = self._outputs(own, sorted({p.tile for p in shown}))
+        walk = sorted({p.tile for p in shown})
+        before, after = self._outputs(own, walk)
         self._window(shown)
-        first = min((p.tile for p in shown), default=0)
         name = "wgmma" if self.by_group else "mma.sync"
         scale = float(self.request.problem.scale)
         return Products(
@@ -76,7 +76,7 @@ class FragmentReader:
             {"O": before},
             {"O": after},
             "key",
-            first,
+            walk or [0],
             scale,
             self.request.value_of("sum_bits") or 32,
             name,

@@ -45,7 +45,7 @@ def element(made: Products, product: Product, row: int, col: int) -> tuple[float
     group = [p for p in made.products if p.part == product.part and p.k <= product.k]
     before = 0.0
     if made.kinds[product.c].grows:
-        known = made.before[product.c][product.tile - made.first_tile]
+        known = made.before[product.c][made.tiles.index(product.tile)]
         c = made.matrices[product.c]
         at = row - c.row0, col - c.col0
         before = float(known[at]) if at[0] < known.shape[0] and at[1] < known.shape[1] else 0.0  # beyond an edge
@@ -67,7 +67,7 @@ def disagreeing(made: Products) -> tuple[int, int]:
         kind, row, col = made.kinds[p.c], p.rows[0], p.cols[0]
         due = element(made, p, row, col)[1][-1] * (made.scale if kind.scaled else 1)
         c = made.matrices[p.c]
-        values = made.after[p.c][p.tile - made.first_tile] if kind.grows else c.value
+        values = made.after[p.c][made.tiles.index(p.tile)] if kind.grows else c.value
         at = (col - c.row0, row - c.col0) if "C" in kind.turned else (row - c.row0, col - c.col0)
         if at[0] >= len(c.lane) or at[1] >= c.lane.shape[1] or c.lane[at] < 0:
             continue  # hidden, or beyond an edge

@@ -35,6 +35,11 @@ from kernels.errors import ProblemError
 from kernels.trace.probes import Site
 
 
+def _walk(products: list[Product]) -> list[int]:
+    """The tiles of products in the order of the loop, which may go back from the last tile."""
+    return [*dict.fromkeys(p.tile for p in products)]
+
+
 class GradientReader(GradientMatrices):
     """Reads a run's trace."""
 
@@ -50,7 +55,7 @@ class GradientReader(GradientMatrices):
         self.matrices = self._matrices()
         every = self._first_head()
         shown, tiles = self._shown(every, first_tile)
-        before, after = self._sums(sorted({p.tile for p in every}), tiles)
+        before, after = self._sums(_walk(every), tiles)
         windows = self._cut(shown)
         before, after = ({c: a[:, *windows[c]] for c, a in sums.items()} for sums in (before, after))
         return Products(
@@ -61,7 +66,7 @@ class GradientReader(GradientMatrices):
             before=before,
             after=after,
             walks="query",
-            first_tile=tiles[0],
+            tiles=tiles,
             scale=self.scale,
             sum_bits=32,
             instruction="wgmma" if self.by_group else "mma.sync",
@@ -75,18 +80,18 @@ class GradientReader(GradientMatrices):
 
     def _shown(self, every: list[Product], first_tile: int) -> tuple[list[Product], list[int]]:
         """The products of whole tiles, at most MOST, and their tiles."""
-        tiles = sorted({p.tile for p in every})
+        tiles = _walk(every)
         if first_tile and first_tile not in tiles:
             raise ProblemError(
-                f"key_tile is {first_tile}. This block has the query tiles {tiles[0]} to {tiles[-1]}, counted from 0."
+                f"key_tile is {first_tile}. This block has the query tiles {min(tiles)} to {max(tiles)}, counted from 0."
             )
         shown: list[Product] = []
-        for tile in (t for t in tiles if t >= first_tile):
+        for tile in tiles[tiles.index(first_tile) if first_tile else 0 :]:
             of_tile = [p for p in every if p.tile == tile]
             if shown and len(shown) + len(of_tile) > MOST:
                 break
             shown += of_tile
-        return shown, sorted({p.tile for p in shown})
+        return shown, _walk(shown)
 
     def _first_head(self) -> list[Product]:
         """The products of the first query head. The next one repeats them. So does a product ahead of the last tile."""

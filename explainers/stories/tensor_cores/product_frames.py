@@ -30,7 +30,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
             "phase": product.c,
             "lines": {line: 1 for line in product.lines},
             "c": product.c,
-            "at_tile": product.tile - story.first_tile,
+            "at_tile": story.tiles.index(product.tile),
             "rows": list(product.rows),
             "cols": list(product.cols),
             "k": list(product.k),

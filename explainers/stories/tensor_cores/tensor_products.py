@@ -140,6 +140,7 @@ class Products:
     matrices: A, B and C of each kind. A growing C only has owners.
     before, after: a growing C -> [tiles, rows, cols], its numbers before the first product of each tile, and after it.
     walks: key or query, the axis of the tiles.
+    tiles: those of the picture, in the order of the loop.
     instruction: its name.
     unit, units: the number of the warp or warpgroup, and of all.
     left_out: the number of products outside the picture.
@@ -154,7 +155,7 @@ class Products:
     before: dict[str, np.ndarray]
     after: dict[str, np.ndarray]
     walks: str
-    first_tile: int
+    tiles: list[int]
     scale: float
     sum_bits: int
     instruction: str
@@ -164,6 +165,11 @@ class Products:
     queries: int
     keys: int
     head: int
+
+    @property
+    def first_tile(self) -> int:
+        """The tile of the first product."""
+        return self.tiles[0]
 
     @property
     def last(self) -> dict[tuple, Product]:

@@ -87,3 +87,15 @@ def test_a_later_tile_starts_from_the_sums_before_it(run):
     assert fragments.disagreeing(later)[0] == 0
     with pytest.raises(ProblemError, match="key_tile is 99. This block has the query tiles"):
         tensor_cores.explain(run, 0, 99)
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.requires == "sm_90a"])
+def test_a_sum_starts_with_the_tiles_that_came_before_in_the_loop(name):
+    """Under a causal mask these kernels go back from the last query tile."""
+    story = tensor_cores.explain(run_of(KERNELS[name], {"seq_len": 130, "causal": True}))
+    assert story.tiles == [1, 0]
+    k = story.matrices["dO of dV"]
+    assert not story.before["dV"][0].any()
+    added = story.matrices["P of dV"].value[128:].T @ k.value[128:]
+    np.testing.assert_allclose(story.before["dV"][1], added, rtol=1e-5)
+    assert [frame["at_tile"] for frame in story.frames if frame["tile"] == 0][0] == 1
