@@ -167,7 +167,11 @@ def unlogged(story: ProductStory) -> str:
         and not np.isfinite(story.after[c] if kind.grows else story.matrices[c].value).any()
     ]
     absent = [made.made for made in parts.PRODUCTS if made.made not in story.kinds] if story.walks == "query" else []
-    said = f"The kernel logs no sum of {glossary.listed(silent)}, so the picture adds up this query head's products from 0. " if silent else ""
+    said = (
+        f"The kernel logs no sum of {glossary.listed(silent)}, so the picture adds up the products of this head. "
+        if silent
+        else ""
+    )
     return said + (f"{glossary.listed(absent)} is left out: its rows are not logged." if absent else "")
 
 
