@@ -83,7 +83,7 @@ class GradientReader(GradientMatrices):
         tiles = _walk(every)
         if first_tile and first_tile not in tiles:
             raise ProblemError(
-                f"key_tile is {first_tile}. This block has the query tiles {min(tiles)} to {max(tiles)}, counted from 0."
+                f"key_tile is {first_tile}. This block has the query tiles {min(tiles)} to {max(tiles)}, from 0 on."
             )
         shown: list[Product] = []
         for tile in tiles[tiles.index(first_tile) if first_tile else 0 :]:
