@@ -5,8 +5,7 @@ products in the registers where the products for dV and dK want them. The other 
 changed_from = "backward_3_one_loop"
 changed = """16 bits, and all five products are mma.sync. Tiles of Q and dO come by cp.async. Four sums of dQ are one \
 atomic add, in the order of the lanes. Causal: the longest blocks first, so no long block starts late."""
-costs = """all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of the shared memory and \
-registers of its SM."""
+costs = "all warps meet twice a tile. P and dS are rounded to 16 bits. A block needs most of its SM."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles."""
 family = "backward"
