@@ -26,9 +26,9 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
   "min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  """ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, \
-  ceil_div(keys, BLOCK_KV))))"""], shared_bytes = """4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) \
-  + 4 * BLOCK_Q * BLOCK_KV + 64""", args = [{map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  """ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, ceil_div(keys, \
+  BLOCK_KV))))"""], shared_bytes = """4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q \
+  * BLOCK_KV + 64""", args = [{map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
