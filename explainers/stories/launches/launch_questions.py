@@ -108,7 +108,7 @@ def _near(wait: float, runs: list[LaunchRun], place: int) -> dict[float, str]:
                 after = one.bars[gap["after"]]["name"]
                 found[gap["end"] - gap["start"]] = f"That is the gap before {after} of {one.title}."
     chosen = dict[float, str]()
-    for length in sorted(found, key=lambda length: abs(math.log(length / wait))):
+    for length in sorted((length for length in found if length > 0), key=lambda length: abs(math.log(length / wait))):
         near = abs(math.log(length / wait)) < FAR
         if near and all(abs(math.log(length / other)) > APART for other in (wait, *chosen)):
             chosen[length] = found[length]

@@ -116,6 +116,13 @@ def test_the_wrong_lengths_of_a_gap_are_other_times_of_the_runs_with_their_meani
     assert asked.reasons[2:] == ["merge itself takes 1 µs.", "Nothing runs for 1.4 µs in the whole run."]
 
 
+def test_every_recording_has_questions_with_lengths_of_its_gaps():
+    for found in (entry.load() for entry in launch_times.recorded()):
+        for runs in ([explain(found, ahead)] for ahead in (True, False)):
+            for asked in launch_questions.questions(runs, story.frames_of(runs)):
+                assert asked.id != "gap" or "0 ns" not in asked.options
+
+
 def test_the_cpu_gives_order_and_bytes_and_no_time():
     from app.parts import running
     from explainers.stories.launches import executed
