@@ -231,7 +231,7 @@ export default function (host, { meta }, context) {
   const locate = (x, y) => {
     const above = box.panels.findIndex(({ host: top }) => y >= top && y < top + box.call);
     if (above >= 0 && x >= box.x && x <= box.x + box.w) return { panel: above, calls: true };
-    const inside = row => y >= row.y && y < row.y + row.h + box.strip,
+    const inside = row => y >= row.y && y < row.y + row.h + row.strip,
       p = box.panels.findIndex(one => one.rows.some(inside));
     if (p < 0 || x < box.x || x > box.x + box.w) return null;
     const r = box.panels[p].rows.findIndex(inside),

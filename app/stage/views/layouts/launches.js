@@ -10,8 +10,9 @@ const AXIS = 1.8, // em: the axis, the title of a panel and its row of the host
   PART = 1.15,
   MOST = 9; // em: the most of the first part
 
-// panels: the rows of each panel, each with its parts and whether it has gaps. Returns {x, w, axis, call, strip, panels: [{y, host,
-// rows: [{y, h}]}], height}. call: the height of a row of the host, or 0. h: of the bars.
+// panels: the rows of each panel, each with its parts and whether it has gaps. Returns {x, w, axis, call,
+// panels: [{y, host, rows: [{y, h, strip}]}], height}. call: the height of a row of the host, or 0. h: of
+// the bars. strip: under them.
 export function launchesLayout({ width, height, em }, panels) {
   const label = Math.min(0.18 * width, 5.6 * em),
     stripOf = row => (row.gaps ? STRIP : 0.3) * em,
@@ -29,8 +30,8 @@ export function launchesLayout({ width, height, em }, panels) {
       host = y + TITLE * em;
     y = host + call;
     const places = listed.map(row => {
-      const place = { y, h: least[n++] * scale };
-      y += place.h + stripOf(row);
+      const place = { y, h: least[n++] * scale, strip: stripOf(row) };
+      y += place.h + place.strip;
       return place;
     });
     return { y: top, host, rows: places };
@@ -40,7 +41,6 @@ export function launchesLayout({ width, height, em }, panels) {
     w: Math.max(40, width - label - 6),
     axis: y,
     call,
-    strip: STRIP * em,
     panels: placed,
     height: Math.ceil(y + AXIS * em + 4),
   };
