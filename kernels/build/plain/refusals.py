@@ -10,7 +10,10 @@ from kernels.build.plain.tokens import bare, line_of, tokens
 from kernels.errors import BuildError
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", re.M)
-_LAUNCH = 'it launches a kernel in device code. Include "children.cuh" (kernels/launches.md), or launch from the host'
+_LAUNCH = (
+    "it launches a kernel in device code. Write probes and children by hand (kernels/launches.md), or launch from the "
+    "host"
+)
 _WORDS = {
     "coalesced_threads": "coalesced groups are not known here. Use tiled_partition, or a mask",
     "cudaGridDependencySynchronize": "programmatic launches are not known here. Use two launches",

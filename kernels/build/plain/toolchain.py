@@ -43,7 +43,7 @@ class Toolchain(cpp.Toolchain):
         if instrumented:
             if "clang" in self.version or "zig" in self.version:
                 raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
-            self.options = [option for option in self.options if option != "-O1"]
+            self.options = [option for option in self.options if option != cpp.OPTIMIZED]
             self.options += [*KEEPING, *INSTRUMENTED, *(f"--param={text}" for text in _PARAMETERS)]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
