@@ -9,11 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, confined, cpp, nvrtc
+from kernels.build import cache, child_launches, confined, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
 from kernels.build.plain.names import own_defines
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
 from kernels.jail import setting
 
 DEVICE = Path(__file__).parents[1] / "device"
@@ -27,6 +28,13 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target.
     """
     jailed = setting.is_jailed(spec.path)
+    if not spec.plain:
+        child_launches.check(spec)
+    if jailed and target != CPU and spec.launches_children:
+        raise BuildError(
+            f"{spec.path.name} launches kernels from a kernel. This server runs such kernels only on its CPU. Choose "
+            "the cpu backend."
+        )
     toolchain = _toolchain(spec, mode, target)
     chosen = own_defines(spec, defines) if spec.plain else defines
     options = [f"-D{name}={value}" for name, value in sorted(chosen.items())]

@@ -2,20 +2,29 @@
 
 from collections.abc import Iterator
 
-from kernels.build.plain.tokens import Token, line_of, tokens
+from kernels.build.plain.functions import functions
+from kernels.build.plain.tokens import Token, line_of, macros, tokens
+from kernels.core.signatures import function_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 
 
 def check(spec: KernelSpec) -> None:
-    """Raises BuildError for a launch of a kernel that the opening comment does not list as a child."""
-    listed = {name for text in spec.launch_texts for name in text.children}
+    """Raises BuildError for a launch of a kernel that the opening comment does not list as a child, and for a launch
+    outside of the parent's body."""
+    parents = {name: function_of(text.entry) for text in spec.launch_texts for name in text.children}
     for file, text in spec.files:
         for called, _, _ in _launches(file, text):
-            if called.text not in listed:
+            name, place = called.text, f"{file} line {line_of(text, called.start)}"
+            if name not in parents:
                 raise BuildError(
-                    f"{file} line {line_of(text, called.start)}: it launches {called.text}, and no launch of the "
-                    f'opening comment has this child. Write children = ["{called.text}"] (kernels/launches.md).'
+                    f"{place}: it launches {name}, and no launch of the opening comment has this child. "
+                    f'Write children = ["{name}"] (kernels/launches.md).'
+                )
+            if not _is_inside(text, called, parents[name]):
+                raise BuildError(
+                    f"{place}: it launches {name} outside of the body of {parents[name]}, its parent. Move the launch "
+                    "there."
                 )
 
 
@@ -28,9 +37,23 @@ def cpu_text(file: str, text: str) -> str:
     return text
 
 
+def _is_inside(text: str, called: Token, parent: str) -> bool:
+    """Whether a launch is in the body of a kernel."""
+    found = tokens(text)
+    bodies = [one for one in functions(text, found) if one.is_kernel and one.name == parent]
+    return any(found[one.body].start < called.start < found[one.last].start for one in bodies)
+
+
 def _launches(file: str, text: str) -> Iterator[tuple[Token, Token, Token]]:
     """The name, <<< and >>> of each launch."""
-    found = tokens(text) if "<<<" in text else []
+    if "<<<" not in text:
+        return
+    for macro in macros(text):
+        for token in macro:
+            if token.text == "<<<":
+                line = line_of(text, token.start)
+                raise BuildError(f"{file} line {line}: a macro launches a kernel. Write the launch without a macro.")
+    found = tokens(text)
     for at, token in enumerate(found):
         if token.text == "<<<":
             last = next((other for other in found[at:] if other.text == ">>>"), None)

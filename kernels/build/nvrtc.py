@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from kernels.build import child_launches, confined, linking, nvrtc_program
+from kernels.build import confined, linking, nvrtc_program
 from kernels.build.log import first_error
 from kernels.build.nvrtc_program import Program, checked
 from kernels.build.plain import nvidia
@@ -68,10 +68,6 @@ class Toolchain:
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
-        if not spec.plain:
-            child_launches.check(spec)
-        if self.links and confined.is_wanted():
-            raise BuildError(f"{spec.path.name} launches kernels from a kernel. Here a user's may do so on a CPU only.")
         (name, source), *headers = nvidia.files_of(spec) if spec.plain else spec.files
         options = [*options, *nvidia.include_options()] if spec.plain else options
         instances = nvidia.instances(spec, options)

@@ -69,6 +69,7 @@ _kept_stacks: list[tuple[int | None, int]] = []  # address and number of idle st
 class _Child(ctypes.Structure):  # struct Child of children.h
     _fields_ = [
         ("entry", ctypes.c_char_p),
+        ("records", ctypes.c_void_p),
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
         ("shared_bytes", ctypes.c_uint),
@@ -237,7 +238,7 @@ def _run_all(
     added = with_tables(plan, extras, _address, np.asarray)  # it holds the tables until the end
     calls = [
         partial(start, step=step, values=[*arguments_of(step, plan, arrays), *map(_address, extra)],
-                children=[plan.launches[n] for n in plan.children_of(number)],
+                children=[(plan.launches[n], extras[n]) for n in plan.children_of(number)],
                 buffers={name: arrays[name] for name in step.tensors}, reversed_order=reversed_order)
         for number, (step, extra) in enumerate(zip(plan.launches, added))
     ]  # fmt: skip
@@ -318,25 +319,28 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
         _deadline = None
 
 
+def _child(step: Launch, extra: Extra) -> _Child:
+    records = int(_address(extra[0])) if extra else None
+    grid, block = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
+    return _Child(step.entry.encode(), records, grid, block, step.shared_bytes, 0)
+
+
 def start(
     library: ctypes.CDLL,
     step: Launch,
     values: list[np.generic],
     buffers: dict[str, np.ndarray],
     reversed_order: bool,
-    children: Sequence[Launch] = (),
+    children: Sequence[tuple[Launch, Extra]] = (),
 ) -> None:
     """Runs one launch of a library, and the launches of its kernel. Raises RunError.
 
     values: its arguments.
     buffers: the arrays that it may touch.
-    children: the launches that its kernel may make.
+    children: the launches that its kernel has to make, with their additional arguments.
     """
     if children:
-        listed = [
-            _Child(c.entry.encode(), (ctypes.c_uint * 3)(*c.grid), (ctypes.c_uint * 3)(*c.block), c.shared_bytes, 0)
-            for c in children
-        ]
+        listed = [_child(*child) for child in children]
         library.simt_children((_Child * len(listed))(*listed), len(listed))
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])

@@ -15,6 +15,7 @@ import numpy as np
 from kernels.build import Build
 from kernels.core.launch import Plan
 from kernels.core.streams import Step, steps
+from kernels.errors import RunError
 from kernels.run.backends.gpu import BLOCK_TIME, enqueuer, errors
 from kernels.run.backends.gpu_arrays import bring_back, to_gpu
 
@@ -97,7 +98,10 @@ def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: 
         for _ in range(WARM_UPS + runs):
             event, took = timed(enqueue, ahead)
             copied = marks.get()
-            found.append([copied[n] if step.tensor else _span(blocks[step.number]) for n, step in enumerate(listed)])
+            found.append([
+                copied[n] if step.tensor else _span(blocks[step.number], plan.launches[step.number].entry)
+                for n, step in enumerate(listed)
+            ])  # fmt: skip
             events.append(event)
             host.append(took)
         bring_back(plan, arrays, on_gpu)
@@ -128,9 +132,14 @@ def timed(enqueue: Callable[[], None], ahead: bool) -> tuple[float, float]:
     return cupy.cuda.get_elapsed_time(begin, end) * 1e6, took
 
 
-def _span(block: "cupy.ndarray") -> tuple[int, int]:
+def _span(block: "cupy.ndarray", entry: str) -> tuple[int, int]:
     times = block.get().view(BLOCK_TIME)
     ran = times[times["start"] > 0]
+    if not ran.size:
+        raise RunError(
+            f"No block of {entry} ran. Does its parent launch each child of the opening comment? "
+            "A run on the cpu backend names the one that is missing."
+        )
     return int(ran["start"].min()), int(ran["end"].max())
 
 

@@ -1,6 +1,7 @@
 """Kernels that launch kernels: their order on the CPU, the check of each launch, and the link for a GPU."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from kernels.catalog import load_kernel
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, BuildError, RunError
+from kernels.jail import setting
 from kernels.run import execute
-from kernels.run.backends import cpu
+from kernels.run.backends import cpu, gpu_launches
+from kernels.run.backends.gpu import BLOCK_TIME
 
 KERNEL = """/*
 title = "Order"
@@ -49,6 +52,14 @@ extern "C" __global__ void parent(int* turn_gmem, float* O_gmem PROBE_PARAM PROB
 """
 
 
+THREADS = KERNEL.replace("if (threadIdx.x) return;\n  note", "if (threadIdx.x > 1) return;\n  if (!threadIdx.x) note")
+for config, condition in (("dim3", "!threadIdx.x"), ("3", "threadIdx.x")):
+    THREADS = THREADS.replace(f"note<<<{config}", f"if ({condition}) note<<<{config}")
+"""The last child is the second thread's."""
+DEFAULT = KERNEL.replace("dim3(32), 4, cudaStreamFireAndForget", "dim3(32), 4")
+"""The second child is in the default stream."""
+
+
 def request_of(tmp_path, text=KERNEL) -> Request:
     (tmp_path / "order.cu").write_text(text)
     spec = load_kernel(tmp_path / "order.cu")
@@ -56,10 +67,10 @@ def request_of(tmp_path, text=KERNEL) -> Request:
     return replace(request, scope=Scope.everything(request.plan))
 
 
-@pytest.mark.parametrize(("reversed_order", "turns"), [(False, [2, 0, 1]), (True, [2, 1, 0])])
-def test_a_tail_launch_is_the_last_and_the_others_have_both_orders(tmp_path, reversed_order, turns):
-    request = request_of(tmp_path)
-    for mode in (Mode.TIMED, Mode.PROBED):
+@pytest.mark.parametrize("text", [KERNEL, THREADS, DEFAULT])
+def test_a_tail_launch_is_the_last_and_the_others_have_both_orders(tmp_path, text):
+    request = request_of(tmp_path, text)
+    for mode, reversed_order, turns in [(Mode.TIMED, False, [2, 0, 1]), (Mode.PROBED, True, [2, 1, 0])]:
         made, plan, arrays = execute.prepare(request, mode)
         room = [8] * len(plan.launches) if mode is Mode.PROBED else None
         raw = cpu.launch(made, plan, arrays, request.scope, room, reversed_order)
@@ -82,6 +93,34 @@ def test_a_launch_that_the_comment_does_not_list_stops_with_its_line(tmp_path):
         execute.run(outside)
 
 
+def test_a_missing_launch_and_the_number_of_another_child_stop_a_run(tmp_path):
+    missing = request_of(tmp_path, KERNEL.replace("note<<<3", "if (!turn_gmem) note<<<3"))
+    with pytest.raises(RunError, match=r"its end: it did not launch the child note with a grid of \(3, 1, 1\)"):
+        execute.run(missing)
+    swapped = KERNEL.replace("CHILD(1)", "CHILD(9)").replace("CHILD(2)", "CHILD(1)").replace("CHILD(9)", "CHILD(2)")
+    with pytest.raises(RunError, match="PROBE_CHILD of another launch. .* number 1; at order.cu:30"):
+        execute.run(request_of(tmp_path, swapped))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("turn + 1);", "turn + 1);\n  note<<<3, 32>>>(turn_gmem, O_gmem, 2);", "launches note outside of the body of"),
+        ('#include "children.cuh"', '#include "children.cuh"\n#define L note<<<3, 32>>>', "a macro launches a kernel"),
+    ],
+)
+def test_only_the_body_of_the_parent_launches_a_child(tmp_path, old, new, said):
+    request = request_of(tmp_path, KERNEL.replace(old, new))
+    with pytest.raises(BuildError, match=rf"order.cu line \d+: .*{said}"):
+        build.build(request.kernel, request.defines, Mode.TIMED, "sm_90a")
+
+
+def test_times_without_a_block_name_the_kernel():
+    times = SimpleNamespace(get=lambda: np.zeros(2, BLOCK_TIME).view(np.uint8))
+    with pytest.raises(RunError, match="No block of note ran. Does its parent launch each child"):
+        gpu_launches._span(times, "note")
+
+
 def test_a_launch_without_a_child_in_the_comment_does_not_build(tmp_path):
     text = KERNEL.replace("note<<<3", "other<<<3")
     for target in ("cpu", "sm_90a"):
@@ -90,10 +129,13 @@ def test_a_launch_without_a_child_in_the_comment_does_not_build(tmp_path):
             build.build(request.kernel, request.defines, Mode.TIMED, target)
 
 
-def test_relocatable_code_is_linked_with_the_device_runtime_without_a_gpu(tmp_path):
+def test_relocatable_code_is_linked_with_the_device_runtime_and_never_for_a_stranger(tmp_path, monkeypatch):
     request = request_of(tmp_path)
     made = build.build(request.kernel, request.defines, Mode.PROBED, "sm_90a")
     assert "nvJitLink" in made.compiler and {fact.entry for fact in made.facts} == {"parent", "note"}
+    monkeypatch.setattr(setting, "is_jailed", lambda _: True)  # the cache has the same text
+    with pytest.raises(BuildError, match=r"order.cu launches kernels from a kernel. .* Choose the cpu backend."):
+        build.build(request.kernel, request.defines, Mode.PROBED, "sm_90a")
 
 
 def test_a_missing_linker_or_device_runtime_names_its_remedy(monkeypatch):
