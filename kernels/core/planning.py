@@ -64,6 +64,7 @@ def plan_of(
         for own in repeated(text.repeat, text.when, names, where):
             made.append((_step_of(text.repeat, own), launch_of(text, own, {*known}, where)))
             _check_device(made[-1][1], known, where)
+            _check_textures(made[-1][1], known, where)
     if not made:
         raise FrontMatterError(f"{place}: no launch is left. Loosen `when`, or repeat a launch at least once.")
     for number, copy in enumerate(copies):
@@ -91,6 +92,21 @@ def _check_device(launch: Launch, known: Mapping[str, Tensor], where: str) -> No
             raise FrontMatterError(
                 f"{where}: a launch on device {launch.device} takes {name}, which is on device {known[name].device}. "
                 "Copy it there first ([[copies]])."
+            )
+
+
+def _check_textures(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
+    """A GPU reads the tensor of a texture before the first launch. So no launch may write it."""
+    for number, texture in enumerate(launch.args):
+        if not isinstance(texture, Texture):
+            continue
+        tensor = known[texture.tensor]
+        found = f"{tensor.role.value} of {tensor.dtype} with the shape {list(tensor.shape)}"
+        due = "an input of int32 or float32" + (" with two axes" if texture.dimensions == 2 else "")
+        typed = tensor.role is Role.INPUT and tensor.dtype in ("int32", "float32")
+        if not typed or (texture.dimensions == 2 and len(tensor.shape) != 2):
+            raise FrontMatterError(
+                f"{where}.args[{number}]: the texture {tensor.name} is an {found}. Name {due}, or pass a pointer."
             )
 
 

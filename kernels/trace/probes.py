@@ -174,14 +174,22 @@ def sites(spec: KernelSpec, defines: Mapping[str, int]) -> Sites:
 @lru_cache(maxsize=128)
 def _sites(files: tuple[tuple[str, str], ...], defines: tuple[tuple[str, int], ...]) -> Sites:
     found = (site for name, text in files for site in _sites_of_file(name, text, dict(defines)))
-    computed = {event: at for name, text in files for event, at in _computations(name, text)}
+    computed = {event: at for name, text in files for event, at in _computations(name, text, dict(defines))}
     return Sites(tuple(_at_computation(site, computed) for site in found))
 
 
-def _computations(file: str, text: str) -> Iterator[tuple[str, tuple[str, int]]]:
-    """(value, (file, line)) of each comment `// logged: VALUE`."""
+def _computations(file: str, text: str, constants: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """(value, (file, line)) of each comment `// logged: VALUE`, left out in an `#if CONSTANT == NUMBER` that fails."""
+    lost = list[bool | None]()  # of each open #if: whether its lines are left out. None: both parts count
     for number, line in enumerate(text.splitlines(), 1):
-        if said := re.search(r"// logged: (\w+)$", line):
+        if line.startswith("#if"):
+            asked = re.fullmatch(r"#if (\w+) == (\d+)", line)
+            lost.append(constants[asked[1]] != int(asked[2]) if asked and asked[1] in constants else None)
+        elif line.startswith(("#else", "#elif")) and lost:
+            lost[-1] = None if lost[-1] is None or line.startswith("#elif") else not lost[-1]
+        elif line.startswith("#endif") and lost:
+            lost.pop()
+        elif not any(lost) and (said := re.search(r"// logged: (\w+)$", line)):
             yield said[1], (file, number)
 
 

@@ -51,7 +51,9 @@ export default function (host, { meta }, context) {
       const box = boxes[n],
         move = at(way, step),
         over = done(way, step);
-      const shown = over ? move.places.replaceAll(/[35]/g, '1').replaceAll('2', '0') : move.places,
+      const shown = over
+          ? move.places.replaceAll(/[^35]/g, '0').replaceAll(/[35]/g, '1')
+          : move.places,
         threads = [...move.threads].map(state => (state === '1' && !over ? busy : rests)),
         cells = { kind: 'cells', cw: box.cw, ch: box.ch };
       const found = [
@@ -128,8 +130,8 @@ export default function (host, { meta }, context) {
       g.font = `${small}px ${paint.font}`;
       const heads = [
         ['way, cycles and counts', boxes[0].words[0]],
-        ['threads', boxes[0].threads[0]],
-        ['numbers', boxes[0].places[0]],
+        ['threads by warp', boxes[0].threads[0]],
+        ['numbers by bank', boxes[0].places[0]],
         ['why', boxes[0].reason[0]],
       ];
       for (const [text, x] of heads) g.fillText(text, x, small);
@@ -164,12 +166,14 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.font = `${small}px ${paint.font}`;
     const measure = text => g.measureText(text).width,
-      counts = wrapped(way.counts.join(', '), w, Math.min(2, lines - 1), measure);
-    const said = lines > counts.length + 1 ? [...counts, now(way, step)] : counts;
-    said.forEach((text, n) => g.fillText(clock.hide(text), x, line(n + 1) + 0.35 * small, w));
-    if (!reason) return;
+      counts = wrapped(clock.hide(way.counts.join(', ')), w, Math.min(2, lines - 1), measure);
+    const said = lines > counts.length + 1 ? [...counts, clock.hide(now(way, step))] : counts;
+    said.forEach((text, n) => g.fillText(text, x, line(n + 1) + 0.35 * small, w));
+    const shared = ways.length > 1 && boxes[0].reason === boxes[1].reason,
+      why = clock.hide(way.why);
+    if (shared && !way.chosen) return;
     const [left, top, room, most] = reason;
-    wrapped(way.why, room, most, measure).forEach((text, n) =>
+    wrapped(shared ? `${way.name}: ${why}` : why, room, most, measure).forEach((text, n) =>
       g.fillText(text, left, top + (n + 0.95) * LINE * small, room),
     );
   };

@@ -30,7 +30,6 @@ class Walk:
     are those of shared memory, from the first step on.
     alone: sums of a tile while no other tile is on its way.
     stages: tiles that shared memory holds, 0 for a reduction.
-    waiting: the most additions of a step to one address of global memory.
     """
 
     moves: list[Move]
@@ -41,7 +40,6 @@ class Walk:
     bytes: int
     alone: int = 0
     stages: int = 0
-    waiting: int = 0
 
 
 def walk_of(run: Run) -> Walk:
@@ -134,7 +132,7 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, wavefronts: int) -> Move:
 def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     """A step for each addition. Its places are the numbers."""
     size = int(np.prod(run.request.plan.launches[0].block))
-    state, parts, pairs, waiting = [FULL] * size, list[_Part](), list[list[int]](), 0
+    state, parts, pairs = [FULL] * size, list[_Part](), list[list[int]]()
     in_words = _adds_words(logged)
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
@@ -145,7 +143,6 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         adds = logged[own & (logged.event == "partial")]
         writes = own & logged.event.isin(WRITES) & (logged.bytes == model.WORD)
         to_global = set(logged[writes].space) == {"global"}
-        waiting = max(waiting, int(logged[writes].groupby("offset").size().max()) if to_global else 0)
         in_memory = bool((logged[writes].space == "shared").sum() >= len(adds))  # else each sum stays in a register
         reads = logged[own & (logged.space == "shared") & logged.event.isin(READS)]
         wide = max(1, int(reads.bytes.max()) // model.WORD) if len(reads) else 1
@@ -153,7 +150,7 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         at = set() if to_global else set(adds["at"].astype(int))
         new, old_one = WRITTEN if in_memory else HELD, READ if len(reads) else HELD
         now = [new if n in at else old_one if n in other else old for n, old in enumerate(state)]
-        said = f"{len(adds)} of {size} threads add"
+        said = f"{len(adds)} of {size} threads {'adds' if len(adds) == 1 else 'add'}"
         parts.append(_Part(own, said, adds.thread, "".join(now)))
         pairs.append([] if to_global else np.stack([adds.other, adds["at"]], 1).astype(int).ravel().tolist())
         for place in other - at:
@@ -165,7 +162,7 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     for name in ("wavefronts", "bytes"):
         found[name] = sum(move[name] for move in moves)
     found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
-    return Walk(moves, **found, waiting=waiting)
+    return Walk(moves, **found)
 
 
 def _adds_words(logged: pd.DataFrame) -> bool:

@@ -1,6 +1,7 @@
 """Questions about the ways of a pattern: the fastest one, the threads at work, and what a better way saves."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from explainers.stories.patterns.moves import Walk
 from explainers.story.glossary import figure
@@ -12,9 +13,14 @@ WARP = 32  # lanes
 Ways = Sequence[tuple[str, Walk, Cycles | None]]
 
 
-def questions(ways: Ways, chosen: str) -> list[Question]:
-    """The questions of the shown ways. chosen: the name of the way with its code."""
-    return [*_fastest(ways), *_working(ways, chosen), *_conflicts(ways), *_most(ways)]
+def questions(ways: Ways, chosen: str, reasons: Sequence[str] = ()) -> list[Question]:
+    """The questions of the shown ways.
+
+    chosen: the name of the way with its code.
+    reasons: the sentences on the costs of the ways. An open question hides them.
+    """
+    made = [*_fastest(ways), *_working(ways, chosen), *_conflicts(ways), *_most(ways)]
+    return [replace(question, hides=[*question.hides, *reasons]) for question in made]
 
 
 def _fastest(ways: Ways) -> list[Question]:
@@ -64,7 +70,7 @@ def _conflicts(ways: Ways) -> list[Question]:
             )
             near = [walk.wavefronts, 2 * walk.wavefronts, walk.wavefronts // 2, 8 * walk.wavefronts]
             why = f"{other} needs {more.wavefronts}: {_reason(walk, more)}."
-            hides = [f"{more.wavefronts} wavefronts", f"{more.wavefronts} in all"]
+            hides = [f"{more.wavefronts} wavefronts"]
             return amounts("conflicts", text, more.wavefronts, near, why, "wavefronts", hides=hides, veils=["strip"])
     return []
 

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.patterns import moves, pattern_questions
-from explainers.stories.patterns.frames import COMING, FREE, FULL, HELD, READ, WRITTEN, PatternFrame, PatternsMeta, Way
+from explainers.stories.patterns.frames import (
+    COMING,
+    FREE,
+    FULL,
+    HELD,
+    READ,
+    WRITTEN,
+    Move,
+    PatternFrame,
+    PatternsMeta,
+    Way,
+)
 from explainers.stories.patterns.moves import Walk
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
@@ -42,12 +53,18 @@ class Look:
 
 @dataclass(frozen=True)
 class Shown:
-    """A way with its steps and its cycles, or None if these are not known."""
+    """A way.
+
+    walk: its steps.
+    cycles: None if these are not known.
+    traced: the GPU and the day of its recorded trace, or "" for a trace of this page.
+    """
 
     name: str
     request: Request
     walk: Walk
     cycles: Cycles | None
+    traced: str
 
 
 class Patterns(Story[Look]):
@@ -76,7 +93,9 @@ class Patterns(Story[Look]):
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             summary=slowest(shown),
-            questions=pattern_questions.questions([(way.name, way.walk, way.cycles) for way in shown], chosen.name),
+            questions=pattern_questions.questions(
+                [(way.name, way.walk, way.cycles) for way in shown], chosen.name, list(filter(None, map(why, shown)))
+            ),
         )
         return stage.warned(made, left)
 
@@ -89,7 +108,9 @@ def shown_of(look: Look, runner: Runner) -> tuple[list[Shown], list[str]]:
     shown, left = [], []
     for name, request in look.ways:
         try:
-            shown.append(Shown(name, request, moves.walk_of(runner.run(request)), pattern_cycles.cycles(request)))
+            run = runner.run(request)
+            traced = _place(run.device, run.date) if run.provenance == "recorded" else ""
+            shown.append(Shown(name, request, moves.walk_of(run), pattern_cycles.cycles(request), traced))
         except WarpglassError as error:
             if request == look.request:
                 raise
@@ -121,7 +142,7 @@ def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
             "chosen": way is chosen,
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
-            "why": pattern_cycles.why(way.request.kernel, way.request.settings),
+            "why": why(way),
             "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
             "time": way.cycles.cycles if way.cycles else 0.0,
             "done": done_of(way.walk),
@@ -133,38 +154,52 @@ def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
     return {"ways": ways, "note": note(shown), "words": words}
 
 
+def why(way: Shown) -> str:
+    """The reason for the cycles of a way, or ""."""
+    return pattern_cycles.why(way.request.kernel, way.request.settings)
+
+
 def done_of(walk: Walk) -> str:
     """The words after the last step of a way."""
-    if len(walk.moves) == 1 and walk.waiting > 1:
-        return f"1 step: {walk.waiting} adds, one by one"
     return f"done after {count(len(walk.moves), 'step')}"
 
 
 def slowest(shown: Sequence[Shown]) -> str:
-    """The sentence on the slowest way, if it has the fewest steps and its additions wait for one address. Else ""."""
-    known = [(way.cycles.cycles, way) for way in shown if way.cycles]
+    """The sentence on the slowest way, if it has the fewest steps and the fastest one has more. Else ""."""
+    known = sorted(((way.cycles.cycles, way) for way in shown if way.cycles), key=lambda one: one[0])
     if len(known) < 2:
         return ""
-    last = max(known, key=lambda one: one[0])[1]
-    steps = len(last.walk.moves)
-    if last.walk.waiting < 2 or steps > min(len(way.walk.moves) for way in shown):
+    (least, first), (most, last) = known[0], known[-1]
+    few, many = len(last.walk.moves), len(first.walk.moves)
+    if few > min(len(way.walk.moves) for way in shown) or few == many:
         return ""
-    taken = "one step" if steps == 1 else count(steps, "step")
-    name = last.name.partition(",")[0].lower()
-    return f"A step is not a time. The {name} take {taken}, but {last.walk.waiting} additions wait for one address."
+    return (
+        f"A step is not a time. {last.name}: {count(few, 'step')}, {figure(most)} cycles. "
+        f"{first.name}: {count(many, 'step')}, {figure(least)} cycles."
+    )
 
 
 def note(shown: Sequence[Shown]) -> str:
     """The source of the figures."""
     known = next((way.cycles for way in shown if way.cycles), None)
+    measured = known and _place(known.device, known.date)
+    kept = {way.traced: None for way in shown if way.traced}
+    here = [way.name for way in shown if not way.traced]
+    traces = " and ".join("there" if place == measured else f"on {place}" for place in kept)
+    counts = "Counts derived from traces" + (f" recorded {traces}" if traces else "")
+    counts += f" ({here[0]}: a run here)." if traces and len(here) == 1 else "."
     if known is None:
-        return "Counts derived from the trace. No cycles are recorded for this problem."
-    device = known.device.removeprefix("NVIDIA ")
+        return f"{counts} No cycles are recorded for this problem."
     held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
     space = "global" if shown[0].walk.stages else "shared"
-    column = "a bank or lane" if held else "a bank"
-    drawn = f"A row of threads: a warp. A column of numbers: {column}. B: bytes of {space} memory."
-    return f"Cycles {known.label} on {device}, {known.date}. Counts derived from traces. {drawn}"
+    column = "bank or lane" if held else "bank"
+    drawn = f"Row of threads: warp. Column of numbers: {column}. B: bytes to and from {space} memory."
+    runs = f"one block, median of {pattern_cycles.LAUNCHES} launches"
+    return f"Cycles {known.label} on {measured}: {runs}. {counts} {drawn}"
+
+
+def _place(device: str, date: str) -> str:
+    return f"{device.removeprefix('NVIDIA ')}, {date}"
 
 
 def origin(shown: Sequence[Shown]) -> str:
@@ -181,18 +216,26 @@ def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
     frames: list[PatternFrame] = []
     for number in range(longest):
         move, done = own[min(number, len(own) - 1)], number >= len(own)
-        waves = f", in {count(move['wavefronts'], 'wavefront')}" if move["wavefronts"] else ", without shared memory"
-        waves += f" of {chosen.walk.wavefronts} in all" if move["wavefronts"] and not chosen.walk.stages else ""
-        waves = "" if COMING in move["places"] and READ not in move["places"] else waves
-        said = f"{chosen.name}, step {number + 1}: {move['title']}{waves}."
+        said = f"{chosen.name}, step {number + 1}: {move['title']}{_waves(move, chosen.walk)}."
         if done:
-            behind = sum(len(way.walk.moves) > number for way in shown)
-            said = f"{chosen.name} is done after {len(own)} steps. {count(behind, 'way')} still works."
-            said = said.replace("ways still works", "ways still work")
+            behind = [way.name for way in shown if len(way.walk.moves) > number]
+            still = f"Only “{behind[0]}” still works" if len(behind) == 1 else f"{len(behind)} ways still work"
+            said = f"{chosen.name} is done after {count(len(own), 'step')}. {still}."
         lines = {} if done else dict.fromkeys(move["lines"], 1)
         title = f"Step {number + 1}"
         frames.append({"tile": max(0, move["tile"]), "title": title, "sentence": said, "lines": lines, "move": number})
     return frames
+
+
+def _waves(move: Move, walk: Walk) -> str:
+    """The wavefronts of a step, behind its title."""
+    if COMING in move["places"] and READ not in move["places"]:
+        return ""
+    if not move["wavefronts"]:
+        return ", without shared memory"
+    if walk.stages or walk.wavefronts == move["wavefronts"]:
+        return f", in {count(move['wavefronts'], 'wavefront')}"
+    return f". This step takes {move['wavefronts']} of the {walk.wavefronts} wavefronts"
 
 
 def strip(chosen: Shown, steps: int) -> list[State]:
@@ -228,7 +271,7 @@ def figures_tab(look: Look, runner: Runner) -> list[Block]:
             "requests of the input": way.walk.requests,
             "sectors of the input": way.walk.sectors,
             "bytes": way.walk.bytes,
-            "why": pattern_cycles.why(way.request.kernel, way.request.settings),
+            "why": why(way),
         }
         for way in shown
     ]

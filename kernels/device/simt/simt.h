@@ -568,8 +568,12 @@ template <class T> T tex1Dfetch(cudaTextureObject_t texture, long long texel, SI
 // The texel of a matrix at (x, y). As on the GPU, a coordinate outside is moved to the edge.
 template <class T> T tex2D(cudaTextureObject_t texture, float x, float y, SIMT_HERE) {
   const char* const base = reinterpret_cast<const char*>(texture);
-  const simt::Buffer* image = simt::launch->buffers;
-  while (image->base != base) ++image;
+  const simt::Buffer *image = simt::launch->buffers, *const end = image + simt::launch->buffer_count;
+  while (image != end && image->base != base) ++image;
+  if (image == end) {
+    simt::at(here);
+    simt::die("the texture 0x%llx of a tex2D is no tensor of this launch. Pass a texture argument on unchanged", texture);
+  }
   const long long columns = image->row, rows = image->bytes / image->element_bytes / columns;
   const long long column = static_cast<long long>(floorf(fminf(fmaxf(x, 0.f), columns - 1.f)));
   const long long row = static_cast<long long>(floorf(fminf(fmaxf(y, 0.f), rows - 1.f)));

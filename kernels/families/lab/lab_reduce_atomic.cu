@@ -3,14 +3,14 @@ title = "Reduction by atomics"
 idea = "every thread adds its number to one word of global memory. The L2 cache does the additions, one after another."
 changed_from = "lab_reduce_shuffle"
 changed = "no partial sums in the block: an atomic add in place of each further step."
-costs = "all adds go to one address, so they wait for each other. The order of the adds is not fixed."
+costs = "all adds go to one address, in no fixed order. With shuffles, times vary between runs at 512 numbers."
 limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread. O starts as zero."
 source = "NVIDIA, \"CUDA C++ Programming Guide\", atomic functions. PTX ISA, red."
 family = "lab"
 problem = "reduce"
 why = [
-  "All additions go to one address in the L2 cache, one after another. Times vary between runs.",
-  "One addition for each warp is left. But the way to the L2 cache and back is long.",
+  "All threads add to one word in L2. Likely, the way there costs most, and from 512 numbers the queue.",
+  "Each warp adds its sum to one word in L2. Likely, the way there and back costs most.",
 ]
 rung = 22
 

@@ -1,5 +1,5 @@
 /*
-title = "Reduction by tensor cores"
+title = "Sum by tensor cores"
 idea = "a matrix of ones times a matrix of the numbers: one instruction adds 128 numbers into eight sums."
 changed_from = "lab_reduce_shuffle"
 changed = "the tensor cores of one warp add, and two shuffles are left."
@@ -8,7 +8,7 @@ limits = "numbers that bfloat16 holds exactly, such as whole numbers to 256. One
 source = "Dakkak et al. 2019, Accelerating Reduction and Scan Using Tensor Core Units, arXiv:1811.09736."
 family = "lab"
 problem = "reduce"
-why = ["One warp reads four numbers a lane. One instruction adds 128 of them, then two shuffles follow."]
+why = ["One warp takes 128 numbers at a time, as bfloat16. One instruction adds them. Two shuffles follow."]
 rung = 23
 requires = "sm_80"
 

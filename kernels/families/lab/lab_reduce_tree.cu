@@ -8,8 +8,8 @@ source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
 why = [
-  "Divergent: in most steps all warps work, each with few lanes, for a wavefront of its own.",
-  "Full warps add, so fewer warps work. But their words share banks and wait in turns.",
+  "In most steps all warps work, each with few lanes. Every warp needs wavefronts of its own.",
+  "Fewer warps work, but their words share banks: as many wavefronts as in the divergent tree.",
   "Full warps add words side by side: no conflicts. Each step still waits at a barrier.",
 ]
 rung = 20

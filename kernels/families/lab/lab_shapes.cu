@@ -47,10 +47,10 @@ extern "C" __global__ void lab_shapes(cudaTextureObject_t X_texture, const float
       const int area = read & (areas - 1);  // a power of two
       const int row = area / 32 * 32 + lane / columns, column = area % 32 * 32 + lane % columns;
 #if SPACE == 0
-      const float x = tex2D<float>(X_texture, column + 0.5f, row + 0.5f);
+      const float x = tex2D<float>(X_texture, column + 0.5f, row + 0.5f);  // logged: texel
 #else
       PROBE_LOAD(X_gmem, row * 1024 + column, 4);
-      const float x = ldg<float>(&X_gmem[row * 1024 + column]);
+      const float x = ldg<float>(&X_gmem[row * 1024 + column]);  // logged: texel
 #endif
       PROBE_VALUE(texel, row, column, x);
       total += x;

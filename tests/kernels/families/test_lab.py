@@ -219,6 +219,8 @@ def test_a_2d_texture_is_an_argument_and_reads_each_lane_s_texel_on_the_cpu():
         made = run(Request(kernel, problem, (("SPACE", memory),), Scope.everything(kernel.plan(problem)), "cpu"))
         texels = made.trace.frame("row", "column", "value", "event").query("event == 'texel'")
         assert len(texels) == 32 * problem.reads
+        read = next(site for site in made.sites if site.event == "texel").code_line
+        assert ("ldg" if memory else "tex2D") in kernel.source.splitlines()[read - 1]
         assert (image[texels.row.astype(int), texels.column.astype(int)] == texels.value).all()
 
 

@@ -20,7 +20,7 @@ def ways_of(problem):
 
 def test_each_way_has_a_name_and_a_key_of_its_own():
     ways = ways_of(ReduceProblem())
-    assert {"Tree, no conflicts", "Shuffles, two levels", "Reduction by tensor cores"} < set(ways) and len(ways) == 8
+    assert {"Tree, no conflicts", "Shuffles, two levels", "Sum by tensor cores"} < set(ways) and len(ways) == 8
     assert len(pattern_cycles.asked()) == len({*map(pattern_cycles.key_of, pattern_cycles.asked().values())})
 
 

@@ -1,19 +1,21 @@
 // Where the ways of a pattern stand. A wide pane has a row for each way: its words, its threads, its
-// places and its reason. A narrow one has boxes: threads above places, and words below.
+// places and its reason. A narrow one has boxes: words, threads and places, and below all of them
+// the reason of one way.
 
 const LANES = 32;
 const GAP = 1.4; // em between two columns or ways
 const WIDE = 40; // em: from here on there are rows
 const FEW = 4; // ways that stand below each other in a narrow pane
 const NARROW = 34; // em: below this width a box has no line for its step
+const FOOT = 3; // lines for the reason of one way
 const LINE = 1.15; // of the size of small text
 
 /**
  * @typedef {{x: number, y: number, w: number, h: number, cw: number, ch: number, threads: number[],
- *   places: number[], words: number[], reason: number[] | null, lines: number}} Box
+ *   places: number[], words: number[], reason: number[], lines: number}} Box
  * x, y, w, h: of the way. cw, ch: of a cell. threads, places: the corners of the grids. words: the
- * place and the width of its words. reason: those of its reason and its lines, or null. lines: of
- * words.
+ * place and the width of its words. reason: those of its reason and its lines, the same for all
+ * ways if there is room for one only. lines: of words.
  */
 
 /**
@@ -53,7 +55,7 @@ function rows({ width, height, em, small }, { ways, threadRows, placeRows }) {
   return { boxes: found, height: Math.ceil(head + ways * h) };
 }
 
-// Threads next to places, and below them two lines of words and two of the reason.
+// Two lines of words, and below them threads next to places and two lines of the reason.
 function stacked({ width, height, em, small }, { ways, threadRows, placeRows }) {
   const most = Math.max(threadRows, placeRows),
     text = (4 * LINE + 1.3) * small,
@@ -62,13 +64,13 @@ function stacked({ width, height, em, small }, { ways, threadRows, placeRows }) 
     ch = Math.min((h - text) / most, 3 * cw);
   const found = Array.from({ length: ways }, (_, n) => {
     const y = n * h,
-      words = y + ch * most;
+      grids = y + (2 * LINE + 0.65) * small;
     return {
       ...{ x: 1, y, w: width - 2, h, cw, ch },
-      threads: [1, y],
-      places: [1 + LANES * cw + GAP * em, y],
-      words: [1, words, width - 2],
-      reason: [1, words + (2 * LINE + 0.35) * small, width - 2, 2],
+      threads: [1, grids],
+      places: [1 + LANES * cw + GAP * em, grids],
+      words: [1, y, width - 2],
+      reason: [1, grids + ch * most + 0.1 * small, width - 2, 2],
       lines: 2,
     };
   });
@@ -78,15 +80,16 @@ function stacked({ width, height, em, small }, { ways, threadRows, placeRows }) 
 // As many columns as give the largest cells, and no hole in the last row if possible.
 function boxes({ width, height, em, small }, { ways, threadRows, placeRows }) {
   const lines = width < NARROW * em ? 3 : 4,
-    text = (lines + 0.4) * LINE * small,
-    below = em,
+    text = (lines + 0.6) * LINE * small,
+    below = 0.7 * em,
+    foot = FOOT * LINE * small,
     all = threadRows + placeRows;
   const fit = columns => {
     const w = (width - 2 - (columns - 1) * GAP * em) / columns,
       down = Math.ceil(ways / columns),
       cw = Math.min(w / LANES, 1.2 * em),
-      h = height / down - text - below - 0.4 * em;
-    return { columns, w, cw, ch: Math.max(Math.min(h / all, 3 * cw), Math.min(cw, 0.24 * em)) };
+      h = (height - foot) / down - text - below - 0.4 * em;
+    return { columns, w, cw, ch: Math.max(Math.min(h / all, 3 * cw), Math.min(cw, 0.18 * em)) };
   };
   const every = Array.from({ length: ways }, (_, n) => fit(n + 1)),
     roomy = every.filter(({ w }, n) => !n || w >= 9.5 * em),
@@ -95,21 +98,23 @@ function boxes({ width, height, em, small }, { ways, threadRows, placeRows }) {
   const { columns, w, cw, ch } = (whole.length ? whole : roomy).reduce((a, b) =>
       area(b) > area(a) ? b : a,
     ),
-    high = ch * all + 0.4 * em + text + below;
+    high = ch * all + 0.4 * em + text + below,
+    down = Math.ceil(ways / columns);
+  const reason = [1, down * high, width - 2, FOOT];
   const found = Array.from({ length: ways }, (_, n) => {
     const x = 1 + (n % columns) * (w + GAP * em),
       y = Math.floor(n / columns) * high,
-      places = y + ch * threadRows + 0.4 * em;
+      threads = y + text;
     return {
       ...{ x, y, w, h: high, cw, ch },
-      threads: [x, y],
-      places: [x, places],
-      words: [x, places + ch * placeRows, w],
-      reason: null,
+      threads: [x, threads],
+      places: [x, threads + ch * threadRows + 0.4 * em],
+      words: [x, y, w],
+      reason,
       lines,
     };
   });
-  return { boxes: found, height: Math.ceil(Math.ceil(ways / columns) * high) };
+  return { boxes: found, height: Math.ceil(down * high + foot) };
 }
 
 /**

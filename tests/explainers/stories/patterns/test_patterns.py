@@ -1,5 +1,7 @@
 """Patterns: the steps of each way, and their figures, computed again without the story."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
 def test_shuffles_need_one_barrier_and_atomics_no_further_step(walks):
     found = {name: (len(walk.moves), walk.barriers) for name, walk in walks["lab_reduce_tree"].items()}
     assert found["Shuffles, two levels"] == (10, 1) and found["Shuffles, one level"] == (13, 1)
-    assert found["Atomics, every thread"] == (1, 1) and found["Reduction by tensor cores"] == (4, 0)
+    assert found["Atomics, every thread"] == (1, 1) and found["Sum by tensor cores"] == (4, 0)
 
 
 def test_wider_loads_move_the_same_sectors_with_fewer_requests(walks):
@@ -76,3 +78,16 @@ def test_the_page_asks_with_the_figures_of_the_run():
         assert len(made.questions) >= 2 and made.views[0].meta["note"].startswith("Cycles recorded on ")
         assert all(len(frame["sentence"].split()) <= 25 for frame in made.frames)
         assert made.frames[0]["lines"]
+        reasons = {way["why"] for way in made.views[0].meta["ways"]}
+        assert len(reasons) > 2 and all(reasons <= set(question.hides) for question in made.questions)
+
+
+def test_the_note_says_where_recorded_traces_come_from():
+    cycles = pattern_cycles.cycles(look_of("lab_tiles_stages").request)
+    shown = [
+        story.Shown(name, None, story.Walk([], 0, 0, 0, 0, 0, stages=1), cycles, traced)
+        for name, traced in (("Here", ""), ("Other", "H200, 2026-01-02"))
+    ]
+    assert "Counts derived from traces recorded on H200, 2026-01-02 (Here: a run here)." in story.note(shown)
+    there = f"{cycles.device.removeprefix('NVIDIA ')}, {cycles.date}"
+    assert "traces recorded there." in story.note([replace(shown[1], traced=there)])
