@@ -159,14 +159,15 @@ def _chain(gain: Gain, catalog: Catalog) -> Compared:
 def _ring(gain: Gain, catalog: Catalog) -> Compared:
     """A way to use several GPUs against another one, both at work (measure/rings.py)."""
     recorded = rings.recorded()
-    rows = [_values(row) for row in recorded[0].to_dict("records")] if recorded else []
-    now, before = (row_of(rows, "way", name, gain.problem, {}, catalog) for name in (gain.kernel, gain.before))
-    if not recorded or not now or not before:
-        raise StopError(
-            f"No recorded ring has {gain.kernel} and {gain.before} with {dict(gain.problem)}. Record it again."
-        )
-    amounts = _number(now["sustained_us"]), _number(before["sustained_us"])
-    return Compared(*amounts, "us", place_of(recorded[1], "at work"), sizes_of(now))
+    for turns in rings.in_turns(recorded[0]) if recorded else []:
+        rows = [_values(row) for row in turns.to_dict("records")]
+        now, before = (row_of(rows, "way", name, gain.problem, {}, catalog) for name in (gain.kernel, gain.before))
+        if now and gain.before == rings.FASTEST_ALONE:
+            before = rings.fastest_alone(rows, "sustained_us")
+        if recorded and now and before:
+            amounts = _number(now["sustained_us"]), _number(before["sustained_us"])
+            return Compared(*amounts, "us", place_of(recorded[1], "at work"), sizes_of(now))
+    raise StopError(f"No recorded ring has {gain.kernel} and {gain.before} with {dict(gain.problem)}. Record it again.")
 
 
 RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {

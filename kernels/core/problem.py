@@ -147,8 +147,11 @@ class Problem:
         """The rows of the whole sequence in a tensor of one device, in its order. Empty if it has all rows."""
         return np.zeros(0, int)
 
-    def orders(self) -> "Mapping[str, Problem]":
-        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice."""
+    def orders(self) -> "Mapping[str, tuple[Problem, str]]":
+        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice.
+
+        Each is the problem and a sentence on what a device gets.
+        """
         return {}
 
     def heads(self) -> Iterator[Head]:

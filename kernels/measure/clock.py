@@ -47,7 +47,7 @@ def l2_bytes() -> int:
 
 def state() -> tuple[int | None, int | None, int | None]:
     """Clock (MHz), temperature (C) and power (W) of the GPU now. None for a figure that NVML does not give."""
-    handle = _handle()
+    handle = handle_of(0)
     if handle is None:
         return None, None, None
     import pynvml
@@ -60,12 +60,12 @@ def state() -> tuple[int | None, int | None, int | None]:
     )
 
 
-def under_load() -> tuple[int | None, int | None]:
-    """Clock (MHz) and power (W) at this instant. None for a figure that NVML does not give.
+def under_load(device: int = 0) -> tuple[int | None, int | None]:
+    """Clock (MHz) and power (W) of a GPU at this instant. None for a figure that NVML does not give.
 
     On Hopper, NVML's usual power is the mean of a second. It mixes two neighbours in turns of 0.4 s.
     """
-    handle = _handle()
+    handle = handle_of(device)
     if handle is None:
         return None, None
     import pynvml
@@ -81,15 +81,25 @@ def under_load() -> tuple[int | None, int | None]:
     return mhz, None if milliwatts is None else round(milliwatts / 1000)
 
 
-@lru_cache(maxsize=1)
-def _handle() -> object:
-    """NVML's handle of this process's GPU. None without NVML, or for a device unknown to NVML."""
+def slowed(device: int) -> int | None:
+    """NVML's reasons for a lower clock of a GPU now, as bits. None if NVML does not give them."""
+    handle = handle_of(device)
+    if handle is None:
+        return None
+    import pynvml
+
+    return _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+
+
+@lru_cache
+def handle_of(device: int) -> object:
+    """NVML's handle of one of this process's GPUs. None without NVML, or for a device unknown to NVML."""
     try:
         import cupy
         import pynvml
 
         pynvml.nvmlInit()
-        return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(0).encode())
+        return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(device).encode())
     except Exception:  # a time is good without clock and power
         return None
 

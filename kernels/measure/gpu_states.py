@@ -4,28 +4,32 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from kernels.measure import clock
 
 if TYPE_CHECKING:
     import cupy
 
 BATCH_SECONDS, READ_SECONDS = 0.04, 0.01
-POWER, HEAT = 0x4, 0x8 | 0x20 | 0x40 | 0x80  # bits of NVML's reasons for a lower clock: the power cap, slowdowns
+POWER, HEAT = 0x4, 0x20 | 0x40  # bits of NVML's reasons for a lower clock: SwPowerCap, SwThermal and HwThermalSlowdown
 
 
 @dataclass(frozen=True)
 class GpuState:
-    """A GPU during runs.
+    """A GPU during runs. None for a figure that NVML does not give.
 
     clock: MHz, the median. power: W, the median.
     capped, hot: the share of the readings at which the power cap, or heat, held the clock down.
     """
 
-    clock: float
-    power: float
-    capped: float
-    hot: float
+    clock: float | None
+    power: float | None
+    capped: float | None
+    hot: float | None
+
+
+Reading = tuple[int | None, int | None, int | None]  # MHz, W and the reasons for a lower clock, at one instant
 
 
 def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead: float) -> list[GpuState]:
@@ -33,28 +37,24 @@ def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead:
 
     once_us: about the time of a run.
     """
-    try:
-        import cupy
-        import pynvml
+    import cupy
 
-        pynvml.nvmlInit()
-        places = [cupy.cuda.runtime.deviceGetPCIBusId(n) for n in range(cupy.cuda.runtime.getDeviceCount())]
-        handles = [pynvml.nvmlDeviceGetHandleByPciBusId(place.encode()) for place in places]
-    except Exception:  # a time is good without clock and power
+    devices = range(cupy.cuda.runtime.getDeviceCount())
+    if any(clock.handle_of(device) is None for device in devices):
         return []
     batch = max(1, round(1e6 * BATCH_SECONDS / once_us))
-    found: list[list[tuple[int, float, int]]] = [[] for _ in handles]
+    found: list[list[Reading]] = [[] for _ in devices]
     started, ends = time.perf_counter(), [_enqueued(enqueue, batch)]
     while time.perf_counter() < started + lead + seconds:
         ends.append(_enqueued(enqueue, batch))  # one batch waits, so no GPU does
         while not ends[0].done:
             if time.perf_counter() > started + lead:
-                for own, handle in zip(found, handles):
-                    own.append(_read(pynvml, handle))
+                for device in devices:
+                    found[device].append((*clock.under_load(device), clock.slowed(device)))
             time.sleep(READ_SECONDS)
         ends.pop(0)
     ends[0].synchronize()
-    return [_state(own) for own in found if own]
+    return [state_of(own) for own in found if own]
 
 
 def _enqueued(enqueue: Callable[[], object], count: int) -> "cupy.cuda.Event":
@@ -67,14 +67,10 @@ def _enqueued(enqueue: Callable[[], object], count: int) -> "cupy.cuda.Event":
     return end
 
 
-def _read(nvml: ModuleType, handle: object) -> tuple[int, float, int]:
-    """MHz, W and the reasons for a lower clock, now."""
-    clock = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
-    (field,) = nvml.nvmlDeviceGetFieldValues(handle, [nvml.NVML_FI_DEV_POWER_INSTANT])
-    return clock, field.value.uiVal / 1000, nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-
-
-def _state(readings: Sequence[tuple[int, float, int]]) -> GpuState:
-    clocks, powers, reasons = zip(*readings)
-    capped, hot = (round(sum(bool(r & bits) for r in reasons) / len(reasons), 3) for bits in (POWER, HEAT))
-    return GpuState(median(clocks), round(median(powers), 1), capped, hot)
+def state_of(readings: Sequence[Reading]) -> GpuState:
+    """The GpuState of some readings."""
+    clocks, powers, reasons = ([value for value in column if value is not None] for column in zip(*readings))
+    capped, hot = (
+        round(sum(bool(r & bits) for r in reasons) / len(reasons), 3) if reasons else None for bits in (POWER, HEAT)
+    )
+    return GpuState(median(clocks) if clocks else None, median(powers) if powers else None, capped, hot)

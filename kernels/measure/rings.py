@@ -1,10 +1,10 @@
 """Times of attention over several real GPUs, in recordings/data/rings/: a ring of keys, and heads over GPUs.
 
 All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
-without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Copies load a chip
-little, and so does one GPU the other. So a sustained turn follows SETTLE seconds of its own load. Each output of our
-kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They only
-show how much of the copies the launches hide.
+without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Copies hardly load a chip, and a run
+on one GPU leaves the other one idle. Therefore each sustained turn starts with SETTLE seconds of its own load. Each
+output of our kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have
+none. They only show how much of the copies the launches hide.
 
 torch's ring and NCCL's copies run in processes of their own, right before. ring_peers.py has the rule for their
 outputs.
@@ -44,6 +44,7 @@ SETTLE = 0.4  # seconds of load before a sustained turn
 WATCHED = 0.6  # seconds of load for the states of the GPUs
 SPAN_RUNS = 10  # runs with spans, for the share of hidden copies
 RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"
+FASTEST_ALONE = "fastest on one GPU"  # the strongest rival: ONE or LAST_RUNG
 COLUMNS = (
     *("way", "name", "gpus", "seq_len", "num_heads", "head_dim", "causal", "order", "status", "us", "sustained_us"),
     *("flops", "copied_bytes", "rounds", "sustained_rounds", "sustained_clock", "sustained_power", "launches"),
@@ -260,7 +261,8 @@ def _link() -> dict[str, float]:
 
 def _protocol() -> str:
     return ". ".join(
-        f"{state.prefix or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
+        f"{state.prefix.strip('_') or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
+        f"{f' after {state.lead:g} s of load' if state.lead else ''}"
         f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
         for state in STATES
     )
@@ -274,3 +276,14 @@ def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
         if len(rings) and (rings.code_hash == rings["name"].map(here)).all():
             return table, where
     return None
+
+
+def in_turns(table: pd.DataFrame) -> list[pd.DataFrame]:
+    """The ways of each problem that took turns, in the order of the table: its ring first."""
+    return [ways for number, ways in table.groupby((table.way == RING).cumsum()) if number]
+
+
+def fastest_alone(rows: Sequence[Row], time: str) -> Row:
+    """The row with the least time on one GPU, of ways that took turns. time: its column."""
+    alone = [row for row in rows if row["way"] in (ONE, LAST_RUNG) and row["status"] == "ok"]
+    return min(alone, key=lambda row: float(str(row[time])))

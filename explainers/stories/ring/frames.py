@@ -183,7 +183,6 @@ class Walk:
         q, k = (plan.tensor(kernel.tensor_in(plan.launches[0], part)) for part in "QK")
         whole = len(own) > 1 and own[0] == own[1]
         held = "all for its own heads" if whole else "of one part"
-        cells = [cell for frame in self.frames for work in frame["devices"] for cell in work["cells"]]
         return {
             "pieces": own,
             "size": size,
@@ -193,7 +192,7 @@ class Walk:
             "place": self.place,
             "heads": whole,
             "label": f"in each GPU's memory: its Q {_shape(q)}, K and V {_shape(k)} {held}, {q.dtype}",
-            "masked": all(key <= row for row, key in cells),
+            "masked": self.run.request.problem.causal,
             "dims": q.shape[-1],
             "orders": [order.shown for order in orders],
             "frames": self.frames,

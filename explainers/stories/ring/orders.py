@@ -28,11 +28,12 @@ class ShownOrder(TypedDict):
 
 @dataclass(frozen=True)
 class Order:
-    """The rounds of an order. own: of the run of the page."""
+    """The rounds of an order. own: of the run of the page. said: what it means, in a sentence."""
 
     name: str
     rounds: Sequence[Round]
     own: bool
+    said: str = ""
 
     @property
     def ends(self) -> list[int]:
@@ -54,16 +55,16 @@ class Order:
 def orders(subject: Request, own: Sequence[Round], runner: Runner) -> list[Order]:
     """The order of a run and the other orders of its problem, the slowest first. An order without a run is left out."""
     found = list[Order]()
-    for name, problem in subject.problem.orders().items():
+    for name, (problem, said) in subject.problem.orders().items():
         if problem == subject.problem:
-            found.append(Order(name, own, True))
+            found.append(Order(name, own, True, said))
             continue
         request = replace(subject, problem=problem)
         try:
             run = runner.run(replace(request, scope=Scope.everything(request.plan)))
         except WarpglassError:  # for example, not recorded
             continue
-        found.append(Order(name, rounds(run), False))
+        found.append(Order(name, rounds(run), False, said))
     return sorted(found, key=lambda order: -order.ends[-1]) or [Order(THIS, own, True)]
 
 
@@ -73,6 +74,5 @@ def result(found: Sequence[Order]) -> str:
     waits = max(worst.waits)
     if not waits:
         return "All GPUs have equal work in every step, so none waits."
-    if worst is best:
-        return f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the time."
-    return f"{best.name.capitalize()} gives each GPU an early and a late part of the queries, so causal work is equal."
+    idle = f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the run, if each pair takes equal time (derived)."
+    return idle if worst is best else f"Under the causal mask, late queries meet more keys. {best.said}"

@@ -1,6 +1,7 @@
 """Recorded times of attention over several GPUs: the ways side by side, and the timeline of one run."""
 
 import json
+import math
 
 import altair as alt
 import pandas as pd
@@ -19,6 +20,11 @@ WAYS = {
     rings.COPIES: "the ring's copies only",
 }
 """A way -> its words. name: of its kernel."""
+CAPTION = (
+    "Medians. The speedups are over the fastest way on one GPU: rested, sustained, and last over the same kernel, "
+    "sustained. Meanwhile: in the sustained turns. Capped: the share of the readings at which the power limit held the "
+    "clock down. Hot: the same for heat or another slowdown by the hardware."
+)
 HEIGHT = 90
 
 
@@ -37,14 +43,12 @@ def blocks() -> list[Block]:
     )
     made: list[Block] = [stage.text(said, "recorded")]
     for (length, causal, order), rows in groups(table):
-        one = single(rows)
         mask = f"causal, {order} order" if causal else "every key"
         made += [
             stage.heading(f"{length:,} tokens, {mask}"),
             stage.table(
-                pd.DataFrame([_row(row, one) for row in _in_order(rows)]).convert_dtypes(),
-                "Medians. The speedups are over the same kernel on one GPU. Capped: the share of the time at which the "
-                "power limit held the clock down.",
+                pd.DataFrame([_row(row, rows) for row in _in_order(rows)]).convert_dtypes(),
+                CAPTION,
             ),
         ]
         if failed := [f"{row['name']} ({_first_line(row)})" for row in rows if row["status"] != "ok"]:
@@ -56,14 +60,13 @@ def blocks() -> list[Block]:
 
 
 def groups(table: pd.DataFrame) -> list[tuple[tuple[int, bool, str], list[dict[str, object]]]]:
-    """The rows of each length, mask and order. Rows of whole sequences join the orders of their mask."""
+    """The rows of each length, mask and order: ways that took turns, peers, and whole heads under the same mask."""
     found = []
-    rings_ = table[table.way == rings.RING]
-    for ring in rings_.itertuples():
+    for turns in rings.in_turns(table):
+        ring = next(turns.itertuples())
         same = table[(table.seq_len == ring.seq_len) & (table.causal == ring.causal)]
-        own = same[(same.order == ring.order) | same.way.isin([rings.LAST_RUNG, rings.SPLIT])].drop_duplicates(
-            ["name", "way"]
-        )
+        more = same[(same.order == ring.order) | (same.way == rings.SPLIT)]
+        own = pd.concat([turns, more]).drop_duplicates(["name", "way"])
         found.append(((int(ring.seq_len), bool(ring.causal), str(ring.order)), own.to_dict("records")))
     return found  # type: ignore[return-value]
 
@@ -84,16 +87,19 @@ def _answers(row: dict[str, object]) -> bool:
     return row["way"] not in (rings.NO_COPIES, rings.COPIES) and row["flops"] == row["flops"]
 
 
-def _row(row: dict[str, object], one: dict[str, object]) -> dict[str, object]:
-    said = WAYS.get(str(row["way"]), "{way}: {name}").format(**row)
-    compares = row["way"] != rings.ONE and _answers(row)
+def _row(row: dict[str, object], rows: list[dict[str, object]]) -> dict[str, object]:
+    compares, of_all = _answers(row) and row["gpus"] != 1, rings.fastest_alone
     return {
-        "way": said,
-        "clocks at work": _clocks(row),
+        "way": WAYS.get(str(row["way"]), "{way}: {name}").format(**row),
         "rested": _ms(row["us"]),
+        "speedup, rested": _ratio(of_all(rows, "us")["us"], row["us"]) if compares else None,
         "sustained": _ms(row["sustained_us"]),
-        "speedup, rested": _ratio(one["us"], row["us"]) if compares else None,
-        "speedup, sustained": _ratio(one["sustained_us"], row["sustained_us"]) if compares else None,
+        "speedup, sustained": _ratio(of_all(rows, "sustained_us")["sustained_us"], row["sustained_us"])
+        if compares
+        else None,
+        "over the same kernel": _ratio(single(rows)["sustained_us"], row["sustained_us"]) if compares else None,
+        "GPU 0 meanwhile": _meanwhile(row),
+        "each GPU in later runs": _clocks(row),
     }
 
 
@@ -102,10 +108,21 @@ def _first_line(row: dict[str, object]) -> str:
 
 
 def _clocks(row: dict[str, object]) -> str | None:
-    """The clock of each GPU during runs, and the share of the time for which the power cap held it down."""
+    """The clock and power of each GPU during runs, and the shares of the readings with a limit of the clock."""
     states = json.loads(str(row["states"])) if isinstance(row.get("states"), str) else []
-    said = [f"{state['clock']:.0f} MHz ({state['capped']:.0%} capped)" for state in states[: int(str(row["gpus"]))]]
-    return ", ".join(said) or None
+    return "; ".join(_state(**state) for state in states[: int(str(row["gpus"]))]) or None
+
+
+def _state(clock: float | None, power: float | None, capped: float | None, hot: float | None) -> str:
+    limits = [f"{share:.0%} {name}" for name, share in (("capped", capped), ("hot", hot)) if share]
+    said = [f"{value:.0f} {unit}" for value, unit in ((clock, "MHz"), (power, "W")) if value is not None]
+    return ", ".join(said) + (f" ({', '.join(limits)})" if limits else "")
+
+
+def _meanwhile(row: dict[str, object]) -> str | None:
+    """The clock and power of GPU 0 in the sustained turns."""
+    clock, power = (float(str(row.get(f"sustained_{name}"))) for name in ("clock", "power"))
+    return None if math.isnan(clock + power) else _state(clock, power, None, None)
 
 
 def _ms(us: object) -> str:

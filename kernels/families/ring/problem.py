@@ -18,7 +18,12 @@ from kernels.families.ring.shares import Share, chunks, share
 from kernels.families.tensor_cores.fields import DTYPES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
-MOST_GPUS, ORDERS = 8, ("zigzag", "plain")
+MOST_GPUS = 8
+ORDERS = {
+    "zigzag": "Zigzag order gives each GPU an early and a late part of the queries, so all have equal work.",
+    "plain": "Plain order gives each GPU one part of the queries, and later ones meet more keys.",
+}
+"""An order -> what it means under a causal mask."""
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +63,7 @@ class RingProblem(RingCases):
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     gpus: int = problem_field(4, "GPUs, virtual on a CPU and on one GPU", low=1, high=MOST_GPUS)
     split: str = problem_field("keys", "what is divided over the GPUs", allowed=("keys", "heads"))
-    order: str = problem_field("zigzag", "which pieces of the sequence a GPU holds", allowed=ORDERS)
+    order: str = problem_field("zigzag", "which pieces of the sequence a GPU holds", allowed=tuple(ORDERS))
 
     title: ClassVar[str] = "Attention over several GPUs"
     remedy: ClassVar[str] = "Choose a smaller seq_len or num_heads."
@@ -133,11 +138,11 @@ class RingProblem(RingCases):
         size = self.seq_len // self.pieces
         return np.concatenate([np.arange(c * size, (c + 1) * size) for c in chunks(self.gpus, self.zigzag)[gpu]])
 
-    def orders(self) -> Mapping[str, "RingProblem"]:
+    def orders(self) -> Mapping[str, "tuple[RingProblem, str]"]:
         """The orders, if the mask makes them differ."""
         if self.split != "keys" or not self.causal or self.seq_len % (2 * self.gpus):
             return {}
-        return {order: replace(self, order=order) for order in ORDERS}
+        return {order: (replace(self, order=order), said) for order, said in ORDERS.items()}
 
     @cached_property
     def whole(self) -> SixteenBitProblem:

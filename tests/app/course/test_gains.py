@@ -115,6 +115,10 @@ def test_other_kinds_are_the_recorded_ones():
     )
     found = [f"takes {peer / ours:.3g} times as long" for peer, ours in pairs if ours == ours]
     assert any(text in gains.told(STOPS["how_fast"], current()).wins for text in found)
+    (ring, *_), _ = rows("rings", way="ring", seq_len=65536, order="zigzag")
+    (rival, *_), _ = rows("rings", way="last rung", seq_len=65536, causal=True)
+    factor = rival["sustained_us"] / ring["sustained_us"]
+    assert f"{factor:.3g} times as long" in gains.told(STOPS["ring"], current()).wins
     assert "4 times as many tokens" in gains.told(STOPS["grouped_heads"], current()).wins
 
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernels.measure import clock, load
+from kernels.measure import clock, gpu_states, load
+from kernels.measure.gpu_states import GpuState
 
 
 @pytest.fixture
@@ -98,9 +99,17 @@ def test_power_is_of_this_instant_where_nvml_knows_it(monkeypatch):
     nvml.nvmlDeviceGetPowerUsage = lambda handle: 500_000
     nvml.nvmlDeviceGetFieldValues = lambda handle, fields: [field]
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setattr(clock, "_handle", lambda: "the GPU")
-    assert clock.under_load() == (1455, 690)
+    nvml.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: {"GPU 0": 0x4, "GPU 1": 0x44}[handle]
+    monkeypatch.setattr(clock, "handle_of", lambda device: f"GPU {device}")
+    assert clock.under_load() == (1455, 690) and [clock.slowed(device) for device in range(2)] == [0x4, 0x44]
     field.nvmlReturn = 3
     assert clock.under_load() == (1455, 500)
-    monkeypatch.setattr(clock, "_handle", lambda: None)
-    assert clock.under_load() == (None, None) and clock.state() == (None, None, None)
+    monkeypatch.setattr(clock, "handle_of", lambda _: None)
+    assert clock.under_load() == (None, None) and clock.state() == (None, None, None) and clock.slowed(0) is None
+
+
+def test_the_state_of_a_gpu_counts_heat_apart_from_power_and_leaves_out_unknown_figures():
+    power, board, heat = 0x4, 0x80, 0x40
+    readings = [(1400, 690, power), (1500, None, power | board), (1450, 700, heat), (1450, 710, 0)]
+    assert gpu_states.state_of(readings) == GpuState(1450, 700, 0.5, 0.25)
+    assert gpu_states.state_of([(None, None, None)]) == GpuState(None, None, None, None)

@@ -96,7 +96,26 @@ def test_the_table_of_times_starts_with_the_fastest_and_ends_with_ways_without_a
         answers = [way["sustained_us"] for way in ways if times._answers(way)]
         assert answers == sorted(answers) and not times._answers(ways[-1]) and times._answers(ways[0])
         last = next(row for row in rows if row["way"] == rings.LAST_RUNG)
-        assert times._row(last, times.single(rows))["way"] == f"{last['name']} on one GPU"
+        assert times._row(last, rows)["way"] == f"{last['name']} on one GPU"
+
+
+def test_speedups_are_over_the_fastest_way_on_one_gpu_of_the_same_turns():
+    table, _ = rings.recorded()
+    (rows,) = (rows for key, rows in times.groups(table) if key == (65536, True, "plain"))
+    ring, one, last = (next(row for row in rows if row["way"] == way) for way in (rings.RING, rings.ONE, "last rung"))
+    turns = table[table.seq_len.eq(65536) & table.causal & table.way.eq("last rung")].sustained_us
+    assert last["sustained_us"] == turns.iloc[1] < one["sustained_us"]  # the rung of zigzag's turns is the first
+    shown, now = times._row(ring, rows), ring["sustained_us"]
+    assert shown["speedup, sustained"] == f"{last['sustained_us'] / now:.2f}"
+    assert shown["over the same kernel"] == f"{one['sustained_us'] / now:.2f}"
+    assert shown["speedup, rested"] == f"{min(one['us'], last['us']) / ring['us']:.2f}"
+    assert shown["GPU 0 meanwhile"] == f"{ring['sustained_clock']:.0f} MHz, {ring['sustained_power']:.0f} W"
+    assert times._state(1410, 690.3, 0.45, 0.55) == "1410 MHz, 690 W (45% capped, 55% hot)"
+    assert times._state(None, None, None, None) == ""
+
+
+def test_a_picture_names_a_mask_only_where_the_problem_has_one(zigzag):
+    assert Walk(zigzag).meta([])["masked"] and not Walk(run_of(gpus=1, seq_len=64, causal=False)).meta([])["masked"]
 
 
 def test_heads_over_gpus_send_only_outputs():
@@ -124,7 +143,8 @@ def test_both_orders_have_equal_pairs_and_only_plain_order_waits(plain, zigzag):
         each = [sum(step[gpu] for step in order["pairs"]) for gpu in range(4)]
         assert order["waits"] == pytest.approx([1 - pairs / order["ends"][-1] for pairs in each])
     assert slow["ends"] == [528, 528 + 1024, 528 + 2048, 528 + 3072] and not any(fast["waits"])
-    assert orders.result(found).startswith("Zigzag gives each GPU an early and a late part")
+    assert orders.result(found).endswith(plain.request.problem.orders()["zigzag"][1])
+    assert orders.result(found[:1]).startswith("GPU 0 waits 85% of the run, if each pair takes equal time")
 
 
 def test_an_order_without_a_run_is_left_out(zigzag):
