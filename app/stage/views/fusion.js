@@ -6,7 +6,7 @@ import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
 import { fusionLayout } from './layouts/fusion.js';
 
 const ARROW = { load: '↓', store: '↑' };
-const KEPT = { never: 'in registers', once: 'not read again' };
+const KEPT = { never: 'on the chip', once: 'not read again' };
 
 export default function (host, { meta }, context) {
   const { tensors, launches, kernels, totals, frames } = meta,
@@ -196,7 +196,7 @@ export default function (host, { meta }, context) {
   };
   const label = step => `${frames[step].title}. ${frames[step].sentence}`;
   const legend = [
-    [`background:${COLOURS.read}`, '↓ bytes that all threads read from memory'],
+    [`background:${COLOURS.read}`, '↓ bytes that threads request (caches answer some)'],
     [`background:${COLOURS.written}`, '↑ bytes that they write'],
     ['', 'row: a tensor, column: a launch'],
   ];

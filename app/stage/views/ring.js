@@ -7,7 +7,8 @@ import { ringLayout } from './layouts/ring.js';
 import { addMerge, describeMerge, locateMerge } from './ring_merge.js';
 import { addOrders, describeOrder, locateOrders } from './ring_orders.js';
 
-const colourOf = part => PALETTE.sequences[part % PALETTE.sequences.length];
+const PARTS = [...PALETTE.sequences, PALETTE.axis],
+  colourOf = part => PARTS[part % PARTS.length];
 // Black or white, whichever is clearer on a colour.
 const inkOn = colour => {
   const [r, g, b] = rgb(colour).map(v => (v / 255) ** 2.2);
@@ -56,11 +57,8 @@ export default function (host, { meta }, context) {
   const fitted = (texts, wide) =>
     texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
   const ranges = own => {
-    const found = [];
-    for (const piece of own)
-      if (found.length && found.at(-1)[1] === piece * size) found.at(-1)[1] += size;
-      else found.push([piece * size, (piece + 1) * size]);
-    return found.map(([first, end]) => `${first}\u2013${end - 1}`).join(', ');
+    const last = piece => (piece + 1) * size - 1;
+    return own.map(piece => `${piece * size}\u2013${last(piece)}`).join(', ');
   };
 
   // The queries of each GPU and their size of text, all in the longest form that fits.

@@ -9,6 +9,8 @@ export const percent = share => `${Math.round(100 * share)} %`;
 const nameOf = ({ name, own }) =>
   name === 'this' ? 'this run' : `${name} order${own ? ' (this run)' : ''}`;
 
+const endOf = order => `busiest GPUs ${number(order.ends.at(-1))} pairs`;
+
 // The rectangle of a GPU in a step of an order. area: [x, y, w].
 function placeOf([x, y, w], box, em, orders, at, gpu, step) {
   const { pairs, ends } = orders[at],
@@ -30,14 +32,14 @@ export function addOrders(made, paint, { orders, now }, box, fitted) {
   made.text(
     'orders title',
     [x, y - 0.1 * em],
-    fitted(['Work and idle time of each GPU', 'Work and idle time', 'Idle time'], w - 4 * em),
+    fitted(['Pairs and idle share of each GPU, if copies hide', 'Pairs and idle share', 'Idle share'], w - 4 * em),
     { bold: true },
   );
   made.text('waits title', [x + w, y - 0.1 * em], 'waits', { align: 'right' });
   orders.forEach((order, at) => {
     const gpus = order.waits.length,
       top = y + at * box.named,
-      ends = `ends after ${number(order.ends.at(-1))} pairs`;
+      ends = endOf(order);
     made.text(
       `order ${at}`,
       [x, top + 1.1 * em],
@@ -82,11 +84,14 @@ export function addOrders(made, paint, { orders, now }, box, fitted) {
   });
 }
 
-// The thing of the orders at a point: {order: its name, gpu, step}, or without a step next to its bars.
+// The thing of the orders at a point: {order: its name} at its name, {order, gpu, step} at a bar,
+// or without a step next to its bars.
 export function locateOrders(px, py, orders, box, em) {
   const [left, , w] = box.orders;
   if (px < left || px >= left + w) return null;
-  for (const [at, { name, waits, ends }] of orders.entries())
+  for (const [at, { name, waits, ends }] of orders.entries()) {
+    const top = box.orders[1] + at * box.named + 0.3 * em;
+    if (py >= top && py < top + box.name - 0.3 * em) return { order: name };
     for (let gpu = 0; gpu < waits.length; gpu++) {
       const { y } = placeOf(box.orders, box, em, orders, at, gpu, 0);
       if (py < y || py >= y + box.line) continue;
@@ -96,13 +101,15 @@ export function locateOrders(px, py, orders, box, em) {
       });
       return { order: name, gpu, ...(step >= 0 && { step }) };
     }
+  }
   return null;
 }
 
 export function describeOrder({ order: name, gpu, step }, orders) {
   const order = orders.find(one => one.name === name),
-    { pairs, ends, waits } = order,
-    idle = `idle in all steps: ${percent(waits[gpu])}`;
+    { pairs, ends, waits } = order;
+  if (gpu === undefined) return `${nameOf(order)}: ${endOf(order)} over all steps`;
+  const idle = `idle in all steps: ${percent(waits[gpu])}`;
   if (step === undefined) return `${nameOf(order)}, GPU ${gpu}, ${idle}`;
   const mine = pairs[step][gpu],
     most = ends[step] - (step ? ends[step - 1] : 0),

@@ -148,12 +148,12 @@ def table(times: list[Times]) -> pd.DataFrame:
 
 
 def sentence(times: Times) -> str:
-    """The recording, and the gains of the graph (rested, as streams have no other time) and of fusion (sustained)."""
+    """The gains of the graph (rested, as streams have no other time) and of fusion (sustained), and the recording."""
     stream, graph = (times.us("separate", mode) for mode in ("stream", "graph"))
     separate, fused = (times.us(who, "graph", sustained=True) for who in ("separate", "fused"))
     kind = times.problem.values().get("dtype", "")
     return (
-        f"Recorded: {times.problem.size}, {kind}, {times.place}. "
         f"A graph makes the launches {stream / graph:.2f} times as fast, rested. "
-        f"Fusion makes the graph {separate / fused:.2f} times as fast, sustained."
+        f"Fusion makes the graph {separate / fused:.2f} times as fast, sustained. "
+        f"Recorded: {times.problem.size}, {kind}, {times.place}."
     )

@@ -21,8 +21,8 @@ def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
     right = next(iter(ledger.saved))
     never = ledger.kept(right) == NEVER
     why = f"The separate launches move {ledger.bytes(0, right):,} bytes of {right}, and the fused one "
-    why += "none: it stays in registers." if never else f"{ledger.bytes(1, right):,}: it writes {right} and goes on."
-    text = "Which tensor does the fused kernel never move to memory?"
+    why += "none: it stays on the chip." if never else f"{ledger.bytes(1, right):,}: it writes {right} and goes on."
+    text = "Which tensor does the fused kernel neither read from memory nor write to it?"
     if not never:
         text = "Which tensor does the fused kernel move fewer bytes of?"
     places = ledger.tensors

@@ -73,7 +73,7 @@ def _stays(ledger: Ledger, tensor: str, so_far: list[int], lines: Lines) -> Move
     return {
         **_placed(ledger, 1, 0, tensor, so_far),
         "title": f"{tensor} stays on the chip",
-        "sentence": f"{tensor} stays in registers, so no byte of it moves. The writes that follow take it from there.",
+        "sentence": f"{tensor} stays on the chip, so no byte of it moves. The writes that follow take it from there.",
         "kind": "",
         "bytes": 0,
         "separate_lines": {},
@@ -97,11 +97,11 @@ def sentence(ledger: Ledger, move: Move) -> str:
     kept = ledger.kept(move.tensor)
     if move.side == 0 and kept:
         if move.kind == "store":
-            return f"{said} Registers end with their launch, so the next launch needs it in memory."
+            return f"{said} Registers and shared memory end with their launch, so the next launch needs it in memory."
         if any(m.kind == "store" and m.tensor == move.tensor and m.side == 0 for m in ledger.moves):
-            return f"{said} An earlier launch wrote it, and its registers are gone."
+            return f"{said} An earlier launch wrote it, and kept nothing on the chip."
     if move.side == 1 and kept and move.kind == "store":
-        return f"{said} It keeps the numbers in registers and does not read them again."
+        return f"{said} It keeps the numbers on the chip and does not read them again."
     size = ledger.tensors[move.tensor].nbytes
     if move.kind == "load" and move.bytes > size:
         times = short(move.bytes / size)
@@ -118,16 +118,18 @@ def sums(ledger: Ledger) -> str:
 
 
 def result(ledger: Ledger) -> str:
-    """The saved bytes in a sentence, and their tensors."""
+    """The saved bytes and launches in a sentence, and the tensors of the bytes."""
     before, after = ledger.totals
     again = [tensor for tensor in ledger.saved if tensor not in ledger.never]
     why = ""
     if ledger.never:
         stays = "stays" if len(ledger.never) == 1 else "stay"
-        why = f": {'' if again else 'only '}{listed(ledger.never)} {stays} in registers"
+        why = f": {'' if again else 'only '}{listed(ledger.never)} {stays} on the chip"
     elif again:
         why = f": it does not read {listed(again)} again"
-    return f"Fusion saves {before - after:,} of {before:,} bytes{why}."
+    launches = len(ledger.entries[0]) - len(ledger.entries[1])
+    also = f" and {count(launches, 'launch', 'launches')}" if launches > 0 else ""
+    return f"Fusion saves {before - after:,} of {before:,} requested bytes{also}{why}."
 
 
 def meta_of(ledger: Ledger, frames: list[MoveFrame]) -> FusionMeta:

@@ -158,10 +158,10 @@ class Walk:
                 return f"{who} keeps its m, so both parts count in full.{ends}"
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         if earlier < now:
-            said = f"{who} meets a larger score, so m grows to {short(merge.m[2])}. Its earlier l and O shrink by the"
-            return f"{said} factor {short(earlier)}.{ends}"
-        said = f"{who} meets no larger score, so m stays {short(merge.m[2])}. The l and O of this part shrink by the"
-        return f"{said} factor {short(now)}.{ends}"
+            said = f"{who} meets a larger score, so m grows to {short(merge.m[2])}. Its earlier l and O are"
+            return f"{said} multiplied by {short(earlier)}.{ends}"
+        said = f"{who} meets no larger score, so m stays {short(merge.m[2])}. The l and O of this part are"
+        return f"{said} multiplied by {short(now)}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step."""
@@ -223,7 +223,7 @@ def _products(one: Round, step: int, gathers: bool) -> str:
     if gathers:
         outputs = f"{len(one.moves)} outputs move" if len(one.moves) > 1 else "its output moves"
         return f"Each GPU computes its own heads. Then {outputs} to GPU 0, {one.moves[0].bytes:,} bytes each."
-    sends = f" Meanwhile it copies them, {one.moves[0].bytes:,} bytes, to the next GPU." if one.moves else ""
+    sends = f" Meanwhile it copies this K and V, {one.moves[0].bytes:,} bytes, to the next GPU." if one.moves else ""
     if idle := [f"GPU {device}" for device in one.idle]:
         verb, its = ("waits", "its") if len(idle) == 1 else ("wait", "their")
         return (

@@ -32,7 +32,7 @@ def _bytes(walk: Walk) -> Question | None:
 
 
 def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
-    """Which GPU multiplies most pairs in all steps."""
+    """Which GPU multiplies the most pairs over all steps."""
     pairs = [sum(one.works[d].pairs for one in walk.rounds) for d in range(len(walk.rounds[0].works))]
     if len(pairs) < 2:
         return None
@@ -48,7 +48,7 @@ def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
     reasons.append(f"The GPUs multiply {min(pairs):,} to {max(pairs):,} pairs.")
     return Question(
         "balance",
-        "Which GPU multiplies most pairs in all steps together?",
+        "Which GPU multiplies the most pairs over all steps?",
         "options",
         answer,
         said,

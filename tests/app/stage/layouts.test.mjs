@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
+import { fusionLayout } from '../../../app/stage/views/layouts/fusion.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { launchesLayout } from '../../../app/stage/views/layouts/launches.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
@@ -9,6 +10,7 @@ import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
 import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
+import { ringLayout } from '../../../app/stage/views/layouts/ring.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
@@ -314,4 +316,38 @@ test('patterns: the ways fit a laptop in rows, and three fit a phone below each 
   }
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
+});
+
+test('ring: every GPU is in the pane, and map, merge and orders are below them, apart', () => {
+  for (const pane of PANES)
+    for (const gpus of [1, 4, 8]) {
+      const made = ringLayout(pane, { gpus, orders: 2 }, false),
+        { columns, gap, boxW, boxH, across, top, side, named, height } = made,
+        low = top + (Math.ceil(gpus / columns) - 1) * across + boxH;
+      assert.ok(boxW >= 6 * pane.em && gap + columns * (boxW + gap) <= pane.width + 1);
+      const [mergeX, mergeY, mergeW] = made.merge,
+        [ordersX, ordersY, ordersW] = made.orders,
+        [x, y] = made.map,
+        boxes = {
+          map: { x, y, w: side, h: side },
+          merge: { x: mergeX, y: mergeY, w: mergeW, h: 11.3 * pane.em },
+          orders: { x: ordersX, y: ordersY, w: ordersW, h: 2 * named },
+        };
+      for (const [name, box] of Object.entries(boxes)) {
+        inside(box, pane.width, height, name);
+        assert.ok(box.y > low, `${name} is below the GPUs`);
+      }
+      assert.ok(apart(boxes.map, boxes.merge) && apart(boxes.map, boxes.orders));
+      assert.ok(apart(boxes.merge, boxes.orders));
+    }
+});
+
+test('fusion: columns are apart, end in the pane, and leave room for both sums below the rows', () => {
+  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name, shape: '[16, 8]' }));
+  for (const pane of PANES) {
+    const { x, w, label, top, row, sums, bar, height } = fusionLayout(pane, tensors, [0, 0, 1]);
+    assert.ok(x[0] > label && x[0] + w <= x[1] + 1e-9 && x[1] + w < x[2]);
+    assert.ok(x[2] + w <= pane.width + 1e-9 && row >= 1.2 * pane.em);
+    assert.ok(top + 3 * row <= sums && sums + 2 * bar <= height);
+  }
 });
