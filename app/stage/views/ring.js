@@ -199,7 +199,14 @@ export default function (host, { meta }, context) {
     made.text(
       'map note',
       [mapX - 1.4 * em, mapY + side + 1.2 * em],
-      fitted(['Left: the GPU of the queries', 'Left: GPU'], side + 3 * em),
+      fitted(
+        [
+          'Left: the GPU of the queries. Pale: earlier steps',
+          'Left: the GPU of the queries',
+          'Left: GPU',
+        ],
+        side + 3 * em,
+      ),
     );
     if (masked)
       made.text(

@@ -2,6 +2,7 @@
 import { COLOURS, exact, rgb, short, signed } from '../core/paint.js';
 
 export const NAMES = ['before', 'this part', 'after'];
+const MEANING = 'm: largest score, l: sum of e^(score - m)';
 const SHOWN = 16; // numbers of O
 
 // Where the parts of the merge are in its place [x, y, w].
@@ -56,7 +57,7 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
   const sum = shares.length
     ? `l = ${said(l[0])} \u00d7 ${short(shares[0], 3)} + ${said(l[1])} \u00d7 ${short(shares[1], 3)} = ${said(l[2])}`
     : '';
-  const waits = m[0] === null ? ['no part is merged so far'] : ['these values wait for the merge'];
+  const waits = m[0] === null ? [`${MEANING}, O: that sum of V`, MEANING, 'no part is merged so far'] : ['these values wait for the merge'];
   const line = sum
     ? [sum, sum.replaceAll(' ', '')]
     : values.merges
@@ -78,7 +79,7 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
   made.text(
     'o note',
     [x, y + 11.3 * em],
-    fitted([`${of}, fp32, not yet divided by l`, `${of}, fp32`, of], w),
+    fitted([`${of}, fp32, before the division by l`, `${of}, fp32`, of], w),
   );
 }
 

@@ -159,9 +159,9 @@ class Walk:
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         if earlier < now:
             said = f"{who} meets a larger score, so m grows to {short(merge.m[2])}. Its earlier l and O are"
-            return f"{said} multiplied by {short(earlier)}.{ends}"
+            return f"{said} multiplied by e^({short(merge.m[0])} - {short(merge.m[2])}) = {short(earlier)}.{ends}"
         said = f"{who} meets no larger score, so m stays {short(merge.m[2])}. The l and O of this part are"
-        return f"{said} multiplied by {short(now)}.{ends}"
+        return f"{said} multiplied by e^({short(merge.m[1])} - {short(merge.m[2])}) = {short(now)}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step."""

@@ -53,7 +53,7 @@ def states(walk: Walk) -> list[State]:
         m.append(frame["merged"]["m"][2] if frame["merged"] else m[-1] if m else "none")
     return [
         State("GPUs at work", [len(one.works) - len(one.idle) for one in rounds], of=len(rounds[0].works)),
-        State("bytes between GPUs", moved, "B", colour="K"),
+        State("bytes copied in the step", moved, "B", colour="K"),
         State("pairs of the busiest GPU", products, colour="S"),
         State(f"m of query {walk.place}", m, colour="P"),
     ]
