@@ -57,7 +57,10 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
   const sum = shares.length
     ? `l = ${said(l[0])} \u00d7 ${short(shares[0], 3)} + ${said(l[1])} \u00d7 ${short(shares[1], 3)} = ${said(l[2])}`
     : '';
-  const waits = m[0] === null ? [`${MEANING}, O: that sum of V`, MEANING, 'no part is merged so far'] : ['these values wait for the merge'];
+  const waits =
+    m[0] === null
+      ? [`${MEANING}, O: that sum of V`, MEANING, 'no part is merged so far']
+      : ['these values wait for the merge'];
   const line = sum
     ? [sum, sum.replaceAll(' ', '')]
     : values.merges

@@ -32,7 +32,10 @@ export function addOrders(made, paint, { orders, now }, box, fitted) {
   made.text(
     'orders title',
     [x, y - 0.1 * em],
-    fitted(['Pairs and idle share of each GPU, if copies hide', 'Pairs and idle share', 'Idle share'], w - 4 * em),
+    fitted(
+      ['Pairs and idle share of each GPU, if copies hide', 'Pairs and idle share', 'Idle share'],
+      w - 4 * em,
+    ),
     { bold: true },
   );
   made.text('waits title', [x + w, y - 0.1 * em], 'waits', { align: 'right' });

@@ -157,11 +157,12 @@ class Walk:
             if merge.m[0] == merge.m[2]:
                 return f"{who} keeps its m, so both parts count in full.{ends}"
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
+        before, own, after = (short(float(m or 0)) for m in merge.m)
         if earlier < now:
-            said = f"{who} meets a larger score, so m grows to {short(merge.m[2])}. Its earlier l and O are"
-            return f"{said} multiplied by e^({short(merge.m[0])} - {short(merge.m[2])}) = {short(earlier)}.{ends}"
-        said = f"{who} meets no larger score, so m stays {short(merge.m[2])}. The l and O of this part are"
-        return f"{said} multiplied by e^({short(merge.m[1])} - {short(merge.m[2])}) = {short(now)}.{ends}"
+            said = f"{who} meets a larger score, so m grows to {after}. Its earlier l and O are multiplied by"
+            return f"{said} e^({before} - {after}) = {short(earlier)}.{ends}"
+        said = f"{who} meets no larger score, so m stays {after}. The l and O of this part are multiplied by"
+        return f"{said} e^({own} - {after}) = {short(now)}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step."""
