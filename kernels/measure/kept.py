@@ -37,9 +37,9 @@ class Kept:
     stored: Callable[[Any], Stored]
 
     def record(self, device: Device, asked: Iterable[Request], progress: Progress = silent, anew: bool = False) -> Path:
-        """Makes the missing ones of `asked` on this GPU and writes the file after each. Returns its path.
+        """Makes the missing recordings of `asked` on this GPU and writes the file after each. Returns its path.
 
-        anew: whether those of the present code are made again.
+        anew: whether recordings of the present code are made again.
         """
         path = self.recordings.folder / f"{tables.file_name(device.name)}.parquet"
         entries = list[RecordedRequest]() if anew else self.recordings.all()

@@ -12,7 +12,7 @@ from explainers.charts.chart_view import chart_view
 from explainers.stories.memory_hierarchy.broadcast_tab import broadcast_blocks
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, NOTES, bandwidth_chart, latency_chart
 from explainers.stories.memory_hierarchy.level_questions import questions
-from explainers.stories.memory_hierarchy.levels_tab import levels_tab
+from explainers.stories.memory_hierarchy.levels_tab import lesson, levels_tab
 from explainers.stories.memory_hierarchy.memory_levels import (
     SPACES,
     bytes_said,
@@ -41,7 +41,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 WANTS = ("walk",)
 OTHERS = {  # a space in the strip -> its name
-    "from_l2": "past L1",
+    "from_l2": "skipping L1",
     "shared": "shared memory",
     "constant": "constant memory",
     "texture": "texture",
@@ -61,7 +61,7 @@ def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]
         figures = {space: known[space, size] for space in SPACES if (space, size) in known}
         lit = {lines[space]: 1 for space in figures if space in lines}
         said = size_sentence(size, figures, levels[size])
-        found.append({"title": bytes_said(size), "tile": number, "lines": lit, "sentence": said})
+        found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": lit, "sentence": said})
     return found
 
 
@@ -72,7 +72,9 @@ def size_sentence(size: int, figures: dict[str, tuple[float, float]], level: str
         rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
         return f"With {bytes_said(size)} of data, {rest}."
     cycles, _ = figures["through_l1"]
-    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. The data is {PLAIN.get(level, level)}."
+    shared = f" From shared memory, it takes {figures['shared'][0]:.0f}." if "shared" in figures else ""
+    said = f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles: the data is {PLAIN.get(level, level)}."
+    return said + shared
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
@@ -166,6 +168,7 @@ def stage_of(
         tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label)), *shared],
         provenance=stage.Provenance(label, said),
         questions=questions(table),
+        summary=lesson(table),
     )
 
 

@@ -22,8 +22,8 @@ OWNER = {"L1 cache": "one SM", "L2 cache": "all SMs"}
 PLATEAUS = {"in L1": "L1 of one SM", "in L2": "L2 of all SMs", "in device memory": "device memory (HBM)"}
 FAR = ("partly in L2", "L2, far half (likely)", 0.05)  # a level, its name, and the spread of a plateau
 NOTES = {
-    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. L2 has two "
-    "halves, and the way to the far one is likely longer.",
+    "latency": "One thread follows a chain, one load at a time. A grey band begins at the most data with the cache's "
+    "latency. L2 has two halves: the second band likely ends the near one. Both axes are logarithmic.",
     "others": "One thread follows a chain, one load at a time. Constant memory and textures have caches of their own. "
     "The dashed line is the shared memory of an SM, from CUDA's table.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
@@ -117,7 +117,9 @@ def _size_channel(rows: pd.DataFrame) -> alt.X:
     every = 6 if largest > 2**12 * smallest else 2
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
     wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    return alt.X("working_set:Q", title="working set", scale=wide, axis=_size_axis(ticks))
+    return alt.X(
+        "working_set:Q", title="working set: the bytes that the loads visit", scale=wide, axis=_size_axis(ticks)
+    )
 
 
 def _lines(
@@ -146,7 +148,7 @@ def _tips(measure: Measure) -> list[alt.Tooltip]:
     column = measure.column
     return [
         alt.Tooltip("where:N", title="loads"),
-        alt.Tooltip("size:N", title="working set"),
+        alt.Tooltip("size:N", title="working set: the bytes that the loads visit"),
         alt.Tooltip(f"{column}:Q", format=",.5g", title=f"median, {measure.title}"),
         alt.Tooltip(f"{column}_least:Q", format=",.5g", title="least"),
         alt.Tooltip(f"{column}_most:Q", format=",.5g", title="most"),
@@ -165,6 +167,7 @@ def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X)
 def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """Returns the name of each level over its part of the chain through L1."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
+    fits = {f"in {edge.level.split()[0]}": f", up to {bytes_said(edge.fits)}" for edge in edges(marked)}
     found = []
     for level, part in chain.groupby(chain.index.map(levels_met(marked))):
         flat = level != FAR[0] or part.max() / part.min() < 1 + FAR[2]
@@ -174,7 +177,9 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
             places = {"in L1": ("left", low), "in L2": ("center", (low * high) ** 0.5)}
             side, x_at = places.get(level, ("right", high))  # a cover beyond L1 leaves its name
             at = {"working_set": x_at, "cycles": part.median()}
-            found.append({"said": name, **at, "side": side, "beyond": level != "in L1"})
+            found.append({"said": name + fits.get(level, ""), **at, "side": side, "beyond": level != "in L1"})
+    if any(row["said"] == FAR[1] for row in found):
+        found = [row | {"said": str(row["said"]).replace(PLATEAUS["in L2"], "L2, near half (likely)")} for row in found]
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     return [

@@ -38,6 +38,20 @@ def sentence(levels: pd.DataFrame, device: str) -> str:
     )
 
 
+def lesson(table: pd.DataFrame) -> str:
+    """Returns the latencies of the levels in one sentence, or "" if a level lacks a measurement."""
+    at = plateaus(table).set_index("level")
+    names = ("Shared memory", "L1 cache", "L2 cache", "Device memory")
+    cycles = [at.cycles[name] for name in names]
+    if pd.isna(cycles).any():
+        return ""
+    shared, l1, l2, far = cycles
+    return (
+        f"A load waits {shared:.0f} cycles for shared memory, {l1:.0f} for L1, {l2:.0f} for L2 and {far:.0f} for "
+        f"device memory, which is {at.ns['Device memory']:.0f} ns."
+    )
+
+
 @dataclass(frozen=True)
 class Example:
     """A kernel that meets a level.

@@ -11,7 +11,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 SPACES = {  # the space of a chase or a stream -> its name
     "shared": "shared memory",
     "through_l1": "global, through L1",
-    "from_l2": "global, past L1",
+    "from_l2": "global, skipping L1",
     "copy": "copy, read + written",
     "constant": "constant memory",
     "texture": "texture",

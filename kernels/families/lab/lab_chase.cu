@@ -1,6 +1,6 @@
 /*
 title = "Pointer chase"
-idea = "each load brings the address of the next, so nothing overlaps: time / steps is a load's latency."
+idea = "each load brings the address of the next, so the time divided by the number of loads is one load's latency."
 changed_from = "lab_global"
 changed = "one thread, and a ring of cache lines in random order that no prefetcher can guess."
 costs = "the latency of the smallest level of the memory that holds the ring."

@@ -18,7 +18,7 @@ COLUMNS = (32, 16, 8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class ShapesProblem(Pattern):
-    """Each of 16 warps reads 32 numbers of an area of 32 x 32, then those of another area, and so on."""
+    """Each of 16 warps reads 32 numbers of an area of 32 x 32, then 32 numbers of another area, and so on."""
 
     columns: int = problem_field(8, "columns of a warp's shape, which has 32 / columns rows", allowed=COLUMNS)
     areas: int = problem_field(FEW, "areas of 32 x 32 numbers, a shape in each", allowed=(FEW, 64, 128, MANY))

@@ -74,9 +74,11 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert met[2**17] == "in L1" and met[2**18] == met[2**25] == "in L2"
     assert met[2**26] == "in device memory"
     frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
-    assert [f["title"] for f in frames][:2] == ["1 KiB", "2 KiB"] and frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
-    assert (
-        frames[6]["sentence"] == "With 64 KiB of data, a load takes 40 cycles. The data is in L1, the cache of one SM."
+    assert [f["title"] for f in frames][:2] == ["1 KiB of data", "2 KiB of data"]
+    assert frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
+    assert frames[6]["sentence"] == (
+        "With 64 KiB of data, a load takes 40 cycles: the data is in L1, the cache of one SM. "
+        "From shared memory, it takes 30."
     )
     assert frames[-1]["lines"] == {"a.cu:2": 1}
 
@@ -102,14 +104,16 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
         "L1 of one SM: up to 128 KiB",
         "L2 of all SMs: up to 32 MiB",
     ]
-    assert [row["said"] for row in data["levels"]] == ["L1 of one SM", "L2 of all SMs", "device memory (HBM)"]
+    names = ["L1 of one SM, up to 128 KiB", "L2 of all SMs, up to 32 MiB", "device memory (HBM)"]
+    assert [row["said"] for row in data["levels"]] == names
     assert [row["beyond"] for row in data["levels"]] == [False, True, True]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
     times = round(levels["L2 cache"] / levels["L1 cache"])
+    assert f"{levels['L1 cache']:.0f} for L1, {levels['L2 cache']:.0f} for L2" in made["summary"]
     assert farther["options"][farther["answer"]] == f"About {times} times as long"
     assert holds["options"][holds["answer"]] == "It jumps to the wait for L2"
-    assert made["frames"][holds["step"]]["title"] == "128 KiB" and "128 KiB" in holds["why"]
+    assert made["frames"][holds["step"]]["title"] == "128 KiB of data" and "128 KiB" in holds["why"]
     for question in (farther, holds):
         assert all(bool(said) != (n == question["answer"]) for n, said in enumerate(question["reasons"]))
         assert question["covers"] and not question["veils"][1:]
