@@ -10,6 +10,7 @@ from kernels.recordings import tables
 KIND, OURS = "operators", "warpglass"
 TITLES = {"sdpa_cudnn": "cuDNN", "sdpa_flash": "flash", "sdpa_efficient": "efficient", "sdpa_math": "math"}
 """peer -> its name in the table, the usual winner first."""
+CASE = ["model", "batch", "tokens", "trains"]
 COLUMNS = (
     *("name", "backward", "peer", "status", "peer_status"),
     *("model", "batch", "tokens", "num_heads", "num_kv_heads", "head_dim", "trains"),
@@ -22,19 +23,34 @@ Other columns are as in meeting.COLUMNS."""
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest table whose forward and backward kernels have the present code."""
+    """The newest table whose forward kernels have the present code, without the rows of a changed backward."""
     found = tables.of_present_code(KIND)
     if found is None:
         return None
-    changed = tables.changed_code(found[1].codes)
     rows = found[0].fillna({"backward": ""})
-    return rows[~rows.backward.isin(changed)].reset_index(drop=True), found[1]
+    return rows[~_of_changed_backward(rows, found[1])].reset_index(drop=True), found[1]
+
+
+def waiting() -> list[str]:
+    """The cases left out because their backward has changed since, in a sentence. Empty if there are none."""
+    found = tables.of_present_code(KIND)
+    old = found[0][_of_changed_backward(*found)] if found else pd.DataFrame()
+    if found is None or old.empty:
+        return []
+    names = ", ".join(f"`{name}`" for name in sorted(set(old.backward)))
+    left, every = len(old.groupby(CASE)), len(found[0].groupby(CASE))
+    said = f"Not shown: {left} of {every} cases, with gradients by an earlier {names}."
+    return [said + " They wait for a new recording."]
+
+
+def _of_changed_backward(rows: pd.DataFrame, where: tables.Provenance) -> "pd.Series[bool]":
+    return rows.backward.isin(tables.changed_code(where.codes))
 
 
 def strongest(rows: pd.DataFrame) -> pd.DataFrame:
     """The row of each case against the fastest backend of torch."""
     timed = rows[rows.ratio.notna()]
-    return timed.loc[timed.groupby(["model", "batch", "tokens", "trains"], sort=False).peer_us.idxmin()]
+    return timed.loc[timed.groupby(CASE, sort=False).peer_us.idxmin()]
 
 
 def sentence() -> list[str]:
@@ -48,7 +64,7 @@ def sentence() -> list[str]:
     said += f"{len(best)} cases ({_range(best.ratio)} times as fast)."
     if len(lost):
         said += f" The slower cases have {_tokens(lost.tokens)} tokens."
-    return [said]
+    return [" ".join([said, *waiting()])]
 
 
 def text() -> str:
@@ -64,6 +80,7 @@ def text() -> str:
     lines.append(f"A call is faster than each backend of torch in {len(best) - len(lost)} of {len(best)} cases.")
     if len(lost):
         lines.append(f"The losses have {_tokens(lost.tokens)} tokens: {_range(lost.ratio)} times the speed.")
+    lines += waiting()
     if cost:
         others = ", ".join(f"{TITLES[name]} {us:.0f} us" for name, us in cost.items() if name in TITLES)
         lines.append(f"A tiny call takes {cost[OURS]:.0f} us, of which {cost['without launch']:.0f} us are ours.")
@@ -74,8 +91,8 @@ def text() -> str:
 def _table(rows: pd.DataFrame) -> list[str]:
     heads = ["case", "ours", *TITLES.values(), "ratio to the fastest"]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    ratios = strongest(rows).set_index(["model", "batch", "tokens", "trains"]).ratio
-    for case, part in rows.groupby(["model", "batch", "tokens", "trains"], sort=False):
+    ratios = strongest(rows).set_index(CASE).ratio
+    for case, part in rows.groupby(CASE, sort=False):
         model, batch, tokens, trains = case
         times = part.set_index("peer").peer_us
         said = f"{model}, {batch} x {tokens:,} tokens" + (", with gradients" if trains else "")

@@ -30,14 +30,18 @@ def sentence(frames: Sequence[BackwardFrame], adds: bool) -> str:
         return ""
     if len(each) <= least:
         more = len(each) / FORWARD
-        return (
-            f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward, "
-            "and it never stores P."
-        )
+        never = "" if moves_weights(frames) else ", and it never stores P"
+        return f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward{never}."
     again = [(part, each.count(part)) for part in dict.fromkeys(each) if each.count(part) > 1]
     if len({times for _, times in again}) == 1:
         said = f"{listed([part for part, _ in again])} {TIMES[again[0][1]]}"
     else:
         said = listed([f"{part} {TIMES[times]}" for part, times in again])
-    without = "" if adds else ", and it needs no atomics"
-    return f"This kernel computes {said}: {len(each)} products instead of {least}. It never stores P{without}."
+    also = [*([] if moves_weights(frames) else ["never stores P"]), *([] if adds else ["needs no atomics"])]
+    end = f" It {', and it '.join(also)}." if also else ""
+    return f"This kernel computes {said}: {len(each)} products instead of {least}.{end}"
+
+
+def moves_weights(frames: Sequence[BackwardFrame]) -> bool:
+    """Whether the kernel reads or writes P in global memory."""
+    return any(key.startswith("P ") for key in frames[-1]["bytes"])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explainers.stories.backward import parts
+from explainers.stories.backward import parts, products
 from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import count, listed
 from explainers.story.questions import Where, idea
@@ -45,7 +45,7 @@ def questions(seen: Seen) -> list[Question]:
 def _recomputed(seen: Seen) -> list[Question]:
     """A question about the way back to P."""
     n, keys, _ = parts.sizes(seen.run.request)
-    if any(key.startswith("P ") for key in seen.frames[-1]["bytes"]) or "LSE load" not in seen.frames[-1]["bytes"]:
+    if products.moves_weights(seen.frames) or "LSE load" not in seen.frames[-1]["bytes"]:
         return []
     size = n * keys * parts.tensors(seen.run.request)["Q"].itemsize
     wrong = {

@@ -49,22 +49,18 @@ def values(run: Run, steps: Steps) -> dict[int, Logged]:
 
 
 def places(run: Run) -> list[list[str]]:
-    """Where each column of the picture lives in each launch: operands, scores, weights and gradients. Empty texts for
-    columns without a traced part.
+    """Where each column of the picture lives in each launch: operands, scores, weights and gradients.
 
-    Rule: a part is in shared memory if a probe of the launch reads or writes a tile of its name there.
+    Rule: a column is in shared memory if a probe of the launch reads or writes a tile of its parts there. Other columns
+    have an empty text, because no probe sees a register.
     """
-    columns = ({"Q", "K", "dO", "V"}, {"P", "dS"})
+    columns = ({"Q", "K", "dO", "V"}, {"S", "dP"}, {"P", "dS"}, set(parts.GRADIENTS))
     site, launch = run.sites.index(run.trace.table), run.trace.table["launch"].to_numpy()
     found = []
     for number in range(len(run.request.plan.launches)):
         own = [run.sites[at] for at in np.unique(site[launch == number])]
-        tensors = {str(one.tensor) for one in own}
         shared = {str(one.tensor) for one in own if one.space == "shared"}
-        computes = any(parts.EVENTS.get(one.event) in parts.SQUARES for one in own)
-        operands = "shared memory" if shared & columns[0] else "registers" if tensors & columns[0] else ""
-        weights = "registers, then shared" if shared & columns[1] else "registers"
-        found.append([operands, "registers", weights, "registers"] if computes else [operands, "", "", ""])
+        found.append(["shared memory" if shared & column else "" for column in columns])
     return found
 
 

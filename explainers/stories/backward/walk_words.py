@@ -10,14 +10,14 @@ from kernels.trace.steps import StepRow
 AGAIN = "because the forward stored LSE but not P"
 SAID = {
     "delta": "The block computes delta = rowsum(dO * O), one number per query, because dS needs it in every tile.",
-    "S": "The block {does} S = scale · Q Kᵀ again, because the forward stored no scores.",
+    "S": "The block computes S = scale · Q Kᵀ again, because the forward stored no scores.",
     "P": "The block computes P = exp(S - LSE), because the stored LSE replaces the max and the sum of the softmax.",
     "S and P": "The block computes S = scale · Q Kᵀ and P = exp(S - LSE) again, {again}.",
-    "dP": "The block {does} dP = dO Vᵀ, because O = P V: dP says how each weight changes the loss.",
-    "dV": "The block {adds} Pᵀ dO to dV in registers, because {stay} while {move} change.",
+    "dP": "The block computes dP = dO Vᵀ, because O = P V: dP says how each weight changes the loss.",
+    "dV": "The block adds Pᵀ dO to dV in registers, because {stay} while {move} change.",
     "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
-    "dK": "The block {adds} dSᵀ Q to dK in registers, because {stay} while {move} change.",
-    "dQ": "The block {adds} dS K to dQ in registers, because {stay} while {move} change.",
+    "dK": "The block adds dSᵀ Q to dK in registers, because {stay} while {move} change.",
+    "dQ": "The block adds dS K to dQ in registers, because {stay} while {move} change.",
 }
 STARTS = {
     "S": "The block starts S = scale · Q Kᵀ of the next tile early, so that the tensor cores have work meanwhile.",
@@ -116,9 +116,7 @@ def _made(told: Told, launch: Launch) -> str:
     if part == "dQ" and told.adds:
         return ADDED if "dQ" in told.writes else PART
     again = f"because launch {launch.earlier} stored neither" if launch.earlier else AGAIN
-    return SAID[part].format(
-        does="computes", adds="adds", again=again, stay=f"its {launch.stays} stay", move=f"the {launch.moves}"
-    )
+    return SAID[part].format(again=again, stay=f"its {launch.stays} stay", move=f"the {launch.moves}")
 
 
 def _written(told: Told) -> str:

@@ -44,19 +44,20 @@ class BlockStory:
 def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int, words: TileWords) -> list[PipelineFrame]:
     own = bars[bars.writer == leader]
     tiles, begins = _tiles(own), _begins(own)
-    begun = tiles.where(own.event == "tile_begin")
-    # A tile number at or below the last one starts another query tile, or another head.
-    queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
+    marked = bool((own.event == "tile_begin").any())
+    outer = _outer(made, own.event, tiles)
+    several = outer.max() > 1
     copies = _copies(bars, own, leader)
     frames: list[PipelineFrame] = []
     for at, part in own.groupby(begins.cumsum(), sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-        meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
-        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0, words)
+        meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(outer[part.index[0]])
+        early = marked and not part.event.isin(["tile_begin", "write"]).any()
+        title = _title(part, -1 if early else int(tiles[part.index[0]]), number if several else 0, words)
         copied = copies.get(part.index[0], [])
         frames.append(
             {
-                "tile": number if queries.iloc[-1] > 1 else int(at),
+                "tile": number if several else int(at),
                 "title": title,
                 "sentence": _said(made, part, bars, leader, title, copied[3] - copied[1] if copied else None, words),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
@@ -65,6 +66,19 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int, words: TileWords)
             }
         )
     return frames
+
+
+def _outer(made: Pipeline, event: pd.Series, tiles: pd.Series) -> pd.Series:
+    """The number of the query tile or head of each bar of a writer, from 1. 0 for none.
+
+    Rule: a key tile at or below the last one starts another query tile. But each head meets a query tile once, in any
+    order. The sums of keys are of all heads.
+    """
+    begun = tiles.where(event == "tile_begin")
+    if made.walked == "key":
+        return (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
+    met = begun.groupby(begun).cumcount() + 1
+    return met.reindex(begun.index).ffill().fillna(0).where(event != "write", 0).astype(int)
 
 
 def _tiles(own: pd.DataFrame) -> pd.Series:
@@ -88,7 +102,7 @@ def _title(part: pd.DataFrame, tile: int, query: int, words: TileWords) -> str:
     """
     of = f"{words.outer} {query}, " if query else ""
     first = str(part.event.iloc[0])
-    if first == "write" or (tile < 0 and len(part) == 1):
+    if first == "write" or (tile < 0 and len(part) == 1 and first != part.role.iloc[0]):
         return of + (_lower(title(first, words)) if of else title(first, words))
     return _upper(f"{of}{words.tile} {tile}") if tile >= 0 else "Before the first tile"
 

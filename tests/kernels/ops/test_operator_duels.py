@@ -54,6 +54,15 @@ def test_a_second_recording_of_the_present_code_measures_nothing(recorded, monke
     assert operator_duels.record(GPU)[0].is_file()
 
 
+def test_cases_of_an_earlier_backward_are_left_out_and_counted(recorded, monkeypatch):
+    assert not operator_rows.waiting()
+    name = recorded[0].backward.iloc[0]
+    monkeypatch.setattr(tables, "changed_code", lambda codes: [name])
+    assert not operator_rows.recorded()[0].trains.any()
+    said = f"Not shown: 1 of 2 cases, with gradients by an earlier `{name}`. They wait for a new recording."
+    assert operator_rows.waiting() == [said] and said in operator_rows.text() and said in operator_rows.sentence()[0]
+
+
 def test_a_wrong_result_of_ours_gets_no_time():
     exact = (torch.ones(2, dtype=torch.float64),)
     sides = {"warpglass": Side("ok"), "sdpa_flash": Side("ok"), "sdpa_math": Side("ok")}

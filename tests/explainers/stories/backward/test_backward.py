@@ -115,7 +115,17 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
         assert "because" in said or "so that" in said or said.endswith(("its numbers.", "both sums.")), said
     meta = stage.views[0].meta
     assert len(meta["launches"]) == len(meta["blocks"]) == len(meta["places"])
-    assert any("shared" in places[0] and places[1] == "registers" for places in meta["places"])
+    shared = {str(site.tensor) for site in run.sites if site.space == "shared"}
+    assert ["shared memory", "", "shared memory" if {"P", "dS"} & shared else "", ""] in meta["places"]
+    assert {place for places in meta["places"] for place in places} <= {"", "shared memory"}
+
+
+def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
+    for name in ("backward_1_recompute", "backward_3_one_loop"):
+        _, story, _ = made(name)
+        last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
+        said = [products.sentence(frames, True) for frames in (story.frames, [*story.frames[:-1], last])]
+        assert ["never stores P" in one for one in said] == [True, False]
 
 
 @EACH

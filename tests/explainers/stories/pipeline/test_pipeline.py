@@ -19,6 +19,7 @@ from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import (
     before,
     copy_questions,
+    key_tile_frames,
     operand_questions,
     overlaps,
     pipeline,
@@ -411,6 +412,9 @@ def test_every_recorded_pipeline_has_its_steps(entry):
     tiles = mine.event.isin(["tile_begin", "write"]).sum() if (mine.event == "tile_begin").any() else 0
     loops_over_queries = entry.request.problem.gradients
     assert loops_over_queries or "Query tile 0" not in found.frames[1 % len(spans)]["title"]
+    titles = [frame["title"] for frame in found.frames]
+    if loops_over_queries:  # of one head
+        assert len(set(titles)) == len(titles) and not any("ead " in title for title in titles)
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
     made = pipeline.stage_of([found], stage.Provenance("recorded", "Made up."))
     assert encoding.encode(made) and all(right(question) for question in made.questions)
@@ -436,6 +440,22 @@ def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
 
 
 # ---- the backward: a block keeps keys and walks over query tiles ----
+
+WALKS = {
+    "each head from its first tile": ([0, 1, 2, 0, 1, 2], [1, 1, 1, 2, 2, 2]),
+    "each tile for all heads": ([2, 2, 1, 1, 0, 0], [1, 2, 1, 2, 1, 2]),
+    "one head from its last tile": ([2, 1, 0], [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("tiles, heads", WALKS.values(), ids=WALKS)
+def test_a_backward_s_heads_are_counted_in_any_order(tiles, heads):
+    """A walk back over the tiles of one head was said to be over as many heads."""
+    made = SimpleNamespace(walked="query")
+    event = pd.Series(["consumer", *["tile_begin", "scores"] * len(tiles), "write"])
+    numbers = pd.Series([-1, *np.repeat(tiles, 2), -1])
+    assert list(key_tile_frames._outer(made, event, numbers)) == [0, *np.repeat(heads, 2), 0]
+
 
 BACKWARD = ("backward_6_overlap", pytest.param("backward_4_mma", marks=pytest.mark.slow))
 
