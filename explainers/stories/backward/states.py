@@ -23,7 +23,7 @@ class Now:
     holds: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     early: list[str] = field(default_factory=list)  # the parts of the next tile
-    rows: dict[int, Span] = field(default_factory=dict)  # the queries that were loaded for each tile
+    loaded: dict[int, list[tuple[int, Span]]] = field(default_factory=dict)  # tile -> its heads and queries, in order
     state: dict[str, int] = field(default_factory=dict)
 
     def advance(
@@ -43,26 +43,34 @@ class Now:
         if self.where != (step.launch, step.block):
             self.where, self.tile = (step.launch, step.block), (-1, -1)
             self.holds, self.done, self.early, self.queries, self.keys = [], [], [], None, None
-            self.state, self.rows = {}, {}
+            self.state, self.loaded = {}, {}
         loads = {part: touch for (part, kind), touch in touched.items() if kind == "load"}
         ahead = bool(step.role) and not made
+        tile = int(step.tile)
         for part in ("Q", "dO"):
-            if part in loads and (rows := loads[part].rows):
-                self.rows[int(step.tile)] = rows
-        for part in ("Q", "dO"):
+            if part in loads and (rows := loads[part].rows) and (one := (loads[part].head % group, rows)):
+                waiting = self.loaded.setdefault(tile, [])
+                waiting += [one] if one not in waiting[-1:] else []
             if part in loads and not (ahead and self.queries):
                 self.head, self.queries = loads[part].head % group, loads[part].rows
         for part in ("K", "V"):
             if part in loads and not (ahead and self.keys):
                 self.keys = loads[part].rows
         self.holds += [part for part in loads if part not in self.holds]
-        if step.role and made and step.tile < 0:  # a product of the next tile, before this one is done
+        again = tile == self.tile[0] and bool(set(made) & set(self.done))  # the same tile of another head
+        if step.role and made and tile < 0:  # a product of the next tile, before this one is done
             self.early = made
-        elif not ahead and (tile := (int(step.tile), self.head)) != self.tile:
-            self.tile, self.done, self.early = tile, self.early, []
-            self.queries = self.rows.get(tile[0], self.queries) if step.role else self.queries
+            return self._squares(logged)
+        if step.role and not ahead and (tile != self.tile[0] or again) and self.loaded.get(tile):
+            self.head, self.queries = self.loaded[tile].pop(0)
+        if not ahead and (tile, self.head) != self.tile:
+            self.tile, self.done, self.early = (tile, self.head), self.early, []
             kept = [part for part in parts.GRADIENTS if not (adds and part == "dQ")]
             self.state = {part: at for part, at in self.state.items() if part in kept}
+        self._squares(logged)
+
+    def _squares(self, logged: Logged) -> None:
+        """Takes the queries and keys of logged scores."""
         for part in parts.SQUARES:
             if part in logged:
                 row, col = logged[part]["at_row"], logged[part]["at_col"]

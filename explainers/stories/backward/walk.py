@@ -77,7 +77,7 @@ class _Frames:
 
     A step that makes several parts has a frame for each, in the order of the formula. P has the frame of S.
 
-    computed: a line of code -> the part that it computes. A frame of other parts does not light it.
+    computed: a line of code -> the part that it computes.
     outputs: the part of a gradient and its query head, counted over the batch -> its numbers [rows, dim].
     """
 
@@ -98,7 +98,7 @@ class _Frames:
     def add(self, step: StepRow, logged: Logged, moved: Moved, lines: dict[str, int]) -> None:
         """Adds the frames of a step. Neighbouring steps of delta share a frame."""
         if list(logged) == ["delta"] and self._goes_on(step):
-            self._widen(step, moved)
+            self._widen(step, moved, lines)
             return
         made = self._made(step, logged)
         touched = {key: touch for key, (touch, _) in moved.items()}
@@ -114,7 +114,7 @@ class _Frames:
             self._finish(own)
             if made != self.now.early:
                 self.now.done = [*self.now.done, *(part for part in made if part not in self.now.done)]
-            shown = lines if len(groups) < 2 else self._lines_of(made, lines, number == len(groups) - 1)
+            shown = lines if len(groups) < 2 else self._lines_of(made, lines, groups)
             self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, shown, groups))
 
     def _finish(self, moved: Moved) -> None:
@@ -128,12 +128,22 @@ class _Frames:
                 self.now.state = {**self.now.state, part: self.states.add(part, pd.DataFrame(at))}
                 self.now.queries = touch.rows
 
-    def _lines_of(self, made: list[str], lines: dict[str, int], last: bool) -> dict[str, int]:
-        """The lines that compute the parts of one of several frames. The last frame has the step's accesses, too."""
-        computed = {part for part in map(self.computed.get, lines) if part}
-        if not computed & set(made):
-            return lines
-        return {at: n for at, n in lines.items() if (self.computed[at] in made if at in self.computed else last)}
+    def _lines_of(self, made: list[str], lines: dict[str, int], groups: list[list[str]]) -> dict[str, int]:
+        """The lines of one of several frames. Rule: a line belongs to the part that the next computing line of its file
+        computes. The last frame has the lines of no part. A part without a line lights all lines after earlier parts.
+        """
+        of, known = {at: self._part_at(at) for at in lines}, {part for own in groups for part in own}
+        if not set(of.values()) & set(made):
+            before = {part for own in groups[: groups.index(made)] for part in own}
+            return {at: n for at, n in lines.items() if of[at] not in before}
+        last = made == groups[-1]
+        return {at: n for at, n in lines.items() if of[at] in made or (last and of[at] not in known)}
+
+    def _part_at(self, place: str) -> str:
+        """The part of the first computing line from a line on, in its file. An empty text without one."""
+        file, line = _file_and_line(place)
+        found = [(_file_and_line(at)[1], part) for at, part in self.computed.items() if _file_and_line(at)[0] == file]
+        return min((one for one in found if one[0] >= line), default=(0, ""))[1]
 
     def _made(self, step: StepRow, logged: Logged) -> list[str]:
         """The parts made in a step: those it logs, and the part of its mark, if the kernel never logs that part. A
@@ -149,9 +159,10 @@ class _Frames:
         before = self.frames[-1] if self.frames else None
         return before is not None and before["made"] == ["delta"] and self.now.where == (step.launch, step.block)
 
-    def _widen(self, step: StepRow, moved: Moved) -> None:
-        """Adds the rows of a step to the frame before, and their bytes."""
+    def _widen(self, step: StepRow, moved: Moved, lines: dict[str, int]) -> None:
+        """Adds the rows of a step to the frame before, and their bytes and lines."""
         frame = self.frames[-1]
+        frame["lines"] = {at: frame["lines"].get(at, 0) + lines.get(at, 0) for at in {**frame["lines"], **lines}}
         for (part, kind), (touch, size) in moved.items():
             key = f"{part} {kind}"
             self.bytes = {**self.bytes, key: self.bytes.get(key, 0) + size}
@@ -201,6 +212,11 @@ class _Frames:
 
     def _details(self, step: StepRow, rows: list[TouchedRows], made: list[str]) -> str:
         return walk_words.details(step, self.names[step.launch], (self.now.queries, self.now.keys), rows, made)
+
+
+def _file_and_line(place: str) -> tuple[str, int]:
+    file, _, line = place.rpartition(":")
+    return file, int(line)
 
 
 def _named(touched: dict[tuple[str, str], Touch], kind: str) -> list[str]:

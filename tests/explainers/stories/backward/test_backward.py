@@ -252,12 +252,39 @@ def test_a_kernel_of_the_forward_is_refused_with_its_missing_tensors():
     assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
 
 
-def test_another_tile_and_head_are_traced():
-    spec = next(iter(ACCEPTED.values()))
+@pytest.mark.parametrize("name", ["backward_1_recompute", "backward_5_hopper", "backward_6_overlap"])
+def test_another_tile_and_head_are_traced(name):
+    """The block of a KV head walks over both query heads."""
+    spec = ACCEPTED[name]
     problem = dataclasses.replace(spec.problem_type(**SMALL), num_heads=2, num_kv_heads=1)
-    run = running.run(Request(spec, problem))
+    run = running.run(Request(spec, problem, tuple(spec.settings_for(problem).items())))
     story = walk.walk(run)
-    assert {frame["head"] for frame in story.frames} == {0, 1}  # the block of a KV head walks over both query heads
+    assert {frame["head"] for frame in story.frames} == {0, 1}
+    scale, met = run.request.problem.sizes["scale"], 0
+    for frame in story.frames:
+        if "P" not in frame["made"]:
+            continue
+        q, k, lse = (
+            parts.values(run, part, frame["head"] * (part != "K")).astype(np.float64) for part in ("Q", "K", "LSE")
+        )
+        rows, cols, found = state(story, "P", frame["state"]["P"])
+        seen, met = ~np.isnan(found), met + 1
+        assert np.allclose(found[seen], np.exp(scale * q @ k.T - lse[:, None])[rows, cols][seen], atol=near(run))
+    assert met >= 2
+
+
+def test_a_frame_lights_the_lines_of_its_parts():
+    run, story, _ = made("backward_1_recompute")
+    of_line = {site.place: site for site in run.sites if site.kind in ("access", "value")}
+    for frame in story.frames:
+        lit = {str(of_line[at].tensor) for at in frame["lines"]}
+        if frame["made"] == ["S", "P"] and frame["launch"] > 1:
+            assert {"Q", "K", "LSE"} <= lit and not {"V", "dO"} & lit
+        if frame["made"] == ["dP"]:
+            assert {"V", "dO"} <= lit and not {"Q", "K", "LSE"} & lit
+        if frame["made"] == ["delta"]:
+            (first, last), stores = frame["queries"], [at for at in frame["lines"] if of_line[at].event == "store"]
+            assert [frame["lines"][at] for at in stores] == [last - first + 1]
 
 
 def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes():
