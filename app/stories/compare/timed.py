@@ -14,7 +14,7 @@ from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TooLargeError
-from kernels.measure import bench, bench_rows
+from kernels.measure import bench, bench_rows, gradient_duels
 from kernels.run import execute, workers
 from kernels.run.backends import Device
 
@@ -30,7 +30,9 @@ def times(a: Request, b: Request) -> pd.DataFrame:
 
 def absent(a: Request, b: Request) -> str:
     """The sentences that name the requests without a recorded time."""
-    return time_verdict.absent(_recorded(), (a, b))
+    said, met = time_verdict.absent(_recorded(), (a, b)), gradient_duels.recorded()
+    duelled = met is not None and {a.kernel.name, b.kernel.name} <= set(met[0].name)
+    return f"{said} How fast has duels of both with torch." if duelled else said
 
 
 def nearest(a: Request, b: Request) -> Row | None:

@@ -7,6 +7,9 @@ from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import listed
 
 FORWARD = 2  # products of a tile: S and O
+ANY_ORDER = "Blocks add to dQ in any order, so its last bits may change."
+IN_TURN = "Blocks add to dQ in turn, so all bits stay equal."
+ONE_BLOCK = "It needs no atomics, so all bits stay equal."
 TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times"}
 
 
@@ -19,10 +22,10 @@ def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
     return [made for made in found.values() if made]
 
 
-def sentence(frames: Sequence[BackwardFrame], adds: bool) -> str:
+def sentence(frames: Sequence[BackwardFrame], adds: bool, any_order: bool = False) -> str:
     """The number of products of a tile, and the products made more than once.
 
-    adds: whether blocks add to dQ.
+    adds, any_order: whether blocks add to dQ, and in any order.
     """
     each = [part for made in by_launch(frames) for part in made]
     least = len(parts.PRODUCTS)
@@ -31,15 +34,16 @@ def sentence(frames: Sequence[BackwardFrame], adds: bool) -> str:
     if len(each) <= least:
         more = len(each) / FORWARD
         never = "" if moves_weights(frames) else ", and it never stores P"
-        return f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward{never}."
+        said = f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward{never}."
+        return f"{said} {ANY_ORDER if any_order else IN_TURN if adds else ONE_BLOCK}"
     again = [(part, each.count(part)) for part in dict.fromkeys(each) if each.count(part) > 1]
     if len({times for _, times in again}) == 1:
         said = f"{listed([part for part, _ in again])} {TIMES[again[0][1]]}"
     else:
         said = listed([f"{part} {TIMES[times]}" for part, times in again])
-    also = [*([] if moves_weights(frames) else ["never stores P"]), *([] if adds else ["needs no atomics"])]
-    end = f" It {', and it '.join(also)}." if also else ""
-    return f"This kernel computes {said}: {len(each)} products instead of {least}.{end}"
+    never = "" if moves_weights(frames) else " It never stores P."
+    bits = ANY_ORDER if any_order else IN_TURN if adds else ONE_BLOCK
+    return f"This kernel computes {said}: {len(each)} products instead of {least}.{never} {bits}"
 
 
 def moves_weights(frames: Sequence[BackwardFrame]) -> bool:

@@ -50,7 +50,7 @@ class Backward(Story[Request]):
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
-            summary=summary or products.sentence(story.frames, parts.adds(run.request)),
+            summary=summary or products.sentence(story.frames, parts.adds(run.request), parts.any_order(run.request)),
             tone=tone or "info",
         )
 

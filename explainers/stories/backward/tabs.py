@@ -84,7 +84,8 @@ def _way_of(request: Request) -> str:
 def _of_kernel(seen: Seen) -> str:
     """The products of a tile in each launch of the kernel."""
     counts = [len(made) for made in products.by_launch(seen.frames)]
-    said = products.sentence(seen.frames, parts.adds(seen.run.request))
+    request = seen.run.request
+    said = products.sentence(seen.frames, parts.adds(request), parts.any_order(request))
     return said if len(counts) == 1 else f"{said} Its launches make {listed([str(n) for n in counts])}."
 
 

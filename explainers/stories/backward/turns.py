@@ -42,6 +42,7 @@ def blocks(kernel: KernelSpec, backward: Recorded | None, forward: Recorded | No
     )
     rows = [_row(shape, part) for shape, part in own.groupby(SHAPE, sort=True)]
     head += [stage.text(wins(own, other or kernel.name), "recorded")]
+    head += [stage.text(said, "recorded") for said in _others(other or kernel.name, backward)]
     said = (
         f"Recorded on {backward.where.device}, {backward.where.date}. Times are sustained: the kernel and torch's "
         "backwards take turns of 400 ms."
@@ -63,6 +64,16 @@ def blocks(kernel: KernelSpec, backward: Recorded | None, forward: Recorded | No
     ]
 
 
+def _others(name: str, backward: Recorded) -> list[str]:
+    """The sentence of `wins` for each other choice of constants, such as a fixed order."""
+    timed = _timed(name, backward)
+    tuned = duels.as_tuned(timed)
+    usual = {words for settings in timed[tuned].settings for words in settings.split()}
+    own = timed[~tuned]
+    choice = own.settings.map(lambda settings: " ".join(word for word in settings.split() if word not in usual))
+    return [wins(part, f"With {said}, {name}") for said, part in own.groupby(choice, sort=True)]
+
+
 def wins(own: pd.DataFrame, name: str) -> str:
     """The shapes in which a kernel is faster than torch's fastest backward, and its least and largest gain."""
     ours, best = (own.groupby(SHAPE)[column].min() for column in ("sustained_us", "sustained_peer_us"))
@@ -75,10 +86,14 @@ def wins(own: pd.DataFrame, name: str) -> str:
 
 def _own(name: str, backward: Recorded) -> pd.DataFrame | None:
     """The sustained rows of a kernel as tuned."""
-    table = backward.table
-    own = table[(table.name == name) & (table.status == "ok") & table.sustained_us.notna()]
+    own = _timed(name, backward)
     own = own[duels.as_tuned(own)] if len(own) else own
     return own if len(own) else None
+
+
+def _timed(name: str, backward: Recorded) -> pd.DataFrame:
+    table = backward.table
+    return table[(table.name == name) & (table.status == "ok") & table.sustained_us.notna()]
 
 
 def _row(shape: tuple[object, ...], part: pd.DataFrame) -> dict[str, object]:

@@ -77,7 +77,8 @@ def work(request: Request) -> tuple[int, str]:
     """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
     items for other kernels. With a causal mask a later query has more keys."""
     if not tiled.accepts(request.kernel):
-        return request.scope.count, request.plan.item
+        item = request.plan.item
+        return request.scope.count, f"block of {item}" if item.endswith("s") else item
     if request.problem.causal:
         return traffic.pairs(request, False), "pair of query and key"
     _, first, end = picture.query_rows(request)

@@ -141,7 +141,7 @@ def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
         own = mine[mine.settings == settings_text(request.constants.items())] if same else mine
         if own.empty:
             name = build_text(request.kernel, request.settings) if same else request.kernel.name
-            said.append(f"No time of {side}, {name}, is recorded.")
+            said.append(f"The bench has no time of {side}, {name}.")
     return " ".join(said) or "Each has times, but on no problem in common."
 
 

@@ -109,6 +109,7 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     each = [p for own in products.by_launch(story.frames) for p in own]
     assert len(each) == PRODUCTS.get(name, 5) and f" {len(each)} products" in stage.summary
     assert ("no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
+    assert ("any order" in stage.summary) == parts.any_order(run.request) != ("stay equal" in stage.summary)
     for frame in story.frames:
         said = frame["sentence"]
         assert said.startswith("The ") and said.count(". ") == 0, said
@@ -302,6 +303,12 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
             same = same[same.causal == (row.mask == "causal")]
             assert row.ours in {turns.ms(us) for us in same.sustained_us}
         assert any(cell for cell in rows.iloc[:, -1])
+        others = [block["text"] for block in found if block.get("text", "").startswith("With ")]
+        fixed = made[(made.name == shown) & made.settings.str.endswith(" DETERMINISTIC=1")]
+        assert len(others) == int(len(fixed) > 0)
+        if others:  # losses of the fixed order stand next to its wins
+            gain = fixed.groupby(turns.SHAPE).sustained_peer_us.min() / fixed.groupby(turns.SHAPE).sustained_us.min()
+            assert f"in {(gain > 1).sum()} of {len(gain)} shapes: {gain.min():.2f} to" in others[0]
 
 
 def test_the_memory_is_that_of_the_tensors():

@@ -359,7 +359,7 @@ def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table)
     less = table[table.name != "03_flash"]
     absent = time_verdict.absent(less, requests)
     none = time_verdict.verdict(pair_times.times(less, requests), requests, "", absent)
-    assert none.row is None and none.tone == "info" and "No time of A, 03_flash, is recorded." in none.said
+    assert none.row is None and none.tone == "info" and "The bench has no time of A, 03_flash." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
     said = time_verdict.verdict(
         pair_times.times(table, broken), broken, output_gap.broken_sentence(broken, [True, False]), ""
