@@ -148,7 +148,8 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
       width: 3,
       ease: 'both',
     });
-  if (w > 9 * em) marks.text('no P', [x + w / 2, caption, w - 4], COMPUTED, { align: 'center' });
+  const name = model.parts.includes('P') ? 'P' : COMPUTED;
+  if (w > 9 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
 }
 
 /** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint */

@@ -7,9 +7,7 @@ from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import listed
 
 FORWARD = 2  # products of a tile: S and O
-ANY_ORDER = "Blocks add to dQ in any order, so its last bits may change."
-IN_TURN = "Blocks add to dQ in turn, so all bits stay equal."
-ONE_BLOCK = "It needs no atomics, so all bits stay equal."
+ANY_ORDER, IN_TURN = "Blocks add to dQ in any order: bits vary.", "Blocks add to dQ in turn: bits stay equal."
 TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times"}
 
 
@@ -31,19 +29,19 @@ def sentence(frames: Sequence[BackwardFrame], adds: bool, any_order: bool = Fals
     least = len(parts.PRODUCTS)
     if not each:
         return ""
+    never = [] if moves_weights(frames) else ["never stores P"]
     if len(each) <= least:
-        more = len(each) / FORWARD
-        never = "" if moves_weights(frames) else ", and it never stores P"
-        said = f"This kernel computes {len(each)} products per tile, {more:g} times as many as the forward{never}."
-        return f"{said} {ANY_ORDER if any_order else IN_TURN if adds else ONE_BLOCK}"
+        whole = [f"The kernel computes {len(each)} products per tile, the forward {FORWARD}."]
+        whole += [f"It {one}." for one in never] + ([ANY_ORDER if any_order else IN_TURN] if adds else [])
+        return " ".join(whole)
     again = [(part, each.count(part)) for part in dict.fromkeys(each) if each.count(part) > 1]
     if len({times for _, times in again}) == 1:
         said = f"{listed([part for part, _ in again])} {TIMES[again[0][1]]}"
     else:
         said = listed([f"{part} {TIMES[times]}" for part, times in again])
-    never = "" if moves_weights(frames) else " It never stores P."
-    bits = ANY_ORDER if any_order else IN_TURN if adds else ONE_BLOCK
-    return f"This kernel computes {said}: {len(each)} products instead of {least}.{never} {bits}"
+    also = [*never, *([] if adds else ["needs no atomics"])]
+    end = f" It {', and it '.join(also)}." if also else ""
+    return f"This kernel computes {said}: {len(each)} products instead of {least}.{end}"
 
 
 def moves_weights(frames: Sequence[BackwardFrame]) -> bool:

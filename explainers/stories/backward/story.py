@@ -117,7 +117,7 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         State("stored: LSE", [4 * rows] * len(frames), "B"),
         State("recomputed: P so far", again, "B", colour="P"),
         State("products so far", made),
-        *([State("gradients in registers", held, "B", colour="K")] if any(held) else []),
+        *([State("gradients on the chip", held, "B", colour="K")] if any(held) else []),
         *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q")] if stored else []),
     ]
 

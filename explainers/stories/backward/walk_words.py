@@ -14,16 +14,16 @@ SAID = {
     "P": "The block computes P = exp(S - LSE), because the stored LSE replaces the max and the sum of the softmax.",
     "S and P": "The block computes S = scale · Q Kᵀ and P = exp(S - LSE) again, {again}.",
     "dP": "The block computes dP = dO Vᵀ, because O = P V: dP says how each weight changes the loss.",
-    "dV": "The block adds Pᵀ dO to dV in registers, because {stay} while {move} change.",
+    "dV": "The block adds Pᵀ dO to dV on the chip, because {stay} while {move} change.",
     "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
-    "dK": "The block adds dSᵀ Q to dK in registers, because {stay} while {move} change.",
-    "dQ": "The block adds dS K to dQ in registers, because {stay} while {move} change.",
+    "dK": "The block adds dSᵀ Q to dK on the chip, because {stay} while {move} change.",
+    "dQ": "The block adds dS K to dQ on the chip, because {stay} while {move} change.",
 }
 STARTS = {
     "S": "The block starts S = scale · Q Kᵀ of the next tile early, so that the tensor cores have work meanwhile.",
     "dP": "The block starts dP = dO Vᵀ, so that the tensor cores multiply while it computes P.",
-    "dV": "The block starts dV += Pᵀ dO in registers, so that the tensor cores multiply while it computes dS.",
-    "dK": "The block starts dK += dSᵀ Q in registers, so that the next product can follow without a gap.",
+    "dV": "The block starts dV += Pᵀ dO, so that the tensor cores multiply while it computes dS.",
+    "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
 ADDED = "The block adds dS K to dQ in global memory by atomics, because blocks of other keys add to these rows too."
@@ -39,7 +39,7 @@ class Launch(NamedTuple):
 
     number: 1 for the first.
     stays, moves: "keys" and "queries" if each block keeps its keys, else the other way round.
-    sums: its gradients that grow in registers. Empty if it computes none.
+    sums: its gradients that grow on the chip. Empty if it computes none.
     earlier: the number of an earlier launch that computed P, or 0.
     ended: the phases whose products end in a later step.
     """
