@@ -7,7 +7,7 @@ from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import listed
 
 FORWARD = 2  # products of a tile: S and O
-ANY_ORDER, IN_TURN = "Blocks add to dQ in any order: bits vary.", "Blocks add to dQ in turn: bits stay equal."
+ANY_ORDER, IN_TURN = "dQ adds up in any order: bits may vary.", "dQ adds up in turn: bits stay equal."
 TIMES = {1: "once", 2: "twice", 3: "three times", 4: "four times"}
 
 
