@@ -101,12 +101,12 @@ def _check_textures(launch: Launch, known: Mapping[str, Tensor], where: str) -> 
         if not isinstance(texture, Texture):
             continue
         tensor = known[texture.tensor]
-        found = f"{tensor.role.value} of {tensor.dtype} with the shape {list(tensor.shape)}"
+        found = f"the role {tensor.role.value}, the type {tensor.dtype} and the shape {list(tensor.shape)}"
         due = "an input of int32 or float32" + (" with two axes" if texture.dimensions == 2 else "")
         typed = tensor.role is Role.INPUT and tensor.dtype in ("int32", "float32")
         if not typed or (texture.dimensions == 2 and len(tensor.shape) != 2):
             raise FrontMatterError(
-                f"{where}.args[{number}]: the texture {tensor.name} is an {found}. Name {due}, or pass a pointer."
+                f"{where}.args[{number}]: the texture {tensor.name} has {found}. Name {due}, or pass a pointer."
             )
 
 

@@ -6,6 +6,7 @@ from math import ceil
 import numpy as np
 import pandas as pd
 from browser.stepping import press, read
+from playwright.sync_api import expect
 
 from kernels.recordings import tables
 
@@ -27,6 +28,10 @@ def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(vis
     row = table[(table.settings == "TREE=2") & table.problem.str.startswith("numbers=256 ")].iloc[0]
     assert cycles == round(np.median(pd.to_numeric(row.medians.split())))
     total = shown(page, "Tree, divergent")[0]
+    page.locator(".wg .guide-button").click()
+    canvas = page.locator(".wg .picture canvas").first
+    expect(canvas).not_to_have_attribute("aria-label", re.compile("bfloat16|cycles"))  # the question asks for them
+    page.locator(".wg .guide-button").click()
     for _ in adders[1:]:
         press(page, "ArrowRight")
     assert dict(read(page)["state"])["wavefronts so far"] == str(total)

@@ -280,6 +280,16 @@ IN_EXPRESSIONS = [
         r"launches.twice.args\[2\]: there is no tensor 'totals'. .* have k, o, q, sums, v",
     ),
     (
+        'args = ["q", "o", "sums"',
+        'args = ["q", {texture = "o"}, "sums"',
+        r"launches.twice.args\[1\]: the texture o has the role output, .* Name an input of int32 or float32, or pass",
+    ),
+    (
+        'args = ["q", "o", "sums"',
+        'args = [{texture = "q", dimensions = 2}, "o", "sums"',
+        r"launches.twice.args\[0\]: the texture q has .* Name an input of int32 or float32 with two axes, or pass",
+    ),
+    (
         'item = "row block"',
         'item = "row block"\nblocks_per_item = 3',
         "launches.twice: 2 blocks are no whole number of items of 3",

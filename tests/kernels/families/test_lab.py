@@ -11,7 +11,7 @@ from kernels.core.launch import Texture
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tensors import Role
-from kernels.errors import ProblemError, TooLargeError
+from kernels.errors import ProblemError, RunError, TooLargeError
 from kernels.families import lab
 from kernels.families.lab.accesses import LAYOUTS, AccessProblem, GlobalProblem
 from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
@@ -222,6 +222,14 @@ def test_a_2d_texture_is_an_argument_and_reads_each_lane_s_texel_on_the_cpu():
         read = next(site for site in made.sites if site.event == "texel").code_line
         assert ("ldg" if memory else "tex2D") in kernel.source.splitlines()[read - 1]
         assert (image[texels.row.astype(int), texels.column.astype(int)] == texels.value).all()
+
+
+def test_a_wrong_texture_stops_with_its_line(tmp_path):
+    moved = KERNELS["lab_shapes"].source.replace("(X_texture, column", "(X_texture + 128, column")
+    (tmp_path / "moved.cu").write_text(moved)
+    kernel = catalog.load_kernel(tmp_path / "moved.cu")
+    with pytest.raises(RunError, match="a tex2D is no tensor of this launch. .*moved.cu:50"):
+        run(Request(kernel, ShapesProblem(reads=1)))
 
 
 def test_what_an_access_leaves_alone_is_not_judged():
