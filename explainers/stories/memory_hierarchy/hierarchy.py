@@ -4,6 +4,7 @@ The steps of the clock are the working sets of the chain.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -167,7 +168,7 @@ def stage_of(
         state=states(table),
         tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label)), *shared],
         provenance=stage.Provenance(label, said),
-        questions=questions(table),
+        questions=[replace(question, hides=[*question.hides, lesson(table)]) for question in questions(table)],
         summary=lesson(table),
     )
 
