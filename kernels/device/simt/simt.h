@@ -572,7 +572,8 @@ template <class T> T tex2D(cudaTextureObject_t texture, float x, float y, SIMT_H
   while (image != end && image->base != base) ++image;
   if (image == end) {
     simt::at(here);
-    simt::die("the texture 0x%llx of a tex2D is no tensor of this launch. Pass a texture argument on unchanged", texture);
+    simt::die("the texture 0x%llx of a tex2D is no tensor of this launch. Pass a texture argument on unchanged",
+              texture);
   }
   const long long columns = image->row, rows = image->bytes / image->element_bytes / columns;
   const long long column = static_cast<long long>(floorf(fminf(fmaxf(x, 0.f), columns - 1.f)));
