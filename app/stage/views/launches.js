@@ -1,7 +1,6 @@
 // The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
 // with their ns in a strip under the row. A line is at the time of the step. Launches by a kernel have
-// a row of their own. Above the streams, the host's calls have their length only: no recording has
-// their place.
+// a row of their own. Above the streams, the host's calls are in words: no recording has their place.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
@@ -56,12 +55,7 @@ export default function (host, { meta }, context) {
       if (box.call) {
         const middle = place.host + box.call / 2 + 0.36 * small;
         listed.push(text(`host ${p}`, 'host', 2, middle, box.x - 6));
-        listed.push({
-          id: `calls ${p}`,
-          kind: 'rect',
-          rect: callsOf(p),
-          fill: blend(rgb(paint.text), back, 0.22),
-        });
+        listed.push(text(`calls ${p}`, one.host, box.x + 2, middle, box.w - 4));
       }
       one.rows.forEach((name, r) => {
         const { y, h } = place.rows[r];
@@ -114,11 +108,6 @@ export default function (host, { meta }, context) {
     const h = (row.h - 6) / one.lanes[bar.row];
     return [row.y + 3 + bar.lane * h, h - (one.lanes[bar.row] > 1 ? 2 : 0)];
   };
-  // [x, y, w, h] of the host's calls, cut at the end of the axis
-  const callsOf = p => {
-    const w = (Math.min(wide, panels[p].host.ns) / wide) * box.w;
-    return [box.x, box.panels[p].host + 4, Math.max(2, w), box.call - 8];
-  };
   const text = (id, said, x, y, most, more = {}) => ({
     id,
     kind: 'text',
@@ -135,7 +124,6 @@ export default function (host, { meta }, context) {
   const over = (g, { at, paint }) => {
     panels.forEach((one, p) => {
       const rows = box.panels[p].rows;
-      if (box.call) drawCalls(g, paint, one.host, callsOf(p));
       one.bars.forEach(bar => drawName(g, paint, bar, partOf(one, rows[bar.row], bar)));
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
@@ -173,20 +161,6 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.fillText(said, x + 2, middle + 0.36 * small);
   };
-  // The words of the host's calls: after their bar, or on it. A longer bar ends in a torn edge.
-  const drawCalls = (g, paint, calls, part) => {
-    const [x, y, w, h] = part;
-    g.font = `${small}px ${paint.font}`;
-    const free = x + w + 4 + g.measureText(calls.said).width < box.x + box.w;
-    onPlate(g, paint, calls.said, free ? x + w + 2 : x + 3, y + h / 2);
-    if (calls.ns <= wide) return;
-    g.fillStyle = paint.background;
-    g.beginPath();
-    g.moveTo(x + w + 1, y);
-    for (let n = 0; n <= 6; n++) g.lineTo(x + w - (n % 2 ? 6 : 1), y + (n * h) / 6);
-    g.lineTo(x + w + 1, y + h);
-    g.fill();
-  };
   // A gap has a bracket in the strip under its row, and its ns if there is room after the label before.
   // Returns the end of the row's last label.
   const drawGap = (g, paint, gap, row, last) => {
@@ -222,15 +196,13 @@ export default function (host, { meta }, context) {
       const x = xOf(ns),
         said = `${number(ns / MICRO)} µs`;
       g.fillRect(x, box.axis, 1, 4);
-      if (x + g.measureText(said).width < box.x + box.w)
-        g.fillText(said, x + 3, box.axis + 1.2 * em);
+      const w = g.measureText(said).width;
+      if (x + w / 2 < box.x + box.w) g.fillText(said, x - w / 2, box.axis + 1.2 * em);
     }
   };
 
   // ---- the cursor ----
   const locate = (x, y) => {
-    const above = box.panels.findIndex(({ host: top }) => y >= top && y < top + box.call);
-    if (above >= 0 && x >= box.x && x <= box.x + box.w) return { panel: above, calls: true };
     const inside = row => y >= row.y && y < row.y + row.h + row.strip,
       p = box.panels.findIndex(one => one.rows.some(inside));
     if (p < 0 || x < box.x || x > box.x + box.w) return null;
@@ -252,9 +224,8 @@ export default function (host, { meta }, context) {
       gap: gaps.findIndex(one => one.row === r && one.start <= ns && ns < one.end),
     };
   };
-  const describe = ({ panel: p, calls, row, bar, gap }) => {
+  const describe = ({ panel: p, row, bar, gap }) => {
     const one = panels[p];
-    if (calls) return `host: ${one.host.said} (${source})`;
     if (bar >= 0) {
       const { name, start, end, bytes } = one.bars[bar];
       const moved = bytes ? `, ${number(bytes)} bytes` : '';
@@ -276,8 +247,7 @@ export default function (host, { meta }, context) {
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
-    ['background:currentColor;opacity:.22', 'host: length of its calls, not their place'],
-    ['', 'bracket: a gap of the row'],
+    ['', 'bracket: a gap, with nothing on the row'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
       ? [['', 'the first bracket of children: from the start of their parent']]
       : []),

@@ -54,18 +54,11 @@ class Gap(TypedDict):
     since: Literal["end", "start"]
 
 
-class Calls(TypedDict):
-    """The host's calls of a run: their length in ns, and in words. Their place on the time line is unknown."""
-
-    ns: float
-    said: str
-
-
 class Panel(TypedDict):
-    """One run. rows: the names of its rows. lanes: the parts of each row."""
+    """One run. host: its calls in words. rows: the names of its rows. lanes: the parts of each row."""
 
     title: str
-    host: Calls
+    host: str
     rows: list[str]
     lanes: list[int]
     bars: list[Bar]

@@ -79,7 +79,7 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
                 f"{run.title}: how long is the gap from the end of {before} to the start of {name}?",
                 right,
                 {text: reason for text, reason in said.items() if text != right},
-                f"{right}: the last block of {before} has to end before {name} can start.",
+                f"{right}: after the last block of {before}, the GPU takes this long to start {name}.",
                 ordered=[*said],
                 step=_step(frames, 0, after),
                 view="launches",

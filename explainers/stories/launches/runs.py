@@ -97,7 +97,7 @@ class LaunchRun:
         rows = [self.row_name(row) for row in range(len(self.rows))]
         return {
             "title": self.title,
-            "host": {"ns": self.host_ns, "said": f"{self.enqueued}: {us(self.host_ns)}, {self.lead}"},
+            "host": f"{self.enqueued} in {us(self.host_ns)} from Python, {self.lead}",
             "rows": rows,
             "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in range(len(rows))],
             "bars": self.bars,

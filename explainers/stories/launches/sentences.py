@@ -17,9 +17,9 @@ def start(run: LaunchRun, bar: int, named: bool) -> str:
     said = f"{run.title}: {own['name']}" if named else own["name"][0].upper() + own["name"][1:]
     gap, stream = run.gap_before(bar), run.row_name(own["row"])
     if bar == run.order[0]:
-        return f"{said} is the first on {stream}. The host enqueued {run.enqueued} in {us(run.host_ns)}, {run.lead}."
+        return f"{said} starts first on {stream}. The host enqueued {run.enqueued} in {us(run.host_ns)}, {run.lead}."
     if gap is None:
-        return f"{said} is the first on {stream}. It starts at {figure(own['start'])} ns."
+        return f"{said} starts first on {stream}, at {figure(own['start'])} ns."
     before, wait = run.bars[gap["before"]]["name"], gap["end"] - gap["start"]
     when = f"{figure(abs(wait))} ns {'before' if wait < 0 else 'after'} the {gap['since']} of {before}"
     if run.rows[own["row"]][1]:
@@ -28,15 +28,21 @@ def start(run: LaunchRun, bar: int, named: bool) -> str:
 
 
 def ends(runs: list[LaunchRun]) -> str:
-    """The end of each run."""
-    return " ".join(f"{run.title} ends after {us(run.total)}." for run in runs)
+    """The end of each run, and whether the host would be slower."""
+    said = [f"{run.title} ends after {us(run.total)}." for run in runs]
+    for run in runs:
+        if run.ahead and not run.made.late and run.host_ns > run.total:
+            said.append(
+                f"The host's calls for {run.title} take {us(run.host_ns)}. Without the lead, the GPU would wait."
+            )
+    return " ".join(said)
 
 
 def summary(runs: list[LaunchRun]) -> str:
     """The time of each run and its time without work, in the order of the picture. Then the idea of the last run, or
     its cost if it is slower."""
     kernel, slower = runs[-1].request.kernel, runs[-1].total > (1 + NEAR) * runs[0].total
-    times = [f"{run.title} takes {us(run.total)}, {us(run.idle)} of it idle." for run in runs]
+    times = [f"{run.title} takes {us(run.total)}, {us(run.idle)} of it in gaps." for run in runs]
     why = f"The cost: {kernel.costs}" if slower else kernel.idea[0].upper() + kernel.idea[1:]
     return f"{' '.join(times)} {why.rstrip('.')}."
 
@@ -50,8 +56,8 @@ def source(runs: list[LaunchRun]) -> str:
     if ahead:
         when = "after the host's first call" if late else "after the host had enqueued the whole run"
     return (
-        f"Times {made.provenance} on {made.device}, {made.date}, rested: the median of {count} runs that started "
-        f"{when}. {''.join(late)}Problem: {made.request.problem.size}."
+        f"Times {made.provenance} on {made.device}, {made.date}, rested (no long work before): the "
+        f"median of {count} runs that started {when}. {''.join(late)}Problem: {made.request.problem.size}."
     )
 
 

@@ -99,8 +99,8 @@ def view(runs: list[LaunchRun], frames: list[LaunchFrame]) -> View:
     meta: LaunchMeta = {
         "panels": [run.panel for run in runs],
         "frames": frames,
-        "window": max(run.total for run in runs),
-        "label": f"{made.provenance} on {sentences.device(made)}, rested",
+        "window": 1.02 * max(run.total for run in runs),
+        "label": f"{made.provenance} on {sentences.device(made)}",
     }
     return View("launches", "launches", "Time line", meta)
 
@@ -113,11 +113,11 @@ def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
 
 
 def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
-    """The strip: the time of the step, and how long its launch or copy lasts, or at the end the longest run."""
+    """The strip: the time of the step, and how long its launch or copy lasts. At the end there is none."""
     bars = [runs[frame["panel"]].bars[frame["bar"]] if frame["bar"] >= 0 else None for frame in frames]
     return [
         State("time", [round(frame["at"]) for frame in frames], "ns"),
-        State("lasts", [round(b["end"] - b["start"] if b else f["at"]) for b, f in zip(bars, frames)], "ns"),
+        State("lasts", [round(bar["end"] - bar["start"]) if bar else None for bar in bars], "ns"),
     ]
 
 

@@ -1,6 +1,6 @@
 /*
 title = "One CUDA graph"
-idea = "a graph gives CUDA the whole order beforehand, so each next kernel starts sooner. The host needs one call."
+idea = "the host starts all kernels with one call, and the driver knows their order. The gaps are shorter."
 changed_from = "launch_one_stream"
 changed = "graph = true. The kernels are the same."
 costs = "a graph has fixed sizes and addresses. Another shape needs another graph."

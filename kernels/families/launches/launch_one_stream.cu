@@ -2,7 +2,7 @@
 title = "One stream"
 idea = "the kernels of a step are launches of one stream, each after the end of the one before."
 changed = "each kernel is a launch of its own."
-costs = "between two kernels the GPU drains, and then starts anew."
+costs = "after the last block of a kernel, the GPU takes some time to start the next one."
 limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = "CUDA C++ Programming Guide, streams."
 family = "launches"

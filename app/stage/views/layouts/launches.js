@@ -4,7 +4,7 @@
 
 const AXIS = 1.8, // em: the axis, the title of a panel and its row of the host
   TITLE = 1.6,
-  HOST = 1.9,
+  HOST = 1.5,
   STRIP = 1.35, // em: under the bars of each row
   BARS = 1.7, // em: the least height of the bars of a row, and of each further part of a row
   PART = 1.15,

@@ -47,7 +47,7 @@ def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_t
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
     said = sentences.summary(two)
-    assert said.startswith("One stream takes 4.4 µs, 1.4 µs of it idle. One CUDA graph takes 3.6 µs, 0.6")
+    assert said.startswith("One stream takes 4.4 µs, 1.4 µs of it in gaps. One CUDA graph takes 3.6 µs, 0.6")
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 
