@@ -1,5 +1,5 @@
-// The card after an answer: no half line is at the top of the scrolled body. An option or the rest of a line goes out of
-// sight.
+// The card after an answer: no half line is at the top of the scrolled body. An option or the rest of a line goes
+// out of sight.
 /** @param {HTMLElement} body */
 export const startAtLine = body => {
   body.style.paddingBottom = '';

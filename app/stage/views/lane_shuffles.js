@@ -1,5 +1,6 @@
 // The max of a row, of which each lane has a part: its own max, and after each round the larger one of its own and of
-// its partner's. The partners are the half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
+// its partner's. The partners are the half of the lanes apart, then a quarter, as in group_max of
+// kernels/device/common.cuh.
 
 /**
  * @param {any[]} made the marks

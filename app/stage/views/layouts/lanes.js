@@ -5,8 +5,8 @@ const HEAD = 2.9, // of the tile and of the registers, in sizes of text
   FOOT = 6.4, // under the registers
   ROUND = 3.1; // more for each round of shuffles
 
-// rows, cols: of the tile; lanes: of the row; slots: the most scores of a lane; rounds: of shuffles. Returns {grid, list,
-// height}: grid {x, y, unit, high, w, h}, list {x, y, w, name, slot, high, foot}.
+// rows, cols: of the tile; lanes: of the row; slots: the most scores of a lane; rounds: of shuffles.
+// Returns {grid, list, height}: grid {x, y, unit, high, w, h}, list {x, y, w, name, slot, high, foot}.
 export function lanesLayout({ width, height, em }, { rows, cols, lanes, slots, rounds = 0 }) {
   const end = FOOT + ROUND * rounds,
     names = 7.6 * em, // of warps and rows, left of the tile
