@@ -107,6 +107,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
     for (const [row, count] of now) {
       row.classList.add('lit');
       row.lastChild.textContent = count > 1 ? `${number(count)}\u00d7` : '';
+      row.lastChild.title = `${number(count)} accesses or values that threads logged on this line in this step`;
     }
     lit = now.map(([row]) => row);
     const places = (lit.length ? lit : nearest(step))
