@@ -153,7 +153,6 @@ def sentence(times: Times) -> str:
     separate, fused = (times.us(who, "graph", sustained=True) for who in ("separate", "fused"))
     kind = times.problem.values().get("dtype", "")
     return (
-        f"A graph makes the launches {stream / graph:.2f} times as fast, rested. "
-        f"Fusion makes the graph {separate / fused:.2f} times as fast, sustained. "
-        f"Recorded: {times.problem.size}, {kind}, {times.place}."
+        f"A graph makes the launches {stream / graph:.2f} times as fast (rested), and fusion the graph "
+        f"{separate / fused:.2f} times (sustained): {times.problem.size}, {kind}, {times.place}."
     )
