@@ -100,7 +100,7 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert (
         made.questions[-1].id == "graph_gain" and "2.00 times" in made.questions[-1].options[made.questions[-1].answer]
     )
-    assert "fusion the graph 2.00 times (sustained)" in made.summary
+    assert "fusion is 2.00 times as fast as the separate launches, sustained." in made.summary
     assert f"Recorded: {times.problem.size}, {times.problem.dtype}, Small GPU, 20" in made.summary
     assert len(clock.table(clock.all_times(spec))) == 2 * len(rows)
     clock.all_times.cache_clear()
