@@ -56,7 +56,11 @@ test('grid: every block has its own cell in the cells', () => {
 });
 
 test('launches: a row has its strip up to the next row, a low one without gaps', () => {
-  const panel = [{ parts: 1, gaps: false }, { parts: 2, gaps: true }, { parts: 1, gaps: false }];
+  const panel = [
+    { parts: 1, gaps: false },
+    { parts: 2, gaps: true },
+    { parts: 1, gaps: false },
+  ];
   for (const pane of PANES) {
     const { panels, axis, call } = launchesLayout(pane, [panel, panel]);
     for (const [p, { rows, host }] of panels.entries()) {
@@ -343,7 +347,10 @@ test('ring: every GPU is in the pane, and map, merge and orders are below them, 
 });
 
 test('fusion: columns are apart, end in the pane, and leave room for both sums below the rows', () => {
-  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name, shape: '[16, 8]' }));
+  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({
+    name,
+    shape: '[16, 8]',
+  }));
   for (const pane of PANES) {
     const { x, w, label, top, row, sums, bar, height } = fusionLayout(pane, tensors, [0, 0, 1]);
     assert.ok(x[0] > label && x[0] + w <= x[1] + 1e-9 && x[1] + w < x[2]);
