@@ -114,6 +114,7 @@ def test_calls_return_and_conditions_of_a_branch_itself_are_followed():
 
 # Entries with fewer live registers, as ptxas leaves gaps between their numbers: their share of the given ones.
 GAPS = {("lab_reads", "lab_reads"): 0.5}
+GAPS[("launch_children", "parent")] = 0.4  # it calls CUDA's device runtime, which the listing leaves out
 GAPS |= {(name, "cache_write"): 0.59 for name in ("rope_write_separate", "norm_rope_write_separate")}
 
 
@@ -127,4 +128,5 @@ def test_no_more_registers_are_live_than_the_compiler_gave(kernel):
         assert (0 if takes else GAPS.get((kernel.name, entry), 0.6) * registers) <= most <= registers
         assert [line.address for line in mine] == [16 * n for n in range(len(mine))]
         labels = {label for line in mine for label in line.labels}
-        assert {line.target for line in mine if line.target} <= labels | {entry}
+        targets = {line.target for line in mine if line.target and not line.target.startswith("__cuda")}
+        assert targets <= labels | {entry}
