@@ -20,7 +20,8 @@ HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 OWNER = {"L1 cache": "one SM", "L2 cache": "all SMs"}
 PLATEAUS = {"in L1": "L1 of one SM", "in L2": "L2 of all SMs", "in device memory": "device memory (HBM)"}
-FAR = ("partly in L2", "L2, far half (likely)", 0.05)  # a level, its name, and the spread of a plateau
+FAR, SPREAD = "partly in L2", 0.05  # a level, and the spread of a plateau
+HALVES = {"in L2": "L2, near half (likely)", FAR: "L2, far half (likely)"}  # names if FAR is a plateau
 NOTES = {
     "latency": "One thread follows a chain, one load at a time. A grey band begins at the most data with the cache's "
     "latency. L2 has two halves: the second band likely ends the near one. Both axes are logarithmic.",
@@ -168,18 +169,16 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
     """Returns the name of each level over its part of the chain through L1."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     fits = {f"in {edge.level.split()[0]}": f", up to {bytes_said(edge.fits)}" for edge in edges(marked)}
-    found = []
-    for level, part in chain.groupby(chain.index.map(levels_met(marked))):
-        flat = level != FAR[0] or part.max() / part.min() < 1 + FAR[2]
-        name = FAR[1] if level == FAR[0] and flat and len(part) > 1 else PLATEAUS.get(level)
-        if name:
+    parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
+    far = parts.get(FAR, pd.Series(dtype=float))
+    names = PLATEAUS | (HALVES if len(far) > 1 and far.max() / far.min() < 1 + SPREAD else {})
+    for level, part in parts.items():
+        if name := names.get(level):
             low, high = float(part.index.min()), float(part.index.max())
             places = {"in L1": ("left", low), "in L2": ("center", (low * high) ** 0.5)}
             side, x_at = places.get(level, ("right", high))  # a cover beyond L1 leaves its name
             at = {"working_set": x_at, "cycles": part.median()}
             found.append({"said": name + fits.get(level, ""), **at, "side": side, "beyond": level != "in L1"})
-    if any(row["said"] == FAR[1] for row in found):
-        found = [row | {"said": str(row["said"]).replace(PLATEAUS["in L2"], "L2, near half (likely)")} for row in found]
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     return [

@@ -25,31 +25,34 @@ def as_text(levels: pd.DataFrame) -> pd.DataFrame:
     return levels.assign(**texts)
 
 
+def _waits(levels: pd.DataFrame) -> str:
+    """Returns the cycles of each level in words, or "" if a level lacks a measurement. levels: by name."""
+    names = ("Shared memory", "L1 cache", "L2 cache", "Device memory")
+    cycles = [levels.cycles[name] for name in names]
+    if pd.isna(cycles).any():
+        return ""
+    shared, l1, l2, far = cycles
+    return (
+        f"a load waits {shared:.0f} cycles for shared memory, {l1:.0f} for L1, {l2:.0f} for L2 and {far:.0f} for "
+        "device memory"
+    )
+
+
 def sentence(levels: pd.DataFrame, device: str) -> str:
     """Returns a sentence with the cycles of the plateaus."""
     at = levels.set_index("level")
-    l1, l2, far = (at.cycles[name] for name in ("L1 cache", "L2 cache", "Device memory"))
-    if pd.isna(l1) or pd.isna(l2) or pd.isna(far):
+    waits = _waits(at)
+    if not waits:
         return f"Only a part of {device} has been measured so far."
-    return (
-        f"On {device} a load waits {at.cycles['Shared memory']:.0f} cycles for shared memory, {l1:.0f} for L1, "
-        f"{l2:.0f} for L2 and {far:.0f} "
-        f"for device memory: L2 is {l2 / l1:.1f} times as far as L1, device memory {far / l1:.1f} times."
-    )
+    l1, l2, far = (at.cycles[name] for name in ("L1 cache", "L2 cache", "Device memory"))
+    return f"On {device} {waits}: L2 is {l2 / l1:.1f} times as far as L1, device memory {far / l1:.1f} times."
 
 
 def lesson(table: pd.DataFrame) -> str:
     """Returns the latencies of the levels in one sentence, or "" if a level lacks a measurement."""
     at = plateaus(table).set_index("level")
-    names = ("Shared memory", "L1 cache", "L2 cache", "Device memory")
-    cycles = [at.cycles[name] for name in names]
-    if pd.isna(cycles).any():
-        return ""
-    shared, l1, l2, far = cycles
-    return (
-        f"A load waits {shared:.0f} cycles for shared memory, {l1:.0f} for L1, {l2:.0f} for L2 and {far:.0f} for "
-        f"device memory, which is {at.ns['Device memory']:.0f} ns."
-    )
+    waits = _waits(at)
+    return waits and f"A{waits[1:]}, which is {at.ns['Device memory']:.0f} ns."
 
 
 @dataclass(frozen=True)
