@@ -78,8 +78,8 @@ def test_the_pictures_of_guided_are_one_list(visit):
     shown(page)
     assert address(page)["picture"] == "threads"
     page.get_by_role("button", name="Details").click()
-    page.get_by_role("button", name="Bytes").click()
-    expect(page.locator(".wg .drawer")).to_be_visible()
+    expect(page.get_by_role("button", name="Bytes")).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".wg .drawer")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])

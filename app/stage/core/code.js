@@ -36,10 +36,13 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
     'aria-label': `Source of ${shown(code.kernel)}`,
   });
   const hide = element('input', { type: 'checkbox', 'data-probes': true }),
+    named = element('span', { title: files.map(file => shown(file.name)).join(' + ') }),
+    counts = element('span', { class: 'counts' }, 'n\u00d7: accesses or values in this step'),
     head = element(
       'div',
       { class: 'file' },
-      element('span', {}, files.map(file => shown(file.name)).join(' + ')),
+      named,
+      counts,
       element('label', {}, hide, 'hide probes'),
       ...(openSource
         ? [
@@ -86,7 +89,12 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
   const measure = () => {
     // where every line stands; lines wrap, so it is asked once for each width and not at each step
     unlight(); // or those that wrap for their count alone would push down all below them
-    tops = new Map([...rows.values()].map(row => [row, [row.offsetTop, row.offsetHeight]]));
+    tops = new Map(
+      [...rows].map(([place, row]) => [
+        row,
+        [row.offsetTop, row.offsetHeight, shown(place.slice(0, place.lastIndexOf(':')))],
+      ]),
+    );
     seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
   };
   const rowsOf = step =>
@@ -110,6 +118,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       row.lastChild.title = `${number(count)} accesses or values that threads logged on this line in this step`;
     }
     lit = now.map(([row]) => row);
+    counts.hidden = now.every(([, count]) => count <= 1);
     const places = (lit.length ? lit : nearest(step))
       .map(row => tops.get(row))
       .filter(Boolean)
@@ -120,7 +129,8 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       places.slice(n).filter(([t, h]) => t + h < top + seen.height),
     );
     const shown = parts.reduce((best, part) => (part.length > best.length ? part : best)),
-      first = (shown[0] ?? places[0])[0];
+      [first, , file] = shown[0] ?? places[0];
+    named.textContent = file;
     const end = shown.length ? shown.at(-1)[0] + shown.at(-1)[1] : first + 20;
     const room = seen.height - (end - first),
       // with its count a lit line may wrap once more

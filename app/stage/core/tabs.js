@@ -19,10 +19,12 @@ export class Tabs {
   draw() {
     const { tabs } = this.stage.content,
       { tab } = this.stage;
-    const few = button('Details', () => this.node.classList.toggle('unfolded'), {
-      class: 'few',
-      hidden: tabs.every(({ id }) => DEEP_TABS.has(id)),
-    });
+    const first = tabs.find(({ id }) => !DEEP_TABS.has(id));
+    const details = () => {
+      this.node.classList.add('unfolded'); // hides this button, and shows the titles (depth.css)
+      this.open(tab || first.id);
+    };
+    const few = button('Details', details, { class: 'few', hidden: !first });
     this.node.replaceChildren(
       few,
       ...tabs.map(({ id, title }) =>

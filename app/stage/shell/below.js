@@ -1,7 +1,7 @@
 // In a small window the card is under the picture. A button leads to it while it is out of sight.
 import { button } from '../core/paint.js';
 
-const LEAST = 80; // pixels of the card that count as in sight
+const LEAST = 30; // pixels of the card that count as in sight: its heading
 
 /** @param {HTMLElement} card */
 export function makeBelow(card) {
