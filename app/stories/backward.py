@@ -27,10 +27,10 @@ def page(catalog: Catalog) -> Page:
     return pages.accepted_by(
         backward.STORY,
         catalog,
+        first=(backward.STORY.first(catalog.kernels),),
         own=block_places.OWN,
         defaults_of=small,
         sizes=pages.SMALL_TILES,
-        one_what_if=True,
         correct=block_places.correct,
         describe=block_places.describe,
         refusal=backward.STORY.refusal,

@@ -6,13 +6,16 @@ import { button, element, number } from './paint.js';
 
 const KEPT = 'warpglass-probes', // whether probe lines are hidden
   FILE = 'warpglass-workbench-file', // the name of the Workbench's text (workbench/keeping.js)
+  DEEP = /^ {17,}(?=\S)/, // arguments under those of a line before: a narrow pane would wrap them one by one
+  SHALLOW = ' '.repeat(8),
   DRAFT = /^draft_[0-9a-f]{12}(?=\.cu$|$)/; // the server's name of this text
 
 // A source line as a row: number, count, code and comment apart; its data-place is "FILE:LINE".
 function codeRow(text, name, line, dim) {
-  const at = text.indexOf('//'),
-    code = element('span', { class: 'text' }, at < 0 ? text || ' ' : text.slice(0, at));
-  if (at >= 0) code.append(element('span', { class: 'comment' }, text.slice(at)));
+  const near = text.replace(DEEP, SHALLOW),
+    at = near.indexOf('//'),
+    code = element('span', { class: 'text' }, at < 0 ? near || ' ' : near.slice(0, at));
+  if (at >= 0) code.append(element('span', { class: 'comment' }, near.slice(at)));
   return element(
     'div',
     { class: dim ? 'row probe' : 'row', 'data-place': `${name}:${line}` },
@@ -132,7 +135,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       [first, , file] = shown[0] ?? places[0];
     named.textContent = file;
     const end = shown.length ? shown.at(-1)[0] + shown.at(-1)[1] : first + 20;
-    const room = seen.height - (end - first),
+    const room = lit.length || step ? seen.height - (end - first) : 0, // else its first line, at the top
       // with its count a lit line may wrap once more
       grown = Math.min(room, seen.line * lit.length);
     if (always || first < from || end + grown > from + seen.height)

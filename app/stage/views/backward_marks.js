@@ -2,22 +2,24 @@
 // chain of tiles lights one product, a line runs over the sum of this product, and gradients grow or
 // fly back to memory.
 import { Marks } from '../core/kinds.js';
-import { smallText } from '../core/paint.js';
-import { addMemory, colourOf, inStrip } from './backward_memory.js';
+import { COLOURS, smallText } from '../core/paint.js';
+import { addMemory, inStrip } from './backward_memory.js';
 import {
   DELTA,
   GROWING,
   PRODUCTS,
   SQUARES,
-  absentOf,
   alongKeys,
   formulaOf,
+  shortFormula,
 } from './backward_model.js';
 
 const FLIGHT = { ease: 'both', passing: true },
   LINE = { ease: 'line', passing: true, alpha: 0.85 },
   LIT = { span: [0, 0.12], out: [0, 0.3] },
-  SPENT = 0.3; // S after P took its place, dP after dS did
+  PALE = 0.25, // not on the SM now
+  IDLE = 0.55, // the name of a part that the launch neither reads nor makes
+  NOW = COLOURS.S; // made in the step
 const COLUMN_OF = { P: 'LSE', dS: 'delta' }, // the number per query that makes a tile of it
   NEXT = { S: 'P', dP: 'dS' };
 // From left to right and from row to row of the chain.
@@ -34,6 +36,13 @@ const ARROWS = [
   ['dS', 'dK'],
   ['dS', 'dQ'],
 ];
+// Delta has dO and O, and the place of V and dP in the launch that makes it.
+/** @type {[string, string][]} */
+const OF_DELTA = [
+    ['dO', 'delta'],
+    ['O', 'delta'],
+  ],
+  UNDER_DELTA = ['V', 'dP'];
 
 export const backwardTime = frame => (frame.made.length || frame.touched.length ? 260 : 180);
 
@@ -53,20 +62,25 @@ class Chain {
     this.paint = paint;
     this.hide = hide;
     this.frame = model.frameAt(step);
-    this.now = PRODUCTS.filter(({ made }) => this.frame.made.includes(made));
-    if (this.frame.made.includes('delta')) this.now = [DELTA];
+    this.step = step;
+    this.ofDelta = this.frame.made.includes('delta');
+    this.hidden = this.ofDelta ? UNDER_DELTA : ['O'];
+    const { made, whole } = this.frame;
+    this.now = whole ? [] : PRODUCTS.filter(product => made.includes(product.made));
+    if (this.ofDelta) this.now = [DELTA];
     const reads = this.now.flatMap(product => product.reads);
     this.lit = new Set([...this.frame.made, ...reads]);
   }
   add() {
-    const { marks, laid, paint, frame } = this;
+    const { marks, laid, paint } = this;
     marks.rect('chip', laid.chip, { fill: paint.panel, stroke: paint.border });
     this.addHeadings();
-    for (const arrow of ARROWS) this.addArrow(arrow);
-    const absent = absentOf(frame);
-    for (const part of Object.keys(laid.held)) if (part !== absent) this.addBox(part);
-    for (const part of ['Q', 'dO', 'K', absent === 'O' ? 'V' : 'O']) this.addOperand(part);
-    for (const part of SQUARES) this.addSquare(part);
+    const drawn = part => !this.hidden.includes(part);
+    for (const arrow of ARROWS) if (arrow.every(drawn)) this.addArrow(arrow);
+    if (this.ofDelta) OF_DELTA.forEach(arrow => this.addArrow(arrow));
+    for (const part of Object.keys(laid.held).filter(drawn)) this.addBox(part);
+    for (const part of ['Q', 'dO', 'K', 'V', 'O'].filter(drawn)) this.addOperand(part);
+    for (const part of SQUARES.filter(drawn)) this.addSquare(part);
     for (const part of ['P', 'dS']) this.addColumn(part);
     for (const part of GROWING) this.addGrowing(part);
     this.addFrames();
@@ -80,11 +94,13 @@ class Chain {
       { small, heading, chip, em } = laid,
       tiles = [...SQUARES, ...GROWING],
       logged = tiles.filter(part => model.logs(part)),
-      launch = model.launches[frame.launch],
+      [launch, name] = model.launches[frame.launch].split(', '),
       block = `block ${frame.block} of ${model.blocks[frame.launch]}`,
+      here = small ? `${launch}: ${block}` : `${launch}, ${name}: ${block}, on its SM`,
       rest = logged.length < tiles.length && !small;
     const wide = rest ? chip[2] - 17 * em : chip[2];
-    marks.text('chip name', [...heading, wide], `${launch}: ${block}, on its SM`, { bold: true });
+    const said = frame.whole ? 'One tile, from its inputs to its gradients' : here;
+    marks.text('chip name', [...heading, wide], said, { bold: true });
     if (rest) {
       const text = `This kernel logs only ${logged.join(' and ')}.`;
       const place = [heading[0] + chip[2], heading[1], 16 * em];
@@ -108,7 +124,7 @@ class Chain {
       on = frame.made.includes(to);
     marks.add(`arrow ${from} ${to}`, 'way', null, {
       points: this.wayOf(from, to),
-      stroke: on ? colourOf(to) : paint.border,
+      stroke: on ? NOW : paint.border,
       width: on ? 3 : 1.5,
       head: on ? 0.45 * laid.em : 0.32 * laid.em,
     });
@@ -117,7 +133,7 @@ class Chain {
   wayOf(from, to) {
     const { em } = this.laid,
       [x, y, w, h] = this.nodeOf(from),
-      [tx, ty, , th] = this.nodeOf(to);
+      [tx, ty, , th] = to === 'delta' ? this.columnBox('dS') : this.nodeOf(to);
     if (from === 'P' && to === 'dS')
       return [
         [x + w / 2, y + h + 3],
@@ -154,21 +170,23 @@ class Chain {
       bold = this.lit.has(part),
       logs = model.logs(part),
       formula = formulaOf(part),
-      text = laid.small && this.hide(formula) === formula ? part : formula; // its letter could answer
+      short = laid.small && this.hide(formula) === formula, // its letter could answer
+      text = short ? shortFormula(part) : formula,
+      alpha = model.uses(this.frame, part) ? 1 : IDLE;
     marks.rect(`slot ${part}`, box, { stroke: paint.border, dash: logs ? [2, 4] : [] });
     const where = logs
       ? [box[0], box[1] - 0.35 * em, this.roomOf(part)]
       : [box[0] + 0.4 * em, box[1] + 1.35 * em, box[2] - 0.6 * em];
     const shape = logs ? this.shapeOf(part) : '',
-      said = laid.small && shape ? `${text} ${shape}` : text;
-    marks.text(`name ${part}`, /** @type {any} */ (where), said, { bold, size: laid.letter });
+      size = laid.letter;
+    marks.text(`name ${part}`, /** @type {any} */ (where), text, { bold, size, alpha });
     if (laid.small || !shape) return;
     const [x, y, w, h] = box,
-      size = smallText(em),
-      beside = [x + w + 0.4 * em, y + h / 2 + 0.35 * size, 5 * em],
-      room = [x + w + 3, y + h / 2 - 0.6 * size, 0.4 * em + 0.5 * size * shape.length, 1.2 * size];
+      tiny = smallText(em),
+      beside = [x + w + 0.4 * em, y + h / 2 + 0.35 * tiny, 5 * em],
+      room = [x + w + 3, y + h / 2 - 0.6 * tiny, 0.4 * em + 0.5 * tiny * shape.length, 1.2 * tiny];
     marks.rect(`room ${part}`, room, { fill: paint.panel }); // it interrupts the arrow
-    marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size });
+    marks.text(`shape ${part}`, /** @type {any} */ (beside), shape, { size: tiny });
   }
   // Rows and columns of the tile in work, once it is there
   shapeOf(part) {
@@ -194,9 +212,9 @@ class Chain {
           ...LIT,
         });
     for (const part of frame.made)
-      if (this.laid.held[part])
+      if (this.laid.held[part] && !frame.whole)
         marks.rect(`makes ${part}`, this.boxNow(part), {
-          stroke: colourOf(part),
+          stroke: NOW,
           width: 3.5,
           ...LIT,
         });
@@ -204,18 +222,23 @@ class Chain {
 
   // ---- the tiles ----
   addOperand(part) {
-    const { frame, model, laid } = this,
-      rows = alongKeys(part) ? frame.keys : frame.queries;
-    if (!rows || !frame.holds.includes(part)) return;
-    const fresh = frame.touched.find(t => t.part === part && t.kind === 'load'),
+    const { model, laid } = this,
+      rowsOf = one => (alongKeys(part) ? one.keys : one.queries),
+      there = one => one.holds.includes(part) && rowsOf(one),
+      held = there(this.frame),
+      frame = held ? this.frame : this.model.nearest(this.step, there);
+    if (!frame) return;
+    const rows = rowsOf(frame),
+      fresh = held && frame.touched.find(t => t.part === part && t.kind === 'load'),
       low = rows[0] + (alongKeys(part) ? 0 : frame.head * model.n);
     this.marks.add(`${part} ${rows}`, 'image', this.onChip(part, rows), {
       image: model.pictures[part],
       source: [0, low, model.d, rows[1] - rows[0] + 1],
       ease: 'both',
+      ...(!held && { alpha: PALE }),
       ...(fresh && { enter: { rect: inStrip(laid, part, rows), alpha: 1 } }),
     });
-    if (laid.small) return;
+    if (laid.small || !held) return;
     const [x, y] = laid.held[part],
       said = `${alongKeys(part) ? 'keys' : 'queries'} ${rows[0]} to ${rows[1]}`;
     this.marks.text(`span ${part}`, [x + 2 * laid.em, y - 0.35 * laid.em, 8.5 * laid.em], said, {
@@ -229,12 +252,14 @@ class Chain {
   }
   addSquare(part) {
     const { frame, laid, model } = this,
-      state = frame.state[part];
-    if (state < 0 || !frame.done.includes(part)) return;
+      done = one => one.state[part] >= 0 && one.done.includes(part),
+      state = (done(frame) ? frame : model.nearest(this.step, done))?.state[part] ?? -1;
+    if (state < 0) return;
     const [x, y] = laid.held[part],
       [r0, r1, c0, c1] = model.rectOf(part, state),
       unit = laid.heldUnit,
-      spent = frame.done.includes(NEXT[part]) && !frame.made.includes(part);
+      spent = frame.done.includes(NEXT[part]) && !frame.made.includes(part),
+      pale = (spent && !frame.whole) || !done(frame);
     this.marks.add(
       `${part} ${state}`,
       'image',
@@ -243,7 +268,7 @@ class Chain {
         image: model.pictures[part][state],
         ease: 'line',
         out: [0.2, 1],
-        ...(spent && { alpha: SPENT }),
+        ...(pale && { alpha: PALE }),
       },
     );
   }
@@ -252,36 +277,57 @@ class Chain {
     const { frame, laid, model, marks } = this,
       { em } = laid,
       name = COLUMN_OF[part];
+    if (part === 'P' && this.ofDelta) return;
     const known = frame.holds.includes(name) || frame.made.includes(name);
     if (!frame.queries || !known || !model.logs(part)) return;
-    const [x, y] = laid.held[part],
-      [first, last] = frame.queries,
-      wide = 0.55 * em;
-    const box = [x - wide - 0.3 * em, y, wide, (last - first + 1) * laid.heldUnit];
+    const [first, last] = frame.queries,
+      box = this.columnBox(part);
     marks.add(`${name} ${frame.head} ${first}`, 'image', box, {
       image: model.pictures[name],
       source: [0, first + frame.head * model.n, 1, last - first + 1],
     });
     marks.rect(`edge ${name}`, box, { stroke: this.paint.border });
     const made = frame.made.includes(name);
-    if (made) marks.rect(`makes ${name}`, box, { stroke: this.paint.text, width: 3, ...LIT });
-    const said = made && !laid.small;
-    marks.text(
-      `column ${name}`,
-      [said ? box[0] : box[0] + wide, box[1] + box[3] + 1.2 * em],
-      said ? formulaOf(name) : name,
-      { align: said ? 'left' : made ? 'center' : 'right', bold: made },
-    );
+    const read = frame.made.includes(part) && !frame.whole;
+    if (made || read)
+      marks.rect(`edge now ${name}`, box, {
+        stroke: made ? NOW : this.paint.text,
+        width: 3,
+        ...LIT,
+      });
+    const at = made ? box[0] - 0.2 * em : box[0] + box[2],
+      under = /** @type {any} */ ([at, box[1] + box[3] + 1.2 * em]);
+    marks.text(`column ${name}`, under, name, {
+      align: made ? 'left' : 'right',
+      bold: made || read,
+    });
+    if (!made) return;
+    const [fx, fy, , fh] = laid.held.dP,
+      most = box[0] - fx - 1.6 * em;
+    marks.text('formula of delta', [fx - em, fy + fh / 2 + 0.35 * em, most], formulaOf(name), {
+      bold: true,
+    });
+  }
+  // LSE or delta: left of the tile that it makes
+  columnBox(part) {
+    const { frame, laid } = this,
+      [x, y, , h] = laid.held[part],
+      wide = 0.55 * laid.em,
+      rows = frame.queries ? frame.queries[1] - frame.queries[0] + 1 : h / laid.heldUnit;
+    return [x - wide - 0.3 * laid.em, y, wide, rows * laid.heldUnit];
   }
   addGrowing(part) {
     const { frame, model } = this,
-      state = frame.state[part];
+      there = one => one.state[part] >= 0,
+      held = there(frame),
+      state = (held ? frame : model.nearest(this.step, there))?.state[part] ?? -1;
     if (state < 0) return;
     const [first, last] = model.rectOf(part, state);
     this.marks.add(`${part} state ${state}`, 'image', this.onChip(part, [first, last]), {
       image: model.pictures[part][state],
       ease: 'line',
       out: [0.9, 1],
+      ...(!held && { alpha: PALE }),
     });
   }
   boxNow(part) {

@@ -7,7 +7,7 @@ const DIM = 0.16, // a strip that the step does not touch
   WRITTEN = 0.6, // rows that the block has written
   OTHERS = 0.35, // rows that other blocks of an earlier launch have written
   BLOCKS = 4; // arrows of blocks at most
-export const COMPUTED = 'P: computed, never stored';
+export const COMPUTED = 'P: never in memory';
 export const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
 // The red of O would look like a mistake here.
 const stripColour = part => (tensorOf(part) === 'O' ? PALETTE.tensors.other : colourOf(part));
@@ -46,7 +46,8 @@ export function addMemory(marks, model, laid, { step, paint }) {
       marks.rect(`others ${part}`, laid.strips[part], { fill: stripColour(part), alpha: OTHERS });
   for (const [key, part, rows] of written(model, step))
     marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
-  addNext(marks, model, laid, { step, paint });
+  if (!frame.whole) addNext(marks, model, laid, { step, paint });
+  addFacts(marks, model, laid);
   addBlocks(marks, model, laid, step);
   const inOrder = [...frame.touched].sort((a, b) => a.kind.localeCompare(b.kind)); // loads first
   for (const { part, kind, rows } of inOrder) {
@@ -104,6 +105,21 @@ function addNext(marks, model, { map, em, across, down }, { step, paint }) {
   marks.text('next name', /** @type {any} */ (name), 'next tile', { size: smallText(em) });
 }
 
+// The five answers: what is said, and under it or after it why.
+function addFacts(marks, model, { panel, em, small }) {
+  if (!panel) return;
+  const [x, y, w, h] = panel,
+    size = smallText(em),
+    tall = small ? size : 2.3 * size,
+    row = Math.min(tall + em, (h - tall) / (model.facts.length - 1) - 1);
+  model.facts.forEach(({ said, why }, i) => {
+    const top = y + i * row + size;
+    const place = small ? [x + 0.47 * w, top, 0.53 * w] : [x, top + 1.2 * size, w];
+    marks.text(`fact ${i}`, [x, top, small ? 0.46 * w : w], said, { size, bold: true });
+    marks.text(`why ${i}`, /** @type {any} */ (place), why, { size });
+  });
+}
+
 // The blocks that add to the rows of dQ in work.
 function addBlocks(marks, model, { strips, em, edge, down }, step) {
   const { queries, keys, made, touched } = model.frameAt(step),
@@ -136,20 +152,20 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
     (c1 - c0 + 1) * across,
     (r1 - r0 + 1) * down,
   ];
-  for (const { launch, queries, keys, made } of model.frames.slice(0, step + 1))
-    if (launch === frame.launch && queries && keys && made.length)
+  for (const { launch, queries, keys, made, whole } of model.frames.slice(0, step + 1))
+    if (!whole && launch === frame.launch && queries && keys && made.length)
       seen.set(`${queries} ${keys}`, place(queries, keys));
   for (const [tile, box] of seen)
-    marks.add(`was ${tile}`, 'hatch', box, { stroke: COLOURS.P, gap: 0.6 * em });
+    marks.add(`was ${tile}`, 'hatch', box, { stroke: paint.text, alpha: 0.45, gap: 0.6 * em });
   marks.rect('map', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border, dash: [3, 4] });
   if (frame.queries && frame.keys)
     marks.rect('tile', place(frame.queries, frame.keys), {
-      stroke: COLOURS.P,
-      width: 3,
+      stroke: paint.text,
+      width: 2.5,
       ease: 'both',
     });
   const name = model.parts.includes('P') ? 'P' : COMPUTED;
-  if (w > 9 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
+  if (w > 7 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
 }
 
 /** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint */

@@ -1,5 +1,5 @@
 // The backward as pictures: the tile in work, and the gradients that grow from tile to tile.
-import { matrixImage, rgb, signed, spanOf, theme, PALETTE } from '../core/paint.js';
+import { matrixImage, rgb, signed, spanOf, theme } from '../core/paint.js';
 
 /**
  * The five products of a tile: what each makes and reads, and the axis that its sum runs over.
@@ -9,8 +9,8 @@ export const PRODUCTS = [
   { made: 'S', reads: ['Q', 'K'], text: 'S = scale \u00b7 Q K\u1d40', over: 'dim' },
   { made: 'dP', reads: ['dO', 'V'], text: 'dP = dO V\u1d40', over: 'dim' },
   { made: 'dV', reads: ['P', 'dO'], text: 'dV += P\u1d40 dO', over: 'query' },
-  { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },
-  { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += dS K', over: 'key' },
+  { made: 'dK', reads: ['dS', 'Q'], text: 'dK += scale \u00b7 dS\u1d40 Q', over: 'query' },
+  { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += scale \u00b7 dS K', over: 'key' },
 ];
 /** @type {typeof PRODUCTS[0]} a sum of products of numbers in the same place */
 export const DELTA = { made: 'delta', reads: ['dO', 'O'], text: '', over: 'dim' };
@@ -26,6 +26,11 @@ const FORMULAS = {
 PRODUCTS.forEach(({ made, text }, i) => (FORMULAS[made] = `${i + 1}.  ${text}`));
 /** @type {(part: string) => string} how a part is made, with the number of its product; or its name */
 export const formulaOf = part => FORMULAS[part] ?? part;
+/** @type {(part: string) => string} the same where there is little room */
+export const shortFormula = part =>
+  formulaOf(part)
+    .replace(/(\d\.) +/, '$1')
+    .replace(/ ?[*\u00b7] ?/g, '\u00b7');
 /** @type {(part: string) => string} the colour's name of a part: a gradient has its tensor's */
 export const tensorOf = part => part.replace(/^d(?=[A-Z])/, '');
 /** @type {(part: string) => boolean} whether its rows are keys */
@@ -50,8 +55,21 @@ export function backwardModel(host, meta, columns) {
   };
   const most = name =>
     Math.max(1, ...frames.map(frame => (frame[name] ? frame[name][1] - frame[name][0] + 1 : 0)));
+  // The frame whose tile a part shows pale: the next one with it in the launch, else in any launch.
+  const nearest = (step, has) => {
+    const ahead = frames.slice(step),
+      own = ahead.find(f => f.launch === frameAt(step).launch && has(f));
+    return own ?? ahead.find(has) ?? frames.find(has);
+  };
+  // Whether a launch reads or makes a part.
+  const used = frames.reduce((found, { launch, whole, made, holds }) => {
+    if (!whole) [...made, ...holds].forEach(part => found.add(`${launch} ${part}`));
+    return found;
+  }, new Set());
   return {
     ...meta,
+    nearest,
+    uses: ({ launch, whole }, part) => whole || used.has(`${launch} ${part}`),
     columns,
     frameAt,
     rectOf,
@@ -66,10 +84,7 @@ export function backwardModel(host, meta, columns) {
 function picturesOf(host, { n, keys, d, columns, states }) {
   const { text, background } = theme(host),
     colour = signed(rgb(background)),
-    ink = rgb(text),
-    base = rgb(background),
-    full = rgb(PALETTE.tensors.P),
-    faded = share => base.map((v, i) => v + (full[i] - v) * share);
+    ink = rgb(text);
   const matrix = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
   const made = {};
   for (const part of ['Q', 'dO', 'K', 'V', 'O'])
@@ -81,8 +96,6 @@ function picturesOf(host, { n, keys, d, columns, states }) {
     );
   for (const part of ['LSE', 'delta'])
     made[part] = matrix(1, n, y => columns[part][y], columns[part]);
-  const most = spanOf(columns.P),
-    share = value => faded(Math.sqrt(Math.max(0, value)));
   for (const part of [...SQUARES, ...GROWING])
     made[part] = states[part].map(([r0, r1, c0, c1, start]) => {
       const cols = c1 - c0 + 1,
@@ -90,9 +103,7 @@ function picturesOf(host, { n, keys, d, columns, states }) {
           const value = columns[part][start + y * cols + x];
           return Number.isNaN(value) ? undefined : value;
         };
-      return part === 'P'
-        ? matrixImage(cols, r1 - r0 + 1, at, 1, value => share(value / most), ink)
-        : matrix(cols, r1 - r0 + 1, at, columns[part]);
+      return matrix(cols, r1 - r0 + 1, at, columns[part]);
     });
   return made;
 }

@@ -4,24 +4,26 @@ import { canvasView } from '../core/canvas.js';
 import { COLOURS, PALETTE, exact } from '../core/paint.js';
 import { backwardLayout } from './layouts/backward.js';
 import { backwardMarks, backwardTime } from './backward_marks.js';
-import { COMPUTED } from './backward_memory.js';
 import { GROWING, SQUARES, absentOf, alongKeys, backwardModel } from './backward_model.js';
 
 const LEGEND = [
+  [`border:3px solid ${COLOURS.S}`, 'made in this step'],
+  ['border:3px solid currentColor', 'read for it'],
+  [
+    `background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`,
+    'pale: not on the SM now',
+  ],
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
-  [`border:3px solid ${COLOURS.written}`, 'written to it, or added'],
-  ['border:3px solid currentColor', 'read by the product'],
-  [`background:repeating-linear-gradient(135deg,${COLOURS.P} 0 2px,transparent 2px 6px)`, COMPUTED],
+  [`border:3px solid ${COLOURS.written}`, 'written or added'],
   [
     'background:linear-gradient(90deg,color-mix(in srgb,currentColor 60%,transparent) 50%,' +
       'color-mix(in srgb,currentColor 30%,transparent) 50%)',
-    'written before: this block, others',
+    'written earlier',
   ],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
-  ['', 'dX: how the loss changes with X'],
 ];
 
 export default function (host, { meta, columns }, context) {

@@ -19,6 +19,17 @@ class TouchedRows(TypedDict):
     rows: Span
 
 
+class Fact(TypedDict):
+    """A line of the panel.
+
+    said: in bold.
+    why: its reason or its meaning.
+    """
+
+    said: str
+    why: str
+
+
 class _Drawn(TypedDict):
     head: int
     made: list[str]
@@ -28,6 +39,7 @@ class _Drawn(TypedDict):
     keys: Span | None
     touched: list[TouchedRows]
     state: dict[str, int]
+    whole: bool
 
 
 class DrawnFrame(_Drawn):
@@ -48,6 +60,7 @@ class BackwardFrame(Frame, _Drawn):
     queries, keys: of the tile in work, None before it is known.
     touched: the reads and writes of global memory.
     state: part -> its place in BackwardMeta.states, or -1.
+    whole: whether it is the opening: a whole tile, before the first step.
     bytes: "Q load" -> bytes of global memory so far.
     """
 
@@ -66,6 +79,7 @@ class BackwardMeta(TypedDict):
     blocks: the number of blocks of each launch.
     places: for each launch, where the four columns of the picture live.
     parts: the tensors of the picture.
+    facts: the panel.
     states: part -> for each of its states the first row, last row, first column and last column, and the place of its
         first number in the part's column. S, P, dP and dS have a state for each tile, the gradients one after each
         step with new values.
@@ -83,6 +97,7 @@ class BackwardMeta(TypedDict):
     blocks: list[int]
     places: list[list[str]]
     parts: list[str]
+    facts: list[Fact]
     states: dict[str, list[list[int]]]
     frames: list[DrawnFrame]
 
@@ -123,4 +138,5 @@ def drawn(frame: BackwardFrame) -> DrawnFrame:
         "keys": frame["keys"],
         "touched": frame["touched"],
         "state": frame["state"],
+        "whole": frame["whole"],
     }

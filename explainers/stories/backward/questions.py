@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explainers.stories.backward import parts, products
+from explainers.stories.backward import facts, parts, products
 from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import count, listed
 from explainers.story.questions import Where, idea
@@ -30,7 +30,8 @@ class Seen(NamedTuple):
 
     def first(self, part: str) -> int:
         """The first step that makes a part, or step 0."""
-        return next((n for n, f in enumerate(self.frames) if part in f["made"]), 0)
+        own = (n for n, f in enumerate(self.frames) if part in f["made"] and not f["whole"])
+        return next(own, 0)
 
     def before(self, part: str) -> int:
         """The step before the first one that makes a part."""
@@ -51,20 +52,20 @@ def _recomputed(seen: Seen) -> list[Question]:
     wrong = {
         "It reads P from global memory": f"The trace reads no P. One head of it would take {size:,} bytes.",
         "It runs the online softmax again": "It needs no running max and no sum: LSE has both in one number.",
-        "It keeps P in registers since the forward": "The forward has ended, and its registers are gone.",
+        "It keeps P in registers since the forward pass": "The forward has ended, and its registers are gone.",
     }
     why = f"LSE takes {4 * n:,} bytes for all queries of a head. With it, each score gives its weight at once."
+    told = facts.texts(seen.run.request, seen.frames)
     where: Where = {
         "step": seen.before("P"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: computed, never stored"],
+        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: never in memory", *told],
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = (
-        "dX says how the loss changes with X. The gradients need the weights P. "
-        "Apart from O, the forward pass stored only LSE = m + log l, one number per query. "
-        "How does the block get its tile of P?"
+        "All gradients need the attention weights P. The forward pass stored LSE, the log of each row's sum of exp(S), "
+        "but no P. How does the block get its tile of P?"
     )
     return [idea("recomputed", text, "It computes S again, and P = exp(S - LSE)", wrong, why, **where)]
 
@@ -88,11 +89,12 @@ def _in_registers(seen: Seen) -> list[Question]:
         "None of them": f"The trace writes {listed(held)} once, after {tiles} tiles. In between they are on the chip.",
     }
     why = f"The keys stay for {tiles} tiles, so their sums stay too. The rows of dQ change with each tile."
+    told = facts.texts(seen.run.request, seen.frames)
     where: Where = {
         "step": seen.first("dK"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs", "strip"),
-        "hides": FORMULAS[2:],
+        "hides": [*FORMULAS[2:], *told],
         "shows": {"tensor": held[0], "box": held[0]},
     }
     text = "The block keeps one key tile, and walks over all queries. Which gradients can stay in its registers?"
@@ -114,11 +116,12 @@ def _products(seen: Seen) -> list[Question]:
     why = "S comes back, dP is the way through V, and each gradient is one product: 1 + 1 + 3."
     if extra:
         why += f" This kernel makes S in {count(len(launches), 'launch', 'launches')}, so it makes more than five."
+    told = facts.texts(seen.run.request, seen.frames)
     where: Where = {
         "step": seen.first("dK"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs", "strip"),
-        "hides": FORMULAS,
+        "hides": [*FORMULAS, *told],
         "shows": {"tensor": "dS", "box": "dS"},
     }
     text = "The forward makes two products for a tile, S and O. Why does the backward need five?"
@@ -165,10 +168,12 @@ def _bits(seen: Seen) -> list[Question]:
         if differ == ["dQ"]
         else f"Both runs gave equal bits. {equal} {IN_TURN if adds else 'dQ has a loop of its own.'}"
     )
+    told = facts.texts(seen.run.request, seen.frames)
     where: Where = {
         "step": seen.first("dQ"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs", "strip"),
+        "hides": told,
         "shows": {"tensor": "dQ", "strip": True},
     }
     text = (

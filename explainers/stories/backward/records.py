@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.stories.backward import parts
 from explainers.story import axes
+from explainers.story.glossary import listed
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
@@ -60,8 +61,13 @@ def places(run: Run) -> list[list[str]]:
     for number in range(len(run.request.plan.launches)):
         own = [run.sites[at] for at in np.unique(site[launch == number])]
         shared = {str(one.tensor) for one in own if one.space == "shared"}
-        found.append(["shared memory" if shared & column else "" for column in columns])
+        found.append([_place(column & shared, column) for column in columns])
     return found
+
+
+def _place(shared: set[str], column: set[str]) -> str:
+    whole = len(column) > 2 or shared == column
+    return "" if not shared else "shared memory" if whole else f"{listed(sorted(shared))}: shared memory"
 
 
 def _first(wanted: Iterable[str], names: Iterable[str]) -> str:

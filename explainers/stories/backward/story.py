@@ -1,6 +1,8 @@
 """The story of the backward: the data that it stores and recomputes, its five products, and the gradients as they
 grow."""
 
+from collections.abc import Mapping
+
 from explainers.stories.backward import errors, parts, products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.story import probed, stage
@@ -27,6 +29,11 @@ class Backward(Story[Request]):
     """One block of each launch, tile by tile."""
 
     WANTS = tuple(parts.EVENTS)
+
+    def first(self, kernels: Mapping[str, KernelSpec]) -> str:
+        """The default kernel: the first with blocks that add up a gradient, or the first of all."""
+        own = probed.accepting(self, kernels)
+        return next((name for name, spec in own.items() if parts.adds(probed.sample(spec))), next(iter(own), ""))
 
     def refusal(self, spec: KernelSpec) -> str:
         request = probed.sample(spec)
@@ -98,27 +105,29 @@ def _times(subject: Request, runner: Runner) -> list[Block]:
 
 
 def states(request: Request, story: walk.Walk) -> list[State]:
-    """The strip: the stored LSE next to the recomputed P, the products, and the bytes of the gradients."""
+    """The strip: the products of the traced block, its recomputed P, and the bytes of its gradients."""
     frames, item = story.frames, parts.tensors(request)["Q"].itemsize
-    rows, keys, d = parts.sizes(request)
+    d = parts.sizes(request)[2]
     counted = {product.made for product in parts.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
-        so_far += len(counted & set(frame["made"]))
-        weights += _size(story, frame["state"]["P"]) * item if "P" in frame["made"] else 0
+        fresh = set() if frame["whole"] else set(frame["made"])
+        so_far += len(counted & fresh)
+        weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)
         again.append(weights)
     held = [
         sum(_rows(story, part, f["state"][part]) * d * 4 for part in parts.GRADIENTS if f["state"][part] >= 0)
+        if not f["whole"]
+        else 0
         for f in frames
     ]
     stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
     return [
-        State("stored: LSE", [4 * rows] * len(frames), "B"),
-        State("recomputed: P so far", again, "B", colour="P"),
-        State("products so far", made),
-        *([State("gradients on the chip", held, "B", colour="K")] if any(held) else []),
-        *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B", colour="Q")] if stored else []),
+        State("products, this block", made, of=made[-1]),
+        State("P again, this block", again, "B"),
+        *([State("gradients on its SM", held, "B")] if any(held) else []),
+        *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
     ]
 
 

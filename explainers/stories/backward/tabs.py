@@ -55,7 +55,7 @@ def _loops(seen: Seen) -> list[str]:
     """For each launch with gradients: the tile that stays, and the tiles that its inner loop walks over."""
     said, names = [], parts.launches(seen.run.request)
     for launch in sorted({f["launch"] for f in seen.frames}):
-        own = [f for f in seen.frames if f["launch"] == launch and f["queries"] and f["keys"]]
+        own = [f for f in seen.frames if f["launch"] == launch and f["queries"] and f["keys"] and not f["whole"]]
         made = {part for f in own for part in f["made"]} & set(parts.GRADIENTS)
         if not made:
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts, records, walk_words
+from explainers.stories.backward import facts, opening, parts, records, walk_words
 from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, TouchedRows, drawn
 from explainers.stories.backward.records import Logged, Moved, Touch
 from explainers.stories.backward.states import Now, States
@@ -25,7 +25,7 @@ from kernels.trace.steps import StepRow, Steps
 class Walk:
     """The steps of the traced blocks.
 
-    frames: one per step.
+    frames: the opening, and one per step.
     states: see BackwardMeta.
     columns: part -> the numbers of its states, one after another.
     head: the first query head of the group, counted over the batch.
@@ -52,7 +52,8 @@ def walk(run: Run) -> Walk:
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
     group = parts.group_of(request)
-    return Walk(made.frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
+    frames = [*opening.opening(made.frames, made.states.spans), *made.frames]
+    return Walk(frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
 
 
 def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list[Launch]:
@@ -206,6 +207,7 @@ class _Frames:
             "state": {part: now.state.get(part, -1) for part in self.states.spans},
             "bytes": self.bytes,
             "lines": lines,
+            "whole": False,
             "sentence": walk_words.sentence(told, launch),
             "details": self._details(step, rows, together if len(groups) > 1 else []),
         }
@@ -232,10 +234,13 @@ def _one_by_one(made: list[str]) -> list[list[str]]:
 
 
 def _frame_of(key: tuple[str, str], groups: list[list[str]]) -> int:
-    """The frame of a step with a read or write: a gradient is written in its own, all else is read in the first."""
+    """The frame of a step with a read or write: a gradient is written in its own, delta is read in that of dS, all else
+    in the first."""
     part, kind = key
     own = (number for number, made in enumerate(groups) if part in made)
-    return next(own, len(groups) - 1) if kind == "store" else 0
+    if kind == "load":
+        return next((number for number, made in enumerate(groups) if part == "delta" and "dS" in made), 0)
+    return next(own, len(groups) - 1)
 
 
 def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]:
@@ -255,6 +260,7 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "blocks": [launch.blocks for launch in request.plan.launches],
         "places": records.places(run),
         "parts": [part for part in known if part in traced],
+        "facts": facts.facts(request, story.frames),
         "states": story.states,
         "frames": [drawn(frame) for frame in story.frames],
     }

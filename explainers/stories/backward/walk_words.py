@@ -9,14 +9,15 @@ from kernels.trace.steps import StepRow
 
 AGAIN = "because the forward stored LSE but not P"
 SAID = {
-    "delta": "The block computes delta = rowsum(dO * O), one number per query, because dS needs it in every tile.",
+    "delta": "The block computes delta = rowsum(dO * O) of each query, "
+    "because rowsum(P * dP) is equal, but takes a pass over all keys.",
     "S": "The block computes S = scale · Q Kᵀ again, because the forward stored no scores.",
     "P": "The block computes P = exp(S - LSE), because the stored LSE replaces the max and the sum of the softmax.",
     "S and P": "The block computes S = scale · Q Kᵀ and P = exp(S - LSE) again, {again}.",
-    "dP": "The block computes dP = dO Vᵀ, because O = P V: dP says how each weight changes the loss.",
+    "dP": "The block computes dP = dO Vᵀ, the change of the loss with each weight, because O = P V.",
     "dV": "The block adds Pᵀ dO to dV on the chip, because {stay} while {move} change.",
     "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
-    "dK": "The block adds dSᵀ Q to dK on the chip, because {stay} while {move} change.",
+    "dK": "The block adds scale · dSᵀ Q to dK on the chip, because {stay} while {move} change.",
     "dQ": "The block adds dS K to dQ on the chip, because {stay} while {move} change.",
 }
 STARTS = {
@@ -26,7 +27,7 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
-ADDED = "The block adds dS K to dQ in global memory by atomics, because blocks of other keys add to these rows too."
+ADDED = "The block adds scale · dS K to dQ in global memory by atomics, because blocks of other keys add there, too."
 PART = "The block computes dS K, only its part of dQ, because blocks of other keys have the other parts."
 TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
 ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."

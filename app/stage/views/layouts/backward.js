@@ -6,6 +6,9 @@ export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
   KEY_RESULTS = ['dV', 'dK'];
 const NARROW = 36, // sizes of text: a pane below this has short names, and less room between strips
   LEAST_MAP = 12, // sizes of text: the height of the map in a narrow pane
+  FACTS = 7, // sizes of text: the height of the panel below a narrow map
+  PANEL = 24, // its width next to a wide map
+  LEAST_PANEL = 11, // its least height there
   FLAT = 2.2, // width by height: above this the two are next to each other
   WIDEST = 3; // pixels of a key by pixels of a query
 
@@ -16,29 +19,37 @@ const NARROW = 36, // sizes of text: a pane below this has short names, and less
  * @returns the strips and the map in pixels [x, y, width, height], `across` pixels of a key and
  *   `down` pixels of a query; held: the same on the SM with `heldUnit`, chip: around it; ends: where
  *   the room of the columns S, P and of the gradients ends; columns, places: left ends of the four
- *   columns, and the line of text above them; edge: the right end of the map's room
+ *   columns, and the line of text above them; edge: the right end of the map's room; panel: of the
+ *   facts, null without room
  */
 export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
   const shape = { d, rows, cols },
     flat = width > FLAT * height,
     space = Math.round(em),
     wide = flat ? Math.round(0.56 * width) : width,
-    upper = width < NARROW * em ? height - LEAST_MAP * em : Math.round(0.58 * height),
+    narrow = width < NARROW * em,
+    upper = narrow ? height - (LEAST_MAP + FACTS + 2) * em : Math.round(0.6 * height),
     chain = chainLayout([0, 0, wide, flat ? height : upper], em, shape);
   const top = flat ? 0 : chain.height + Math.round(0.5 * em),
     left = flat ? wide + space : 0;
   const room = [left, top, width - left, Math.max(10 * em, height - top)];
-  const memory = memoryLayout(room, em, { n, keys });
-  return { em, ...chain, ...memory, height: Math.max(chain.height, memory.height) };
+  if (narrow) room[3] -= FACTS * em;
+  const beside = !narrow && !flat && room[3] > LEAST_PANEL * em,
+    memory = memoryLayout(room, em, { n, keys, panel: beside ? PANEL * em : 0 }),
+    below = [em / 2, memory.height + 0.6 * em, width - em, FACTS * em],
+    next = [width - PANEL * em + 7 * em, top, (PANEL - 7) * em, memory.height - top],
+    panel = narrow ? below : beside ? next : null,
+    bottom = Math.max(chain.height, memory.height + (narrow ? (FACTS + 1) * em : 0));
+  return { em, ...chain, ...memory, panel, height: bottom };
 }
 
-/** @param {number[]} room @param {number} em @param {{n: number, keys: number}} shape */
-function memoryLayout([x, y, width, height], em, { n, keys }) {
+/** @param {number[]} room @param {number} em @param {{n: number, keys: number, panel: number}} shape */
+function memoryLayout([x, y, width, height], em, { n, keys, panel }) {
   const step = Math.round((width < NARROW * em ? 2.4 : 2.8) * em),
     thick = Math.round(0.9 * em),
     row = Math.round(1.35 * em), // of a lying strip
     left = QUERY_STRIPS.length * step,
-    right = 3 * em,
+    right = 3 * em + panel,
     above = KEY_STRIPS.length * row + Math.round(1.6 * em),
     below = Math.round(0.5 * em) + KEY_RESULTS.length * row;
   const down = Math.max(0.2, (height - above - below) / n),
@@ -78,7 +89,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     title = Math.round(1.5 * em),
     between = Math.round(0.5 * em), // the two rows
     places = Math.round(1.3 * em), // above the columns: where each lives
-    name = (small ? 5.2 : 8) * letter, // the widest name of a gradient
+    name = (small ? 7.4 : 8) * letter, // the widest name of a gradient
     least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
     gaps = least.reduce((sum, gap) => sum + gap, 0);
   const fitted = Math.max(

@@ -92,7 +92,7 @@ def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
 @EACH
 def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
     _, story, _ = made(name)
-    for frame in story.frames:
+    for frame in story.frames[1:]:
         assert len(frame["made"]) <= 1 or frame["made"] == ["S", "P"]
         for product in parts.PRODUCTS:
             if product.made in frame["made"]:
@@ -108,25 +108,42 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     run, story, stage = made(name)
     each = [p for own in products.by_launch(story.frames) for p in own]
     assert len(each) == PRODUCTS.get(name, 5) and f" {len(each)} products" in stage.summary
-    assert ("no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
-    assert ("any order: bits may vary" in stage.summary) == parts.any_order(run.request)
-    for frame in story.frames:
+    assert ("Without atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
+    assert ("its last bits may vary" in stage.summary) == parts.any_order(run.request)
+    said = {fact["said"] for fact in stage.views[0].meta["facts"]}
+    assert ("Not deterministic: dQ" in said) == parts.any_order(run.request)
+    assert any(one.startswith(f"{len(each)} products per tile") for one in said) and "Computed again: S and P" in said
+    assert ("No atomics" in said) == (not parts.adds(run.request))
+    for frame in story.frames[1:]:
         said = frame["sentence"]
         assert said.startswith("The ") and said.count(". ") == 0, said
         assert "because" in said or "so that" in said or said.endswith(("its numbers.", "both sums.")), said
     meta = stage.views[0].meta
     assert len(meta["launches"]) == len(meta["blocks"]) == len(meta["places"])
-    shared = {str(site.tensor) for site in run.sites if site.space == "shared"}
-    assert ["shared memory", "", "shared memory" if {"P", "dS"} & shared else "", ""] in meta["places"]
-    assert {place for places in meta["places"] for place in places} <= {"", "shared memory"}
+    shared = {str(site.tensor) for site in run.sites if site.space == "shared"} & {"P", "dS"}
+    found = {place for places in meta["places"] for place in places} - {""}
+    assert "shared memory" in found and {name for name in shared if any(name in place for place in found)} <= shared
+    assert found <= {"shared memory", *(f"{name}: shared memory" for name in shared)}
+    assert all(places[0] == "shared memory" for places in meta["places"] if any(places))
+
+
+@EACH
+def test_the_opening_is_a_whole_tile_and_counts_as_no_step(name):
+    _, story, stage = made(name)
+    whole, *steps = story.frames
+    assert whole["whole"] and not any(frame["whole"] for frame in steps)
+    first = next(frame for frame in steps if "P" in frame["made"])
+    assert (whole["queries"], whole["keys"]) == (first["queries"], first["keys"])
+    assert whole["state"]["P"] == whole["state"]["dS"] == 0
+    assert all(entry.values[0] == 0 for entry in stage.state)
 
 
 def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
-    for name in ("backward_1_recompute", "backward_3_one_loop"):
+    for name in ("backward_3_one_loop", "backward_4_mma"):
         _, story, _ = made(name)
         last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
         said = [products.sentence(frames, True) for frames in (story.frames, [*story.frames[:-1], last])]
-        assert ["never stores P" in one for one in said] == [True, False]
+        assert ["instead of storing it" in one for one in said] == [True, False]
 
 
 @EACH
