@@ -1,6 +1,7 @@
 // The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
-// with their ns in a strip under the row. A line is at the time of the step. Launches by a kernel have
-// a row of their own. Above the streams, the host's calls are in words: no recording has their place.
+// with their lengths in a strip under the row. A line is at the time of the step. Launches by a kernel
+// have a row of their own. Below the axis are the lengths of the host's calls. No recording has their
+// place, so they are apart from the run.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
@@ -15,7 +16,7 @@ const DASHED =
 
 export default function (host, { meta }, context) {
   const { clock } = context,
-    { panels, frames, window: wide, label: source } = meta;
+    { panels, frames, purposes, window: wide, lead, note, label: source } = meta;
   const names = [
     ...new Set(panels.flatMap(one => one.bars.filter(bar => !bar.copy).map(bar => bar.entry))),
   ];
@@ -23,6 +24,7 @@ export default function (host, { meta }, context) {
     small = 13,
     box = launchesLayout({ width: 1, height: 1, em: 13 }, []);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const micro = ns => `${Number((ns / MICRO).toPrecision(3)).toLocaleString('en')} µs`;
   const tintOf = bar =>
     bar.copy ? COPY : TINTS[Math.max(0, names.indexOf(bar.entry)) % TINTS.length];
   const xOf = ns => box.x + (ns / wide) * box.w;
@@ -52,11 +54,6 @@ export default function (host, { meta }, context) {
       listed.push(
         text(`title ${p}`, titleOf(one), 0, place.y + 1.25 * em, box.x + box.w, { bold: true }),
       );
-      if (box.call) {
-        const middle = place.host + box.call / 2 + 0.36 * small;
-        listed.push(text(`host ${p}`, 'host', 2, middle, box.x - 6));
-        listed.push(text(`calls ${p}`, one.host, box.x + 2, middle, box.w - 4));
-      }
       one.rows.forEach((name, r) => {
         const { y, h } = place.rows[r];
         listed.push(text(`row ${p} ${r}`, name, 2, y + h / 2 + 0.36 * small, box.x - 6));
@@ -118,13 +115,13 @@ export default function (host, { meta }, context) {
   const titleOf = one =>
     clock.covers.length
       ? one.title
-      : `${one.title}: ${number(Math.round(one.total / 100) / 10)} µs (${source})`;
+      : `${one.title}: ${micro(one.total)}, of it ${micro(one.idle)} in gaps`;
 
   // ---- the names of bars, the lengths of gaps and the axis do not move ----
   const over = (g, { at, paint }) => {
     panels.forEach((one, p) => {
       const rows = box.panels[p].rows;
-      one.bars.forEach(bar => drawName(g, paint, bar, partOf(one, rows[bar.row], bar)));
+      one.bars.forEach(bar => drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar)));
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
         const asked = clock.covers.some(cover => matches({ panel: p, gap: n }, cover));
@@ -132,6 +129,7 @@ export default function (host, { meta }, context) {
       });
     });
     drawAxis(g, paint);
+    if (box.host) drawHost(g, paint);
     if (at?.bar >= 0) {
       const one = panels[at.panel],
         bar = one.bars[at.bar],
@@ -142,15 +140,28 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  const drawName = (g, paint, bar, part) => {
+  // The name of a bar, with its length below if there is room. A short last bar has it on its right.
+  const drawName = (g, paint, one, bar, part) => {
     const [top, high] = part;
     if (high < 1.1 * small) return;
-    const room = xOf(bar.end) - xOf(bar.start) - 6;
+    const x = xOf(bar.start) + 3,
+      room = xOf(bar.end) - x - 3,
+      middle = top + high / 2;
     g.font = `600 ${small}px ${paint.font}`;
-    const said = [bar.name, bar.name.replace('copy of ', ''), bar.name.replace(/^\D* /, '')].find(
-      one => g.measureText(one).width <= room,
-    );
-    if (said) onPlate(g, paint, said, xOf(bar.start) + 3, top + high / 2);
+    const wide = said => g.measureText(said).width + 4,
+      names = [bar.name, bar.name.replace('copy of ', ''), bar.name.replace(/^\D* /, '')],
+      said = names.find(one => wide(one) <= room);
+    if (said) {
+      const takes = micro(bar.end - bar.start),
+        both = high > 3.4 * small && wide(takes) <= room && !clock.covers.length;
+      onPlate(g, paint, said, x, both ? middle - 0.7 * small : middle);
+      g.font = `${small}px ${paint.font}`;
+      if (both) onPlate(g, paint, takes, x, middle + 0.7 * small);
+      return;
+    }
+    const last = one.bars.every(other => other === bar || other.start < bar.start),
+      after = xOf(bar.end) + 3;
+    if (last && after + wide(bar.name) < box.x + box.w) onPlate(g, paint, bar.name, after, middle);
   };
   // A text on a plate of the background.
   const onPlate = (g, paint, said, x, middle) => {
@@ -178,7 +189,7 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w, foot - 4);
     g.stroke();
     g.font = `${small}px ${paint.font}`;
-    const said = `${number(Math.round(length))} ns`,
+    const said = micro(length),
       size = g.measureText(said).width,
       left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
     if (left < last + 4) return last;
@@ -199,6 +210,36 @@ export default function (host, { meta }, context) {
       const w = g.measureText(said).width;
       if (x + w / 2 < box.x + box.w) g.fillText(said, x - w / 2, box.axis + 1.2 * em);
     }
+  };
+
+  // The host's calls: a bar for each panel, from the left edge, with its length behind it.
+  const drawHost = (g, paint) => {
+    const { y, rows } = box.host;
+    g.fillStyle = paint.text;
+    g.font = `600 ${small}px ${paint.font}`;
+    g.fillText(lead, 2, y + 1.35 * em, box.x + box.w);
+    g.font = `${small}px ${paint.font}`;
+    panels.forEach((one, p) => {
+      const row = rows[p],
+        w = Math.min(box.w, Math.max(2, xOf(one.host) - box.x)),
+        middle = row.y + row.h / 2,
+        [short] = one.calls.split(/(?<=µs)\. /);
+      g.fillStyle = paint.text;
+      g.fillText(panels.length > 1 ? ['above', 'below'][p] : 'host', 2, middle + 0.36 * small);
+      g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.3);
+      g.fillRect(box.x, row.y, w, row.h);
+      if (clock.covers.length) return;
+      g.fillStyle = paint.text;
+      const right = box.x + w + 6,
+        end = box.x + box.w,
+        fits = (said, x) => x + g.measureText(said).width < end;
+      const [said, x] = [
+        [one.calls, right],
+        [one.calls, box.x + 6],
+        [short, right],
+      ].find(([said, x]) => fits(said, x)) ?? [short, box.x + 6];
+      g.fillText(said, x, middle + 0.36 * small, end - x);
+    });
   };
 
   // ---- the cursor ----
@@ -243,11 +284,14 @@ export default function (host, { meta }, context) {
     `${panels.map(one => `${titleOf(one)}, ${one.bars.length} launches and copies`).join('. ')}. ` +
     `${frameAt(step)?.sentence ?? ''}`;
   const legend = [
-    ...names.map((name, n) => [`background:${TINTS[n % TINTS.length]}`, name]),
+    ...names.map((name, n) => [
+      `background:${TINTS[n % TINTS.length]}`,
+      purposes[name] ? `${name}: ${purposes[name]}` : name,
+    ]),
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
-    ['', 'bracket: a gap, with nothing on the row'],
+    ['', 'bracket: a gap, with no kernel on the row'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
       ? [['', 'the first bracket of children: from the start of their parent']]
       : []),
@@ -261,6 +305,7 @@ export default function (host, { meta }, context) {
     locate,
     describe,
     label,
+    said: () => note,
     legend,
   });
 }

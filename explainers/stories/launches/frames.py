@@ -55,21 +55,39 @@ class Gap(TypedDict):
 
 
 class Panel(TypedDict):
-    """One run. host: its calls in words. rows: the names of its rows. lanes: the parts of each row."""
+    """One run.
+
+    calls, host: the host's calls in words, and their ns.
+    rows: the names of its rows.
+    lanes: the parts of each row.
+    idle, total: ns without any launch or copy, and of the whole run.
+    """
 
     title: str
-    host: str
+    calls: str
+    host: float
     rows: list[str]
     lanes: list[int]
     bars: list[Bar]
     gaps: list[Gap]
+    idle: float
     total: float
 
 
 class LaunchMeta(TypedDict):
-    """The fields of the view. window: ns of the axis. label: measured or recorded, and the GPU."""
+    """The fields of the view.
+
+    purposes: the entry of a kernel -> its work in words.
+    window: ns of the axis.
+    lead: the host's calls against the start of the run.
+    note: the source of the times, and the problem.
+    label: measured or recorded, and the GPU.
+    """
 
     panels: list[Panel]
     frames: list[LaunchFrame]
+    purposes: dict[str, str]
     window: float
+    lead: str
+    note: str
     label: str

@@ -5,7 +5,6 @@ import math
 from explainers.stories.launches.frames import LaunchFrame
 from explainers.stories.launches.runs import LaunchRun, us
 from explainers.story import questions as ask
-from explainers.story.glossary import figure
 from explainers.story.stage import Question
 
 SMALL = 0.05  # a smaller change of a sum is none
@@ -47,15 +46,15 @@ def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
             ask.idea(
                 "why",
                 f"{run.title}: why does nothing run between {before} and {name}?",
-                f"{name} starts only after the last block of {before}",
+                f"{name} waits for the end of {before}, and a start takes time",
                 {
                     f"The host calls {name} too late": f"The host's calls took {us(run.host_ns)}, before the run.",
                     f"{name} waits for a copy from the host": "No copy is part of this run.",
                 },
-                f"The stream waits for the end of {before}, then starts {name}: {figure(wait)} ns.",
+                f"After the last block of {before}, the GPU completes its writes and hands out {name}: {us(wait)}.",
                 step=_step(frames, 0, after),
                 view="launches",
-                veils=("sentence", "headline"),
+                veils=("sentence", "strip", "headline"),
                 shows={"panel": 0, "gap": place},
             )
         ]
@@ -69,8 +68,8 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
         gap, after = run.gaps[place], run.gaps[place]["after"]
         wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
         lengths = {wait: ""} | _near(wait, runs, place)
-        said = {f"{figure(length)} ns": lengths[length] for length in sorted(lengths)}
-        right = f"{figure(wait)} ns"
+        said = {us(length): lengths[length] for length in sorted(lengths)}
+        right = us(wait)
         if len(said) < 2:
             return []
         return [
@@ -83,7 +82,7 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
                 ordered=[*said],
                 step=_step(frames, 0, after),
                 view="launches",
-                veils=("sentence", "headline", "tabs"),
+                veils=("sentence", "strip", "headline", "tabs"),
                 covers=[{"panel": p, "gap": n} for p, one in enumerate(runs) for n in range(len(one.gaps))],
                 shows={"panel": 0, "gap": place},
             )
@@ -138,7 +137,7 @@ def _shortened(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Questio
             ordered=[*changes, "Neither"],
             step=len(frames) - 1,
             view="launches",
-            veils=("sentence", "headline", "tabs"),
+            veils=("sentence", "strip", "headline", "tabs"),
             covers=[{"panel": 1}],
             shows={"panel": 1},
         )
@@ -160,7 +159,7 @@ def _faster(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
             ordered=[plain.title, own.title],
             step=len(frames) - 1,
             view="launches",
-            veils=("sentence", "headline", "tabs"),
+            veils=("sentence", "strip", "headline", "tabs"),
             covers=[{"panel": 1}],
             shows={"panel": runs.index(first)},
         )
@@ -179,7 +178,7 @@ def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
         n: f"{run.bars[run.gaps[n]['after']]['name']}, after {run.bars[run.gaps[n]['before']]['name']}" for n in waits
     }
     wrong = {
-        text: f"It starts {figure(abs(waits[n]))} ns {'after' if waits[n] > 0 else 'before'} the end of the one before."
+        text: f"It starts {us(abs(waits[n]))} {'after' if waits[n] > 0 else 'before'} the end of the one before."
         for n, text in numbered.items()
         if text != numbered[place]
     }
@@ -191,10 +190,10 @@ def _waits(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
             f"{run.title}: which one waits longest for its start?",
             numbered[place],
             dict(list(wrong.items())[:3]),
-            f"{numbered[place]}: it starts {figure(waits[place])} ns after that end.",
+            f"{numbered[place]}: it starts {us(waits[place])} after that end.",
             step=_step(frames, frames[-1]["panel"], run.gaps[place]["after"]),
             view="launches",
-            veils=("sentence", "headline", "tabs"),
+            veils=("sentence", "strip", "headline", "tabs"),
             covers=[{"panel": frames[-1]["panel"], "gap": n} for n in waits],
             shows={"panel": frames[-1]["panel"], "gap": place},
         )

@@ -1,9 +1,11 @@
 """The launches and copies of a run as bars on the rows of their streams, with the gaps between them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from explainers.stories.launches.frames import Bar, Gap, Panel
+from explainers.stories.launches.frames import Bar, Gap
+from explainers.stories.launches.host_code import HostCode, host_code
 from explainers.story.glossary import figure
 from kernels.core.launch import Plan
 from kernels.core.request import Request
@@ -36,6 +38,11 @@ class LaunchRun:
         """The kernel's title."""
         return self.request.kernel.title
 
+    @cached_property
+    def calls(self) -> HostCode:
+        """The host's calls in C++."""
+        return host_code(self.request)
+
     def row_name(self, row: int) -> str:
         """The name of a row."""
         stream, children = self.rows[row]
@@ -45,6 +52,19 @@ class LaunchRun:
         """The gap before the start of a bar."""
         return next((gap for gap in self.gaps if gap["after"] == bar), None)
 
+    def awaited(self, bar: int) -> int | None:
+        """The place of the bar whose end comes last of all that a bar waits for, or None without any."""
+        listed, own = list(steps(self.request.plan)), self.bars[bar]
+        waits = {n for n, step in enumerate(listed) if not own["copy"] and self._before(listed, step, listed[bar])}
+        gap = self.gap_before(bar)
+        waits |= {gap["before"]} if gap else set()
+        return max(waits, key=lambda n: self.bars[n]["end"], default=None)
+
+    @staticmethod
+    def _before(listed: list[Step], other: Step, own: Step) -> bool:
+        """Whether a launch waits for an event of another stream's launch or copy."""
+        return other.number == own.number if other.tensor else other.number in own.waits
+
     @property
     def total(self) -> float:
         """ns from the first start to the last end."""
@@ -53,16 +73,20 @@ class LaunchRun:
     @property
     def busy(self) -> float:
         """ns with some launch or copy."""
-        covered, until = 0.0, 0.0
-        for bar in sorted(self.bars, key=lambda bar: bar["start"]):
-            covered += max(0.0, bar["end"] - max(bar["start"], until))
-            until = max(until, bar["end"])
-        return covered
+        return self.total - self.idle
 
     @property
     def idle(self) -> float:
         """ns without any launch or copy, before the last end."""
-        return self.total - self.busy
+        return self.idle_until(self.total)
+
+    def idle_until(self, time: float) -> float:
+        """ns without any launch or copy, from the first start to a time or the last end."""
+        idle, until = 0.0, 0.0
+        for bar in sorted(self.bars, key=lambda bar: bar["start"]):
+            idle += max(0.0, min(bar["start"], time) - until)
+            until = max(until, min(bar["end"], time))
+        return idle
 
     @property
     def host_ns(self) -> float:
@@ -73,37 +97,21 @@ class LaunchRun:
     def enqueued(self) -> str:
         """The work of the host's calls in words."""
         if self.request.plan.graph:
-            return "one graph"
+            return "1 launch of the graph"
         by_host = [bar for bar in self.bars if not self.rows[bar["row"]][1]]
         copies, count = sum(bar["copy"] for bar in by_host), len(by_host)
         launches = f"{count - copies} launch{'es' if count - copies > 1 else ''}"
         return f"{launches} and {copies} copies" if copies else launches
 
     @property
-    def lead(self) -> str:
-        """The host's calls against the run's start."""
-        if not self.ahead:
-            return "with no lead"
-        return "also during the run" if self.made.late else "before the run"
+    def without_lead(self) -> float:
+        """ns of the median run on an idle GPU, or 0 if it was not measured."""
+        return 0.0 if self.made.table.ahead.all() else self.made.lasts_ns(False)
 
     @property
     def order(self) -> list[int]:
         """The places of the bars by their starts."""
         return sorted(range(len(self.bars)), key=lambda n: self.bars[n]["start"])
-
-    @property
-    def panel(self) -> Panel:
-        """The run in the picture."""
-        rows = [self.row_name(row) for row in range(len(self.rows))]
-        return {
-            "title": self.title,
-            "host": f"{self.enqueued} in {us(self.host_ns)} from Python, {self.lead}",
-            "rows": rows,
-            "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in range(len(rows))],
-            "bars": self.bars,
-            "gaps": self.gaps,
-            "total": self.total,
-        }
 
 
 def us(ns: float) -> str:

@@ -9,42 +9,97 @@ from kernels.core.streams import steps
 from kernels.measure.launch_times import LaunchTimes
 
 NEAR = 0.01  # a total that is higher by less is no slower
+MEGA = 1e6
 
 
-def start(run: LaunchRun, bar: int, named: bool) -> str:
-    """The start of a launch or a copy. named: whether it names the run."""
+def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
+    """The start of a launch or a copy, and its reason. It names the run if there are two."""
     own = run.bars[bar]
-    said = f"{run.title}: {own['name']}" if named else own["name"][0].upper() + own["name"][1:]
-    gap, stream = run.gap_before(bar), run.row_name(own["row"])
+    said = f"{run.title}: {own['name']}" if len(runs) > 1 else own["name"][0].upper() + own["name"][1:]
+    gap, awaited = run.gap_before(bar), run.awaited(bar)
+    said += ", a child," if run.rows[own["row"]][1] else ""
+    work = f" It brings {figure(own['bytes'] / MEGA, 3)} MB." if own["copy"] else ""
+    if gap is None or awaited is None:
+        return f"{said} {_first(run, bar)}{work}"
+    before, wait = run.bars[awaited]["name"], own["start"] - run.bars[awaited]["end"]
+    if gap["since"] == "start":
+        after = own["start"] - gap["start"]
+        return f"{said} starts {us(after)} after the start of {before}, the kernel that launches it.{work}"
+    if wait < 0:
+        return f"{said} starts {us(-wait)} before the end of {before}. {_early(run, bar)}{work}"
+    when = f"{said} starts {us(wait)} after the end of {before}"
+    if awaited != gap["before"]:
+        return f"{when}, on {run.row_name(run.bars[awaited]['row'])}: it waits for the event of this end."
+    return f"{when}. {work.strip() or _reason(run, bar, wait, runs)}"
+
+
+def _first(run: LaunchRun, bar: int) -> str:
+    """The first start on a stream."""
+    stream = run.row_name(run.bars[bar]["row"])
+    if bar == run.order[0] and run.request.plan.graph:
+        return "starts first. A CUDA graph is a recorded list of launches, sent with one call."
     if bar == run.order[0]:
-        return f"{said} starts first on {stream}. The host enqueued {run.enqueued} in {us(run.host_ns)}, {run.lead}."
-    if gap is None:
-        return f"{said} starts first on {stream}, at {figure(own['start'])} ns."
-    before, wait = run.bars[gap["before"]]["name"], gap["end"] - gap["start"]
-    when = f"{figure(abs(wait))} ns {'before' if wait < 0 else 'after'} the {gap['since']} of {before}"
-    if run.rows[own["row"]][1]:
-        return f"{said}, a child, starts {when}."
-    return f"{said} starts {when}, on {stream}." if wait < 0 else f"{said} starts on {stream}, {when}."
+        return f"starts first, on {stream}. A stream is a queue: it runs one kernel after another."
+    others = " and ".join(name for row in range(len(run.rows)) if (name := run.row_name(row)) != stream)
+    return f"starts at {us(run.bars[bar]['start'])} on {stream}. It does not wait for {others}."
+
+
+def _early(run: LaunchRun, bar: int) -> str:
+    """The reason for a start before the end of the one before."""
+    number = list(steps(run.request.plan))[bar].number
+    if run.request.plan.launches[number].dependent:
+        return "A dependent launch may: it waits only before its first read."
+    return "They run at the same time."
+
+
+def _reason(run: LaunchRun, bar: int, wait: float, runs: list[LaunchRun]) -> str:
+    """The reason for a gap on a stream. The second run has the gap of the first one in its place."""
+    plain, name = runs[0], run.bars[bar]["name"]
+    place = next((n for n, one in enumerate(plain.bars) if one["name"] == name), None)
+    gap = None if run is plain or place is None else plain.gap_before(place)
+    if gap and gap["since"] == "end" and gap["end"] > gap["start"]:
+        return f"The same gap above takes {us(gap['end'] - gap['start'])}."
+    return "In between, the GPU completes its writes and hands out the next launch."
 
 
 def ends(runs: list[LaunchRun]) -> str:
-    """The end of each run, and whether the host would be slower."""
-    said = [f"{run.title} ends after {us(run.total)}." for run in runs]
-    for run in runs:
-        if run.ahead and not run.made.late and run.host_ns > run.total:
-            said.append(
-                f"The host's calls for {run.title} take {us(run.host_ns)}. Without the lead, the GPU would wait."
-            )
-    return " ".join(said)
+    """The end of each run, and the cost of the last one's way."""
+    said = " ".join(f"{run.title} ends after {us(run.total)}." for run in runs)
+    return f"{said} The cost: {runs[-1].request.kernel.costs}"
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The time of each run and its time without work, in the order of the picture. Then the idea of the last run, or
-    its cost if it is slower."""
+    """The gaps of each run, in the order of the picture. Then the idea of the last run, or its cost if it is slower."""
     kernel, slower = runs[-1].request.kernel, runs[-1].total > (1 + NEAR) * runs[0].total
-    times = [f"{run.title} takes {us(run.total)}, {us(run.idle)} of it in gaps." for run in runs]
+    times = " ".join(
+        f"{run.title}: gaps of {us(run.idle)} in {us(run.total)}, the host's calls take {us(run.host_ns)}."
+        for run in runs
+    )
     why = f"The cost: {kernel.costs}" if slower else kernel.idea[0].upper() + kernel.idea[1:]
-    return f"{' '.join(times)} {why.rstrip('.')}."
+    return f"In a gap, the GPU runs no kernel. {times} {why.rstrip('.')}."
+
+
+def lead(runs: list[LaunchRun]) -> str:
+    """The host's calls against the start of the run."""
+    said = "The host's calls from Python, on the same scale"
+    if not runs[-1].ahead:
+        return f"{said}. The GPU was idle before the first one."
+    if any(run.made.late for run in runs):
+        return f"{said}. The longer ones went on during the run."
+    return f"{said}. The GPU was held back until all were made."
+
+
+def called(run: LaunchRun) -> str:
+    """The host's calls, and the time of the same run if the GPU is not held back."""
+    free = f" If the GPU is not held back, the run takes {us(run.without_lead)}." if run.ahead else ""
+    return f"{run.enqueued}: {us(run.host_ns)}.{free if run.without_lead else ''}"
+
+
+def note(made: LaunchTimes, ahead: bool) -> str:
+    """The source of the times and the problem, for the picture."""
+    count = len(made.runs[made.runs.ahead == ahead])
+    said = f"{made.provenance.capitalize()} on {device(made)}, rested, median of {count} runs."
+    return f"{said} Problem: {made.request.problem.size}."
 
 
 def source(runs: list[LaunchRun]) -> str:
@@ -75,23 +130,14 @@ def clock(made: LaunchTimes, ahead: bool) -> list[str]:
 
 
 def lines(run: LaunchRun, bar: int) -> Lines:
-    """The line of the launch or copy in the opening comment, and of the kernel's definition. A graph's first launch
-    has the line of the graph, too."""
-    kernel, own = run.request.kernel, run.bars[bar]
+    """The lines of the host's call for a launch or a copy. A child has the line of its parent's call."""
+    plan, kernel = run.request.plan, run.request.kernel
+    launch = plan.launches[list(steps(plan))[bar].number]
+    if not launch.parent:
+        return run.calls.lit(bar)
     source = kernel.source.splitlines()
-    number, launches = list(steps(run.request.plan))[bar].number, run.request.plan.launches
-    entry = launches[number].entry
-    nth = 0 if launches[number].parent else [launch.entry for launch in launches[:number]].count(entry)
-    entries = [n for n, line in enumerate(source) if re.search(rf'\bentry = "{re.escape(entry)}"', line)]
-    place = entries[min(nth, len(entries) - 1)] if entries else 0
-    found = [place]
-    if own["copy"]:
-        found += [n for n in range(place, len(source)) if "fetch = " in source[n]][:1]
-    else:
-        found += [n for n, line in enumerate(source) if re.search(rf"(?<!\w){re.escape(entry)}\(", line)][:1]
-    if bar == run.order[0]:
-        found += [n for n in range(place) if source[n] == "graph = true"]
-    return {f"{kernel.path.name}:{n + 1}": 1 for n in sorted(set(found))}
+    found = [n for n, line in enumerate(source, 1) if re.search(rf"(?<!\w){re.escape(launch.entry)}<<<", line)]
+    return {f"{kernel.path.name}:{n}": 1 for n in found}
 
 
 def device(made: LaunchTimes) -> str:

@@ -6,8 +6,9 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.stories.launches import executed, launch_questions, sentences
-from explainers.stories.launches.frames import LaunchFrame, LaunchMeta
-from explainers.stories.launches.runs import LaunchRun, explain
+from explainers.stories.launches.frames import LaunchFrame, LaunchMeta, Panel
+from explainers.stories.launches.host_code import purpose
+from explainers.stories.launches.runs import LaunchRun, explain, us
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Code, Stage, State, Tab, View
@@ -73,7 +74,7 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
             {
                 "tile": -1,
                 "title": f"{run.bars[bar]['name']} starts",
-                "sentence": sentences.start(run, bar, len(runs) > 1),
+                "sentence": sentences.start(run, bar, runs),
                 "lines": sentences.lines(run, bar),
                 "panel": panel,
                 "bar": bar,
@@ -95,29 +96,58 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
 
 def view(runs: list[LaunchRun], frames: list[LaunchFrame]) -> View:
     """The picture: a panel for each run, on one scale."""
-    made = runs[-1].made
+    made, longest = runs[-1].made, max(run.total for run in runs)
+    host = max(run.host_ns for run in runs)
+    kernels = {bar["entry"]: run.request.kernel for run in runs for bar in run.bars if bar["entry"]}
     meta: LaunchMeta = {
-        "panels": [run.panel for run in runs],
+        "panels": [panel(run) for run in runs],
         "frames": frames,
-        "window": 1.02 * max(run.total for run in runs),
+        "purposes": {entry: purpose(kernel, entry) for entry, kernel in kernels.items()},
+        "window": 1.02 * max(longest, min(host, 2 * longest)),
+        "lead": sentences.lead(runs),
+        "note": sentences.note(made, runs[-1].ahead),
         "label": f"{made.provenance} on {sentences.device(made)}",
     }
     return View("launches", "launches", "Time line", meta)
 
 
+def panel(run: LaunchRun) -> Panel:
+    """A run in the picture."""
+    rows = range(len(run.rows))
+    return {
+        "title": run.title,
+        "calls": sentences.called(run),
+        "host": run.host_ns,
+        "rows": [run.row_name(row) for row in rows],
+        "lanes": [1 + max(bar["lane"] for bar in run.bars if bar["row"] == row) for row in rows],
+        "bars": run.bars,
+        "gaps": run.gaps,
+        "idle": run.idle,
+        "total": run.total,
+    }
+
+
 def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
-    """The kernel of the last run. The other run's kernel follows it."""
+    """The host's calls of each run in the order of the picture, then the kernels, those of the last run first."""
     made = stage.code(runs[-1].request, frames)
-    others = [run.request.kernel for run in runs[:-1]]
-    return replace(made, files=[*made.files, *(stage.source_file(k.path.name, k.source) for k in others)])
+    kernels = [run.request.kernel for run in runs[:-1]]
+    files = [*made.files, *(stage.source_file(k.path.name, k.source) for k in kernels)]
+    return replace(made, files=[*(run.calls.file for run in runs), *files])
 
 
 def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
-    """The strip: the time of the step, and how long its launch or copy lasts. At the end there is none."""
-    bars = [runs[frame["panel"]].bars[frame["bar"]] if frame["bar"] >= 0 else None for frame in frames]
+    """The strip, in microseconds: the wait and the length of the launch or copy of the step, and the time without work
+    so far in each run."""
+    shown = [(runs[frame["panel"]], frame["bar"]) for frame in frames]
+    bars = [run.bars[bar] if bar >= 0 else None for run, bar in shown]
+    gaps = [run.gap_before(bar) for run, bar in shown]
+    waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
+    places = ["gaps so far"] if len(runs) == 1 else ["gaps above", "gaps below"]
+    idle = [State(said, [us(run.idle_until(f["at"])) for f in frames]) for said, run in zip(places, runs)]
     return [
-        State("time", [round(frame["at"]) for frame in frames], "ns"),
-        State("lasts", [round(bar["end"] - bar["start"]) if bar else None for bar in bars], "ns"),
+        State("gap before it", [us(wait) if wait and wait > 0 else "none" for wait in waits]),
+        State("it lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
+        *idle,
     ]
 
 

@@ -1,6 +1,6 @@
 /*
 title = "One CUDA graph"
-idea = "the host starts all kernels with one call, and the driver knows their order. The gaps are shorter."
+idea = "the launches are prepared once, and the host sends them with one call. Less is left to do between kernels."
 changed_from = "launch_one_stream"
 changed = "graph = true. The kernels are the same."
 costs = "a graph has fixed sizes and addresses. Another shape needs another graph."

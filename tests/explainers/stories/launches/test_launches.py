@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from explainers.stories.launches import launch_questions, sentences, story
+from explainers.stories.launches.host_code import host_code
 from explainers.stories.launches.runs import explain
 from explainers.story.questions import MOST
 from kernels.core.request import Request
@@ -36,18 +37,38 @@ def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
     assert [frame["at"] for frame in frames] == sorted(frame["at"] for frame in frames)
     assert len(frames) == sum(len(run.bars) for run in two) + 1 and frames[-1]["bar"] == -1
     second = next(f for f in frames if f["panel"] == 1 and two[1].bars[f["bar"]]["name"] == "partials")
-    assert second["sentence"] == "One CUDA graph: partials starts on stream 0, 300 ns after the end of prefill."
-    assert "launch_graph.cu" in str(second["lines"])
-    assert "The host enqueued 3 launches in 0.009 µs, before the run." in frames[0]["sentence"]
-    lit = [two[1].request.kernel.source.splitlines()[int(place.split(":")[1]) - 1] for place in second["lines"]]
-    assert lit[0].lstrip().startswith('{entry = "partials"') and lit[1].startswith("partials(")
+    said = "One CUDA graph: partials starts 0.3 µs after the end of prefill. The same gap above takes 0.7 µs."
+    assert second["sentence"] == said
+    assert frames[0]["sentence"].startswith("One stream: prefill starts first, on stream 0. A stream is a queue")
+    lit = lit_code(two[1], story.code(two, frames), second["lines"])
+    assert lit[0].startswith("partials<<<dim3(") and lit[-1] == "cudaGraphLaunch(ready, stream0);"
+
+
+def lit_code(run, code, lines):
+    """The text of the lit lines of the code pane."""
+    files = {file["name"]: file["lines"] for file in code.files}
+    return [files[name][int(line) - 1] for name, line in (place.rsplit(":", 1) for place in lines)]
+
+
+def test_the_host_calls_each_launch_with_the_grid_of_the_plan(two):
+    for name in ("launch_one_stream", "launch_dependent", "launch_grid_barrier", "launch_copy_pinned"):
+        request = made(name, 700).request
+        calls = host_code(request)
+        said = " ".join(line.strip() for line in calls.lines)
+        for launch in request.plan.launches:
+            x, y, z = launch.grid
+            assert launch.entry in said and (f"dim3({x}, {y}" in said or f"{x}, 128" in said)
+        assert said.count("cudaMemcpyAsync(") == sum(2 for launch in request.plan.launches if launch.fetch)
+        assert ("&early" in said) == (name == "launch_dependent")
+    assert "cudaStreamWaitEvent(stream0, copied_k1);" in said and "cudaMallocHost(&host_k" in said
 
 
 def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_the_cost(two):
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
     said = sentences.summary(two)
-    assert said.startswith("One stream takes 4.4 µs, 1.4 µs of it in gaps. One CUDA graph takes 3.6 µs, 0.6")
+    times = "gaps of 1.4 µs in 4.4 µs, the host's calls take 0.009 µs. One CUDA graph: gaps of 0.6"
+    assert f"One stream: {times}" in said
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 
@@ -61,8 +82,8 @@ def test_the_source_names_the_run_that_the_host_still_enqueued(two):
 
 def test_the_answers_are_those_of_the_runs(two):
     asked = {q.id: q for q in launch_questions.questions(two, story.frames_of(two))}
-    assert asked["why"].options[asked["why"].answer] == "partials starts only after the last block of prefill"
-    assert asked["gap"].options[asked["gap"].answer] == "700 ns"
+    assert asked["why"].options[asked["why"].answer] == "partials waits for the end of prefill, and a start takes time"
+    assert asked["gap"].options[asked["gap"].answer] == "0.7 µs"
     assert asked["shortened"].options[asked["shortened"].answer] == "Mostly the gaps"
     assert asked["faster"].options[asked["faster"].answer] == "One CUDA graph"
     assert all(len(q.options) <= MOST for q in asked.values())
@@ -72,13 +93,13 @@ def test_streams_are_rows_and_copies_have_their_bytes():
     run = explain(made("launch_copy_pinned", 0), True)
     copies = [bar for bar in run.bars if bar["copy"]]
     tensor = run.request.plan.tensor("k")
-    assert run.panel["rows"] == ["stream 0", "stream 1"] and {bar["row"] for bar in copies} == {1}
+    assert story.panel(run)["rows"] == ["stream 0", "stream 1"] and {bar["row"] for bar in copies} == {1}
     assert sum(bar["bytes"] for bar in copies if bar["name"] == "copy of k") == tensor.nbytes
 
 
 def test_launches_of_one_stream_at_the_same_time_have_parts_of_its_row():
     run = explain(made("launch_dependent", -900), True)
-    assert [bar["lane"] for bar in run.bars] == [0, 1, 2] and run.panel["lanes"] == [3]
+    assert [bar["lane"] for bar in run.bars] == [0, 1, 2] and story.panel(run)["lanes"] == [3]
 
 
 def spans(name: str, steps: list[tuple[int, int]]) -> LaunchTimes:
@@ -97,21 +118,20 @@ def family():
 
 
 def test_children_have_a_row_with_gaps_from_the_start_of_their_parent_and_from_the_last_end(family):
-    assert family.panel["rows"] == ["stream 0", "children"] and family.panel["lanes"] == [1, 4]
+    assert story.panel(family)["rows"] == ["stream 0", "children"] and story.panel(family)["lanes"] == [1, 4]
     gaps = {family.bars[gap["after"]]["name"]: (gap["since"], gap["end"] - gap["start"]) for gap in family.gaps}
     assert gaps["partials 0"] == ("start", 7000) and gaps["merge"] == ("end", 8000)
     assert gaps["partials 3"] == ("end", -10000) and family.enqueued == "1 launch"
     said = [frame["sentence"] for frame in story.frames_of([family])]
-    assert said[1] == "Partials 0, a child, starts 7,000 ns after the start of parent."
-    assert said[5] == "Merge, a child, starts 8,000 ns after the end of partials 0."
-    lit = sentences.lines(family, 2)
-    source = family.request.kernel.source.splitlines()
-    assert [source[int(place.split(":")[1]) - 1].split()[0] for place in lit] == ["{entry", "partials(const"]
+    assert said[1] == "Partials 0, a child, starts 7 µs after the start of parent, the kernel that launches it."
+    assert said[5].startswith("Merge, a child, starts 8 µs after the end of partials 0. ")
+    lit = lit_code(family, story.code([family], []), sentences.lines(family, 2))
+    assert [line.strip().partition("<<<")[0] for line in lit] == ["partials"]
 
 
 def test_the_wrong_lengths_of_a_gap_are_other_times_of_the_runs_with_their_meaning(two):
     asked = next(q for q in launch_questions.questions(two, story.frames_of(two)) if q.id == "gap")
-    assert asked.options == ["300 ns", "700 ns", "1,000 ns", "1,400 ns"]
+    assert asked.options == ["0.3 µs", "0.7 µs", "1 µs", "1.4 µs"]
     assert asked.reasons[0] == "That is the gap before merge of One CUDA graph." and asked.reasons[1] == ""
     assert asked.reasons[2:] == ["merge itself takes 1 µs.", "Nothing runs for 1.4 µs in the whole run."]
 
@@ -120,7 +140,7 @@ def test_every_recording_has_questions_with_lengths_of_its_gaps():
     for found in (entry.load() for entry in launch_times.recorded()):
         for runs in ([explain(found, ahead)] for ahead in (True, False)):
             for asked in launch_questions.questions(runs, story.frames_of(runs)):
-                assert asked.id != "gap" or "0 ns" not in asked.options
+                assert asked.id != "gap" or "0 µs" not in asked.options
 
 
 def test_the_cpu_gives_order_and_bytes_and_no_time():

@@ -1,0 +1,198 @@
+"""The host's calls of a run in CUDA C++, written from its plan: launches, copies, events, and the graph.
+
+The app itself makes these calls from Python, through CuPy.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from explainers.story import stage
+from explainers.story.frames import Lines
+from explainers.story.stage import File
+from kernels.core.launch import Launch, Plan
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.streams import Step, copied_bytes, steps
+
+WIDE = 44  # letters of a line
+EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
+ALLOWED = "programmaticStreamSerializationAllowed"
+
+
+@dataclass
+class HostCode:
+    """The calls as lines of a file.
+
+    of_step: the place of a launch or copy (streams.steps) -> the numbers of its lines.
+    """
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    of_step: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, *lines: str, step: int | None = None) -> None:
+        """Adds lines, as the lines of a step if it is known."""
+        first = len(self.lines) + 1
+        self.lines += lines
+        if step is not None:
+            self.of_step.setdefault(step, []).extend(range(first, len(self.lines) + 1))
+
+    @property
+    def file(self) -> File:
+        """The file of the code pane."""
+        return stage.source_file(self.name, "\n".join(self.lines))
+
+    def lit(self, step: int) -> Lines:
+        """The lines of a launch or copy."""
+        return {f"{self.name}:{number}": 1 for number in self.of_step.get(step, ())}
+
+
+def host_code(request: Request) -> HostCode:
+    """The host's calls of one run, and before them what the host does once."""
+    plan, kernel = request.plan, request.kernel
+    listed, texts = list(steps(plan)), _arguments(kernel, plan)
+    found = HostCode(f"{kernel.name}, host")
+    found.add(f"// {kernel.title}: the host's calls in C++", "// (the app makes them from Python, by CuPy)")
+    structs = {
+        ", ".join(map(_argument, one["struct"]))
+        for text in kernel.launch_texts
+        for one in text.args
+        if isinstance(one, dict) and "struct" in one
+    }
+    found.add(*(f"// sizes: {said}" for said in structs))
+    _prepare(found, plan, listed)
+    others = sorted({step.stream for step in listed} - {0})
+    if others:
+        found.add("cudaEventRecord(begun, stream0);")
+    for other in others:
+        found.add(f"cudaStreamWaitEvent(stream{other}, begun);")
+    for place, step in enumerate(listed):
+        if step.tensor:
+            found.add(*_copy(plan, step), step=place)
+        elif not plan.launches[step.number].parent:
+            found.add(*_waits(plan, listed, step))
+            found.add(*_launch(plan.launches[step.number], texts[step.number]), step=place)
+            if any(step.number in one.waits for one in listed):
+                entry = plan.launches[step.number].entry
+                found.add(f"cudaEventRecord(done_{entry}, stream{step.stream});")
+    for other in others:
+        found.add(f"cudaEventRecord(ended{other}, stream{other});", f"cudaStreamWaitEvent(stream0, ended{other});")
+    if plan.graph:
+        found.add("cudaStreamEndCapture(stream0, &graph);", "cudaGraphInstantiate(&ready, graph, 0);", "")
+        found.add("// Each run: one call starts all kernels")
+        found.add("cudaGraphLaunch(ready, stream0);")
+        for lines in found.of_step.values():
+            lines.append(len(found.lines))
+    return found
+
+
+def purpose(kernel: KernelSpec, entry: str) -> str:
+    """The comment above the definition of an entry, without a capital at its start unless a symbol begins it."""
+    source = kernel.source.splitlines()
+    named = next((n for n, line in enumerate(source) if re.match(rf"(extern.* )?{re.escape(entry)}\(", line)), 0)
+    top = next((n for n in range(named, -1, -1) if source[n].startswith('extern "C"')), 0)
+    above = list[str]()
+    for line in reversed(source[:top]):
+        if not line.startswith("//"):
+            break
+        above.insert(0, line.removeprefix("//").strip())
+    said = " ".join(above).rstrip(".")
+    return said[:1].lower() + said[1:] if said[1:2].islower() else said
+
+
+def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
+    """What the host does once, before all runs."""
+    fetches = [launch.fetch for launch in plan.launches if launch.fetch]
+    memory = {tensor: fetch.memory for fetch in fetches for tensor in fetch.tensors}
+    for tensor, kind in memory.items():
+        size = plan.tensor(tensor).nbytes
+        said = f"cudaMallocHost(&host_{tensor}, {size});" if kind == "pinned" else f"host_{tensor} = malloc({size});"
+        found.add(f"{said}  // once, {kind}")
+    if any(launch.dependent for launch in plan.launches):
+        found.add("cudaLaunchAttribute early;", f"early.id = {EARLY};", f"early.val.{ALLOWED} = 1;")
+    if plan.graph:
+        found.add("// Once: record the calls, without a run", "cudaStreamBeginCapture(stream0,")
+        found.add("    cudaStreamCaptureModeRelaxed);")
+
+
+def _waits(plan: Plan, listed: list[Step], step: Step) -> Iterator[str]:
+    """The waits of a launch for other streams."""
+    own = f"stream{step.stream}"
+    for number in step.waits:
+        yield f"cudaStreamWaitEvent({own}, done_{plan.launches[number].entry});"
+    for copy in listed:
+        if copy.tensor and copy.number == step.number and copy.stream != step.stream:
+            yield f"cudaStreamWaitEvent({own}, {_event(copy)});"
+
+
+def _event(copy: Step) -> str:
+    return f"copied_{copy.tensor}{copy.number}"
+
+
+def _copy(plan: Plan, step: Step) -> list[str]:
+    """A copy from host memory, and its event if a launch on another stream waits for it."""
+    tensor, moved = plan.tensor(step.tensor), copied_bytes(plan, step)
+    first = moved.start // (tensor.nbytes // int(np.prod(tensor.shape)))
+    target, source = (f"{name} + {first}" if first else name for name in (step.tensor, f"host_{step.tensor}"))
+    lines = _wrapped("cudaMemcpyAsync", [target, source, str(len(moved)), "cudaMemcpyHostToDevice", _stream(step)])
+    other = plan.launches[step.number].stream != step.stream
+    return [*lines, *([f"cudaEventRecord({_event(step)}, {_stream(step)});"] if other else [])]
+
+
+def _stream(step: Step) -> str:
+    return f"stream{step.stream}"
+
+
+def _launch(launch: Launch, arguments: list[str]) -> list[str]:
+    """The call of a launch."""
+    grid, block = _size(launch.grid), _size(launch.block)
+    shared, stream = str(launch.shared_bytes), f"stream{launch.stream}"
+    if launch.cooperative:
+        named = {one: f"count{n}" for n, one in enumerate(arguments) if not one.isidentifier()}
+        said = [f"int {name} = {one};" for one, name in named.items()]
+        said += _wrapped("void* args[] = ", [f"&{named.get(one, one)}" for one in arguments], "{", "};")
+        return [*said, *_wrapped("cudaLaunchCooperativeKernel", [launch.entry, grid, block, "args", shared, stream])]
+    if launch.dependent:
+        at = f"{launch.entry}_at"
+        said = _wrapped(f"cudaLaunchConfig_t {at} = ", [grid, block, shared, stream, "&early", "1"], "{", "};")
+        return [*said, *_wrapped("cudaLaunchKernelEx", [f"&{at}", launch.entry, *arguments])]
+    return _wrapped(f"{launch.entry}<<<{grid}, {block}, {shared}, {stream}>>>", arguments)
+
+
+def _size(size: tuple[int, int, int]) -> str:
+    """A grid or a block, without the dimensions of 1 at its end."""
+    used = max((n + 1 for n, one in enumerate(size) if one > 1), default=1)
+    return str(size[0]) if used == 1 else f"dim3({', '.join(map(str, size[:used]))})"
+
+
+def _arguments(kernel: KernelSpec, plan: Plan) -> list[list[str]]:
+    """The arguments of each launch of a plan as in the opening comment. A struct is named sizes."""
+    found, left = list[list[str]](), {text.entry: 0 for text in kernel.launch_texts}
+    for launch in plan.launches:
+        texts = [text for text in kernel.launch_texts if text.entry == launch.entry]
+        text = texts[min(left[launch.entry], len(texts) - 1)]
+        left[launch.entry] += 1
+        found.append([_argument(one) for one in text.args])
+    return found
+
+
+def _argument(said: object) -> str:
+    if isinstance(said, str):
+        return said.partition(" ")[2] or said
+    return "sizes"
+
+
+def _wrapped(head: str, parts: list[str], opens: str = "(", closes: str = ");") -> list[str]:
+    """A call over lines of at most WIDE letters, if its parts fit."""
+    lines = [f"{head}{opens}"]
+    for n, part in enumerate(parts):
+        piece = part + (closes if n == len(parts) - 1 else ",")
+        apart = "" if lines[-1].endswith(opens) else " "
+        if len(lines[-1]) + len(apart) + len(piece) <= WIDE:
+            lines[-1] += apart + piece
+        else:
+            lines.append(f"    {piece}")
+    return lines
