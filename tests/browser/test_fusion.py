@@ -18,6 +18,6 @@ def test_the_cells_of_the_ledger_add_up_to_both_sums(visit):
     for launch, column in enumerate(meta["launches"]):
         for tensor in meta["tensors"]:
             said = hover(page, "Ledger", tensor=tensor["name"], launch=launch)
-            sums[column["side"]] += sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", said))
+            sums[column["side"]] += sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes of", said))
     assert sums == meta["totals"]
     assert hover(page, "Ledger", total=1) == f"{meta['kernels'][1]}: {sums[1]:,} bytes read and written"

@@ -82,7 +82,10 @@ export class Middle {
         'aria-pressed': String(n === side),
       });
     this.node.classList.toggle('only-b', side === 1);
-    this.sides.replaceChildren(...['A', 'B'].map(chip));
+    const { codes, frames } = this.stage.content ?? {},
+      names =
+        codes?.length > 1 && !frames[0]?.sentences ? codes.map(code => code.kernel) : ['A', 'B'];
+    this.sides.replaceChildren(...names.map(chip));
   }
   // One picture for both sides: a narrow window shows the code that has lines in the step.
   followSide(codes) {

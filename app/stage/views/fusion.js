@@ -1,174 +1,211 @@
 // The ledger of a fused kernel next to its separate launches: which bytes of which tensor each launch
-// reads from memory and writes to it. A tensor that a step moves comes from its name (memory) or
-// from its launch (the chip).
+// reads from memory and writes to it. Both sides move at once, tensor by tensor. A tensor that a step
+// moves comes from its name (memory) or from its launch (the chip).
 import { canvasView } from '../core/canvas.js';
-import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
+import { Marks } from '../core/kinds.js';
+import { blend, COLOURS, number, rgb, smallText, theme, widest } from '../core/paint.js';
 import { fusionLayout } from './layouts/fusion.js';
+import { wrapped } from './layouts/patterns.js';
 
-const ARROW = { load: '↓', store: '↑' };
-const KEPT = { never: 'on the chip', once: 'not read again' };
+const ARROW = { load: '↓', store: '↑' },
+  VERB = { load: 'reads', store: 'writes' },
+  SIDES = ['separate', 'fused'];
+const percent = share => `${Math.round(100 * share)} %`;
 
 export default function (host, { meta }, context) {
-  const { tensors, launches, kernels, totals, frames } = meta,
+  const { tensors, launches, moves, kernels, ideas, place, totals, time, frames } = meta,
     sides = launches.map(one => one.side),
-    most = Math.max(...frames.map(f => f.bytes));
-  const of = (n, tensor) => frames.filter(f => f.kind && f.launch === n && f.tensor === tensor);
+    most = Math.max(...moves.map(move => move.bytes));
+  const of = (n, tensor) => moves.filter(move => move.column === n && move.tensor === tensor);
   const colourOf = kind => (kind === 'load' ? COLOURS.read : COLOURS.written);
-  let box, em, small;
+  const asked = () => context.clock.covers.length > 0; // no mark may give a covered row away
+  let box, em, small, font;
 
   const layout = size => {
     ({ em } = size);
-    small = smallText(em);
-    box = fusionLayout(size, tensors, sides);
+    [small, font] = [smallText(em), theme(host).font];
+    const linesOf = (side, room) => wrapped(ideas[side], room, 4, wide).length;
+    box = fusionLayout(size, tensors, sides, linesOf, [2, ...(time ? [time.us.length] : [])]);
     return Math.ceil(box.height);
   };
   const rowAt = tensor => box.top + tensor * box.row;
-  const firstOf = side => sides.indexOf(side);
-  const wideOf = side => sides.filter(s => s === side).length * box.w;
+  const wideOf = side => sides.filter(one => one === side).length * box.w;
+  const wide = (text, size = small) => widest([text], `${size}px ${font}`);
 
   // ---- drawing ----
   const marks = ({ step, paint, width }) => {
-    const list = [],
-      text = (id, x, y, said, more = {}) =>
-        list.push({ id, kind: 'text', rect: [x, y, 0, small], text: said, ...more }),
-      rect = (id, at, more) => list.push({ id, kind: 'rect', rect: at, ...more });
-    heads(text, rect, step, paint);
+    const made = new Marks(small);
     tensors.forEach((tensor, t) => {
-      const y = rowAt(t) + box.row / 2 + 0.36 * small,
-        now = frames[step].tensor === t;
-      list.push({
-        id: `name ${t}`,
-        kind: 'text',
-        rect: [0, y, box.label, small],
-        text: tensor.name,
-        bold: now,
-      });
-      if (box.shapes)
-        text(`shape ${t}`, 0, 0, tensor.shape, {
-          rect: [box.shapeX, y, box.label - box.shapeX, small],
+      if (tensor.kept && !asked())
+        made.rect(`saved ${t}`, [0, rowAt(t) + 1, width, box.row - 2], {
+          fill: blend(rgb(paint.primary), rgb(paint.background), 0.13),
+        });
+      const y = rowAt(t) + box.row / 2 + (box.parts ? -0.15 : 0.36) * small,
+        bold = frames[step].tensor === t || (!!tensor.kept && !asked());
+      made.text(`name ${t}`, [0.2 * em, y, box.label], tensor.name, { bold });
+      if (box.parts)
+        made.text(`part ${t}`, [0.2 * em, y + 1.15 * small, box.label], tensor.part, {
           alpha: 0.7,
         });
-      launches.forEach((_, n) => cell(list, text, rect, { step, paint, t, n }));
-      rect(`line ${t}`, [0, rowAt(t) + box.row, width, 0.5], { fill: paint.border });
+      if (tensor.passed.length) pass(made, t, paint);
+      launches.forEach((_, n) => cell(made, { step, paint, t, n }));
+      made.rect(`line ${t}`, [0, rowAt(t) + box.row, width, 0.5], { fill: paint.border });
     });
-    sums(text, rect, step, paint);
-    return list;
+    heads(made, step, paint);
+    bytes(made, step, paint);
+    if (time) times(made, paint);
+    return made.list;
   };
-  const heads = (text, rect, step, paint) => {
+  const heads = (made, step, paint) => {
     kernels.forEach((_, side) => {
-      const count = sides.filter(s => s === side).length,
-        x = box.x[firstOf(side)],
+      const count = sides.filter(one => one === side).length,
+        x = box.x[sides.indexOf(side)],
         said = `${side ? 'Fused' : 'Separate'}: ${count} launch${count > 1 ? 'es' : ''}`;
-      text(`side ${side}`, x, box.names + 1.1 * em, said, {
-        bold: true,
-        rect: [x, 1.1 * em, wideOf(side), small],
-      });
+      made.text(`side ${side}`, [x, 1.1 * em, wideOf(side)], said, { bold: true, size: em });
+      if (box.lines)
+        wrapped(ideas[side], wideOf(side) - 0.6 * em, box.lines, wide).forEach((line, n) =>
+          made.text(`idea ${side} ${n}`, [x, (2.2 * em + n * box.line) | 0, wideOf(side)], line),
+        );
     });
     launches.forEach(({ entry }, n) => {
-      const now = frames[step].launch === n;
-      rect(`chip ${n}`, [box.x[n] + 1, box.heads, box.w - 3, 1.5 * em], {
+      const now = frames[step].cells.includes(n);
+      made.rect(`chip ${n}`, [box.x[n] + 1, box.heads + 0.3 * em, box.w - 3, 1.4 * em], {
         fill: now ? paint.primary : paint.panel,
         stroke: paint.border,
       });
-      text(`entry ${n}`, 0, 0, entry, {
-        rect: [box.x[n] + box.w / 2, box.heads + 1.08 * em, box.w - 8, small],
+      made.text(`entry ${n}`, [box.x[n] + box.w / 2, box.heads + 1.3 * em, box.w - 8], entry, {
         align: 'center',
         fill: now ? '#fff' : paint.text,
         bold: now,
       });
     });
   };
-  const cell = (list, text, rect, { step, paint, t, n }) => {
-    const moves = of(n, t),
-      x = box.x[n],
-      high = box.row - 3;
-    if (!moves.length) {
-      if (!tensors[t].kept || !launches[n].side) return;
-      const shown = step >= frames.findIndex(f => f.launch === n),
-        now = frames[step].launch === n && frames[step].tensor === t;
-      list.push({
-        ...{
-          id: `kept ${t} ${n}`,
-          kind: 'hatch',
-          rect: [x + 2, rowAt(t) + 2, box.w - 5, high - 1],
-        },
-        ...{ stroke: paint.border, gap: 7, alpha: shown ? 1 : 0.35 },
+  // Where the bar of a move is. In a narrow column its number is over it.
+  const barOf = (move, part, parts) => {
+    const beside = box.w > 11 * em,
+      high = (box.row - 4) / parts,
+      room = box.w - (beside ? 5.6 * em : 5);
+    return [
+      box.x[move.column] + 2,
+      rowAt(move.tensor) + 2 + part * high + (box.row > 2.4 * em ? 0.4 * em : 1),
+      Math.max(2, (room * move.bytes) / most),
+      high - (box.row > 2.4 * em ? 0.8 * em : 2),
+    ];
+  };
+  // From the launch that writes a tensor to the launch that reads it back.
+  const pass = (made, t, paint) => {
+    const [writer, reader] = tensors[t].passed,
+      [move] = of(writer, t),
+      [x, y, w, h] = barOf(move, 0, 1),
+      from = x + w + 0.9 * em + wide(`↑ ${number(move.bytes)}`),
+      to = box.x[reader] - 2,
+      middle = y + h / 2;
+    if (to - from < 1.2 * em) return;
+    const points = [
+      [from, middle],
+      [to, middle],
+    ];
+    made.add(`pass ${t}`, 'way', null, { points, stroke: paint.text, width: 1.5, head: 0.35 * em });
+  };
+  const cell = (made, { step, paint, t, n }) => {
+    const own = of(n, t),
+      { kept } = tensors[t],
+      now = frames[step].tensor === t && frames[step].cells.includes(n);
+    if (!own.length && kept && launches[n].side) stays(made, t, n, paint);
+    own.forEach((move, part) => {
+      const bar = barOf(move, part, own.length),
+        [x, y, w, h] = bar,
+        beside = box.w > 11 * em,
+        done = move.step <= step,
+        again = kept === 'once' && launches[n].side && !asked() ? ', not read again' : '',
+        said = `${ARROW[move.kind]} ${number(move.bytes)}`,
+        room = box.w - 8 - (beside ? w : 0),
+        id = `${n} ${t} ${part}`;
+      made.rect(`bar ${id}`, bar, {
+        fill: blend(
+          rgb(colourOf(move.kind)),
+          rgb(paint.background),
+          (done ? 0.8 : 0.32) * (beside ? 1 : 0.5),
+        ),
       });
-      const middle = [x + box.w / 2, rowAt(t) + box.row / 2 + 0.36 * small, box.w - 8, small];
-      plate(rect, `kept plate ${t} ${n}`, middle, paint, KEPT[tensors[t].kept].length);
-      text(`kept text ${t} ${n}`, 0, 0, KEPT[tensors[t].kept], {
-        ...{ rect: middle, align: 'center', bold: true, alpha: shown ? 1 : 0.35 },
+      if (move.step === step && beside)
+        made.rect(`packet ${id}`, bar, {
+          fill: colourOf(move.kind),
+          enter: {
+            rect: [move.kind === 'load' ? 0 : x, move.kind === 'load' ? y : box.heads, w, h],
+          },
+          ease: 'both',
+        });
+      made.text(
+        `amount ${id}`,
+        [beside ? x + w + 0.4 * em : x + 3, y + h / 2 + 0.36 * small, room],
+        wide(said + again) <= room ? said + again : said,
+        { alpha: done ? 1 : 0.75, bold: move.step === step },
+      );
+    });
+    if (now)
+      made.rect(`now ${n}`, [box.x[n] + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
+        ...{ stroke: paint.text, width: 2 },
       });
-      if (now) mark(rect, n, t, paint);
-      return;
-    }
-    moves.forEach((move, part) => {
-      const at = frames.indexOf(move),
-        done = at <= step,
-        each = high / moves.length,
-        y = rowAt(t) + 2 + part * each,
-        beside = box.w > 11 * em, // the number is next to its bar, or over it
-        bar = [
-          x + 2,
-          beside ? y : y + each - 4,
-          Math.max(2, ((box.w - (beside ? 7 * em : 5)) * move.bytes) / most),
-          beside ? each - 1 : 3,
-        ],
-        colour = colourOf(move.kind),
-        [, , wide, thick] = bar;
-      const from =
-        move.kind === 'load'
-          ? [0, bar[1], Math.min(wide, box.label), thick]
-          : [x + 2, box.heads, wide, thick];
-      rect(`bar ${at}`, bar, {
-        fill: blend(rgb(colour), rgb(paint.background), done ? 0.8 : 0.18),
+  };
+  // The fused kernel has the tensor on the chip: no byte of it moves.
+  const stays = (made, t, n, paint) => {
+    const y = rowAt(t);
+    made.rect(`kept ${t}`, [box.x[n] + 2, y + 2.5, box.w - 5, box.row - 4], {
+      ...{ fill: paint.background, stroke: paint.primary, width: 2 },
+    });
+    const said = [`stays ${place}: 0 bytes`, `${place}: 0`, place];
+    made.text(
+      `kept text ${t}`,
+      [box.x[n] + box.w / 2, y + box.row / 2 + 0.36 * small, box.w - 10],
+      said.find(text => wide(text) * 1.06 < box.w - 10) ?? place,
+      { align: 'center', bold: true },
+    );
+  };
+  // Bars under a title. texts: at their ends. note: the line under them.
+  const group = (made, paint, name, at, { title, names, values, now = values, texts, note }) => {
+    const { x, y, w } = box.sums[at],
+      left = x + Math.max(...names.map(text => wide(text))) + 0.6 * em,
+      ends = Math.max(...texts.map(text => 1.06 * wide(text))) + 0.6 * em,
+      room = Math.max(20, x + w - left - ends);
+    made.text(`${name} title`, [x, y + 1 * em, w], title, { bold: true });
+    values.forEach((value, n) => {
+      const top = y + box.title + n * box.bar,
+        full = (room * value) / Math.max(...values),
+        high = box.bar - 0.25 * em,
+        line = top + 0.5 * high + 0.36 * small,
+        fused = n === values.length - 1;
+      made.text(`${name} name ${n}`, [x, line], names[n]);
+      made.rect(`${name} edge ${n}`, [left, top, full, high], { stroke: paint.border });
+      made.rect(`${name} bar ${n}`, [left, top, (full * now[n]) / value, high], {
+        fill: blend(rgb(paint.primary), rgb(paint.background), fused ? 0.9 : 0.5),
+        ease: 'both',
       });
-      if (at === step) {
-        rect(`packet ${at}`, bar, { fill: colour, enter: { rect: from }, ease: 'both' });
-        mark(rect, n, t, paint);
-      }
-      text(`amount ${at}`, 0, 0, `${ARROW[move.kind]} ${number(move.bytes)}`, {
-        rect: [
-          beside ? x + wide + 6 : x + 4,
-          y + each / 2 + (beside ? 0.36 : 0.28) * small,
-          box.w - 6,
-          small,
-        ],
-        ...{ alpha: done ? 1 : 0.6, bold: at === step },
-      });
+      made.text(`${name} text ${n}`, [left + full + 0.4 * em, line], texts[n], { bold: true });
+    });
+    made.text(`${name} note`, [x, y + box.title + values.length * box.bar + 0.9 * em, w], note);
+  };
+  const bytes = (made, step, paint) => {
+    const { so_far: now } = frames[step],
+      [before, after] = totals;
+    group(made, paint, 'bytes', 0, {
+      title: 'Bytes read and written so far',
+      ...{ names: SIDES, values: totals, now },
+      texts: now.map((n, side) => (asked() ? '' : `${number(n)} of ${number(totals[side])}`)),
+      note:
+        asked() || after >= before
+          ? ''
+          : `In all, fused ${number(before - after)} fewer (${percent(1 - after / before)}).`,
     });
   };
-  // The cell of the step.
-  const mark = (rect, n, t, paint) =>
-    rect('now', [box.x[n] + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
-      ...{ stroke: paint.text, width: 2 },
-    });
-  // A ground for text over slanted lines.
-  const plate = (rect, id, place, paint, letters) => {
-    const [x, y, most_, size] = place;
-    const wide = Math.min(most_, letters * 0.55 * size + 4);
-    rect(id, [x - wide / 2, y - 0.95 * size, wide, 1.25 * size], { fill: paint.background });
-  };
-  const sums = (text, rect, step, paint) => {
-    const last = frames.length - 1,
-      so_far = frames[step].so_far,
-      top = Math.max(...totals);
-    text('sums', 0, box.sums + 1.1 * em, step === last ? 'all bytes' : 'bytes so far', {
-      rect: [0, box.sums + 1.1 * em, box.label, small],
-    });
-    const x = box.x[0],
-      wide = box.x.at(-1) + box.w - x - 11 * em;
-    [0, 1].forEach(side => {
-      const y = box.sums + 0.2 * em + side * box.bar,
-        full = (Math.max(wide, 20) * totals[side]) / top,
-        now = (Math.max(wide, 20) * so_far[side]) / top;
-      rect(`sum edge ${side}`, [x, y, full, box.bar - 0.4 * em], { stroke: paint.border });
-      rect(`sum ${side}`, [x, y, now, box.bar - 0.4 * em], {
-        fill: blend(rgb(paint.primary), rgb(paint.background), side ? 0.9 : 0.55),
-      });
-      text(`sum text ${side}`, x + full + 0.4 * em, y + box.bar / 2 + 0.1 * em, '', {
-        ...{ text: `${side ? 'fused' : 'separate'} ${number(so_far[side])}`, bold: true },
-      });
+  const times = (made, paint) => {
+    const { w } = box.sums[1],
+      full = `Time in a CUDA graph, recorded on ${time.said}`;
+    group(made, paint, 'time', 1, {
+      title: [full, full.split(', 20')[0]].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
+      ...{ names: time.names, values: time.us },
+      texts: time.us.map(us => `${us.toFixed(2)} us`),
+      note: asked() ? '' : time.note,
     });
   };
 
@@ -180,33 +217,39 @@ export default function (host, { meta }, context) {
       if (x < box.label) return { tensor: tensors[t].name };
       return n < 0 ? null : { tensor: tensors[t].name, launch: n };
     }
-    const side = Math.floor((y - box.sums) / box.bar);
-    return y >= box.sums && x >= box.x[0] && (side === 0 || side === 1) ? { total: side } : null;
+    for (const [at, sum] of box.sums.entries()) {
+      const n = Math.floor((y - sum.y - box.title) / box.bar),
+        count = at ? time.us.length : 2;
+      if (x < sum.x || x >= sum.x + sum.w || n < 0) continue;
+      if (n < count) return { [at ? 'time' : 'total']: n };
+      if (at && n === count && y < box.height) return { note: 1 };
+    }
+    return null;
   };
-  const describe = ({ tensor, launch, total }) => {
-    if (total !== undefined)
-      return `${kernels[total]}: ${number(totals[total])} bytes read and written`;
-    const t = tensors.findIndex(one => one.name === tensor);
-    if (launch === undefined)
-      return `${tensor} ${tensors[t].shape}: ${number(tensors[t].bytes)} bytes in memory`;
-    const moves = of(launch, t).map(
-      m => `${m.kind === 'load' ? 'reads' : 'writes'} ${number(m.bytes)} bytes of ${tensor}`,
+  const describe = at => {
+    if (at.total !== undefined)
+      return `${kernels[at.total]}: ${number(totals[at.total])} bytes read and written`;
+    if (at.note) return time.note;
+    if (at.time !== undefined)
+      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} us\nin a CUDA graph, sustained, ${time.said}`;
+    const t = tensors.findIndex(one => one.name === at.tensor),
+      { name, shape, part } = tensors[t];
+    if (at.launch === undefined)
+      return `${name} ${shape}, ${part}: ${number(tensors[t].bytes)} bytes in memory`;
+    const said = of(at.launch, t).map(
+      m =>
+        `${VERB[m.kind]} ${number(m.bytes)} bytes of ${name}\n` +
+        `in ${number(m.sectors)} sectors of 32 B. All accesses together: ${number(m.requested)} B`,
     );
-    return `${launches[launch].entry}: ${moves.join(', ') || `${tensor} is not moved`}`;
+    return `${launches[at.launch].entry}: ${said.join('\n') || `${name} is not moved`}`;
   };
   const label = step => `${frames[step].title}. ${frames[step].sentence}`;
   const legend = [
-    [`background:${COLOURS.read}`, '↓ bytes that threads request (caches answer some)'],
-    [`background:${COLOURS.written}`, '↑ bytes that they write'],
-    ['', 'row: a tensor, column: a launch'],
+    [`background:${COLOURS.read}`, '↓ bytes read from memory'],
+    [`background:${COLOURS.written}`, '↑ bytes written to it'],
+    ['', 'each byte once a launch: caches answer repeats'],
   ];
   return canvasView(host, context, {
-    title: 'Ledger',
-    layout,
-    marks,
-    locate,
-    describe,
-    label,
-    legend,
+    ...{ title: 'Ledger', layout, marks, locate, describe, label, legend },
   });
 }

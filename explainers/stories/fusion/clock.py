@@ -2,13 +2,14 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS, MARKS, OKABE_ITO
+from explainers.stories.fusion.frames import ShownTime
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -29,11 +30,13 @@ class Times:
 
     rows: of chains.COLUMNS, with `who`: separate, fused or compiled.
     place: the GPU and the date.
+    siblings: the Times of all problems of the kernel, this one among them.
     """
 
     problem: Problem
     rows: pd.DataFrame
     place: str
+    siblings: "list[Times]" = field(default_factory=list, repr=False, compare=False)
 
     @property
     def said(self) -> str:
@@ -59,10 +62,10 @@ def all_times(spec: KernelSpec) -> list[Times]:
     rows, where = found
     other = {spec.name: "fused", COMPILED: "compiled"}
     rows = rows.assign(who=rows["name"].map(other).fillna("separate"))
-    return [
-        Times(spec.problem_type(**json.loads(str(text))), part, place_of(where))
-        for text, part in rows.groupby("problem", sort=False)
-    ]
+    made = list[Times]()
+    for text, part in rows.groupby("problem", sort=False):
+        made.append(Times(spec.problem_type(**json.loads(str(text))), part, place_of(where), made))
+    return made
 
 
 def place_of(where: Provenance) -> str:
@@ -147,11 +150,58 @@ def table(times: list[Times]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def sentence(times: Times) -> str:
-    """The gain of fusion in a graph, sustained, and the recording."""
-    separate, fused = (times.us(who, "graph", sustained=True) for who in ("separate", "fused"))
-    kind = times.problem.values().get("dtype", "")
-    return (
-        f"In a graph, fusion is {separate / fused:.2f} times as fast as the separate launches, sustained. "
-        f"Recorded: {times.problem.size}, {kind}, {times.place}."
-    )
+def in_graph(times: Times, who: str) -> float:
+    """us of a chain in a CUDA graph, sustained. NaN without a time."""
+    return times.us(who, "graph", sustained=True)
+
+
+def saved(times: Times) -> float:
+    """us that fusion saves of the separate launches in a CUDA graph. NaN without a time."""
+    return in_graph(times, "separate") - in_graph(times, "fused")
+
+
+def alike(times: Times) -> list[Times]:
+    """The Times of the kernel in one type, the smallest problem first."""
+    kind = times.problem.values().get("dtype")
+    found = [one for one in times.siblings if one.problem.values().get("dtype") == kind and not math.isnan(saved(one))]
+    return sorted(found, key=lambda one: one.problem.cpu_steps)
+
+
+def launch_share(times: Times) -> float:
+    """The saved time at the smallest recorded problem over that of this one: the part that hardly depends on bytes."""
+    least = alike(times)[:1]
+    return saved(least[0]) / saved(times) if least and saved(times) > 0 else math.nan
+
+
+def shown(times: Times, problem: Problem) -> ShownTime | None:
+    """The times in the picture."""
+    if math.isnan(saved(times)):
+        return None
+    names = [who for who in ("separate", "compiled", "fused") if not math.isnan(in_graph(times, who))]
+    size = "" if times.problem == problem else f", {times.problem.size}"
+    large = alike(times)[-1]
+    note = ""
+    if large.problem != times.problem:
+        gain = in_graph(large, "separate") / in_graph(large, "fused")
+        name, _, value = large.problem.size.partition(",")[0].partition(" ")
+        note = f"With {int(value):,} {name}: {gain:.2f} times as fast. There the bytes count."
+    return {
+        "names": [COMPILED if who == "compiled" else who for who in names],
+        "us": [in_graph(times, who) for who in names],
+        "said": f"{times.place}{size}",
+        "note": note,
+    }
+
+
+def sentence(times: Times, problem: Problem) -> str:
+    """The time that fusion saves, and its cause."""
+    if math.isnan(saved(times)):
+        return ""
+    size = "" if times.problem == problem else f" with {times.problem.size}"
+    said = f"On an {times.place.partition(',')[0]}{size}, it saves {saved(times):.2f} of "
+    said += f"{in_graph(times, 'separate'):.2f} us."
+    least = alike(times)[0]
+    if least.problem == times.problem or launch_share(times) < 0.5:
+        return said
+    work = times.problem.cpu_steps / least.problem.cpu_steps
+    return f"{said} With 1/{work:.0f} of the work it saves {saved(least):.2f} us, so launches count more than bytes."

@@ -6,36 +6,51 @@ from explainers.story.frames import Frame, Lines
 
 
 class MoveFrame(Frame):
-    """One tensor between memory and chip, in one launch.
+    """One tensor between memory and chip: in one of the separate launches, and in the fused one.
 
-    launch: its place among the launches of both sides, -1 in the last step.
     tensor: its place among the tensors, -1 in the last step.
-    kind: load (from memory) or store, "" if nothing moves.
-    bytes: of this step.
+    cells: the columns of the step.
     so_far: bytes of the separate and of the fused kernel up to this step.
-    separate_lines, fused_lines: the lines of code of the step, of its side only.
+    separate_lines, fused_lines: the lines of code of each side.
     """
 
-    launch: int
     tensor: int
-    kind: str
-    bytes: int
+    cells: list[int]
     so_far: list[int]
     separate_lines: Lines
     fused_lines: Lines
 
 
+class ShownMove(TypedDict):
+    """A bar of the picture.
+
+    column: its launch. tensor: its row. kind: load (from memory) or store. step: from 0.
+    bytes: touched, each once. requested: of all accesses. sectors: of 32 bytes.
+    """
+
+    column: int
+    tensor: int
+    kind: str
+    step: int
+    bytes: int
+    requested: int
+    sectors: int
+
+
 class ShownTensor(TypedDict):
     """A row of the picture.
 
-    bytes: the size of the tensor. shape: with its type and its part.
+    bytes: the size of the tensor. shape: with its type. part: input, output or between launches.
     kept: why the fused kernel moves fewer bytes: never (the tensor stays on the chip), once (not read again), or "".
+    passed: [column that writes it, column that reads it] of the separate launches, or [].
     """
 
     name: str
     bytes: int
     kept: str
     shape: str
+    part: str
+    passed: list[int]
 
 
 class ShownLaunch(TypedDict):
@@ -46,11 +61,34 @@ class ShownLaunch(TypedDict):
     bytes: int
 
 
+class ShownTime(TypedDict):
+    """The recorded times.
+
+    names, us: of the separate launches, a rival if there is one, and the fused kernel.
+    said: where, and of which problem. note: the same at another size.
+    """
+
+    names: list[str]
+    us: list[float]
+    said: str
+    note: str
+
+
 class FusionMeta(TypedDict):
-    """The ledger. totals: bytes of each side. kernels: their names."""
+    """The ledger.
+
+    totals: bytes of each side.
+    kernels, ideas: of both sides.
+    place: where the fused kernel keeps a tensor.
+    time: None without a recording.
+    """
 
     tensors: list[ShownTensor]
     launches: list[ShownLaunch]
+    moves: list[ShownMove]
     kernels: list[str]
+    ideas: list[str]
+    place: str
     totals: list[int]
+    time: ShownTime | None
     frames: list[MoveFrame]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from explainers.stories.fusion.clock import Times
+from explainers.stories.fusion.clock import Times, in_graph, launch_share, saved
 from explainers.stories.fusion.frames import MoveFrame
 from explainers.stories.fusion.ledger import NEVER, Ledger
 from explainers.story import questions
@@ -10,8 +10,8 @@ from explainers.story.stage import Question
 
 
 def asked(ledger: Ledger, frames: Sequence[MoveFrame], times: Times | None) -> list[Question]:
-    found = [*saved_tensor(ledger, frames), *fewer_bytes(ledger, frames)]
-    return [*found, *(graph_gain(times, len(frames) - 1) if times else [])]
+    found, last = [*saved_tensor(ledger, frames), *fewer_bytes(ledger, frames)], len(frames) - 1
+    return [*found, *([*why_faster(ledger, times, last), *graph_gain(times, last)] if times else [])]
 
 
 def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
@@ -21,7 +21,7 @@ def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
     right = next(iter(ledger.saved))
     never = ledger.kept(right) == NEVER
     why = f"The separate launches move {ledger.bytes(0, right):,} bytes of {right}, and the fused one "
-    why += "none: it stays on the chip." if never else f"{ledger.bytes(1, right):,}: it writes {right} and goes on."
+    why += f"none: it stays {ledger.place}." if never else f"{ledger.bytes(1, right):,}: it writes {right} and goes on."
     text = "Which tensor does the fused kernel neither read from memory nor write to it?"
     if not never:
         text = "Which tensor does the fused kernel move fewer bytes of?"
@@ -29,7 +29,7 @@ def saved_tensor(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
     first = len(ledger.entries[0])
     hides = [{"launch": first + n} for n in range(len(ledger.entries[1]))]  # the whole fused kernel
     wrong = sorted((t for t in places if t not in ledger.saved), key=lambda t: -ledger.bytes(1, t))
-    step = next((n for n, f in enumerate(frames) if f["launch"] >= first), len(frames) - 1)
+    step = len(frames) - 1
     return questions.options(
         "saved_tensor", text, right, wrong, why, step=step, view="ledger", covers=hides, veils=["sentence", "headline"]
     )
@@ -54,6 +54,31 @@ def fewer_bytes(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
         view="ledger",
         covers=[{"total": 0}, {"total": 1}],
         veils=["sentence", "strip", "headline"],
+    )
+
+
+def why_faster(ledger: Ledger, times: Times, step: int) -> list[Question]:
+    """The cause of most of the saved time."""
+    before, after = ledger.totals
+    share = launch_share(times)
+    if not share > 0:
+        return []
+    launch, fewer = "The saved launch", f"The {(before - after) / before:.0%} fewer bytes"
+    why = f"Fusion saves {saved(times):.2f} us. The smallest recorded problem has hardly any bytes, and fusion saves "
+    why += f"{share * saved(times):.2f} us there."
+    right = launch if share > 0.5 else fewer
+    text = f"Fused, it takes {in_graph(times, 'fused'):.2f} us in place of {in_graph(times, 'separate'):.2f}. "
+    return questions.options(
+        "why_faster",
+        f"{text}What saves most of this time?",
+        right,
+        [launch, fewer, "Fewer computations"],
+        why,
+        [launch, fewer, "Fewer computations"],
+        step=step,
+        view="ledger",
+        covers=[{"note": 1}],
+        veils=["headline"],
     )
 
 

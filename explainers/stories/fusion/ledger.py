@@ -1,6 +1,7 @@
 """The ledger of a fused kernel next to its separate launches: the bytes of each tensor in each launch.
 
-Executed runs log every access of global memory. Each access has the bytes of its probe.
+Executed runs log every access of global memory, with its place and its bytes. A byte counts once in each launch: caches
+answer the repeats. The requested bytes are those of all accesses.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from explainers.story import axes
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 SIDES = ("separate", "fused")
 NEVER, ONCE = "never", "once"
+SECTOR = 32  # bytes that memory moves at least
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,11 @@ class Move:
     """A tensor between memory and chip, in one launch.
 
     side: 0 separate, 1 fused. launch: of this side, from 0.
-    kind: load or store. bytes, accesses: over all blocks.
+    kind: load or store.
+    bytes: the touched ones, each once.
+    requested: of all accesses.
+    sectors: touched pieces of SECTOR bytes.
+    width: bytes of the smallest access.
     lines: "FILE:LINE" of its code -> accesses.
     """
 
@@ -33,18 +40,27 @@ class Move:
     tensor: str
     kind: str
     bytes: int
-    accesses: int
+    requested: int
+    sectors: int
+    width: int
     lines: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Every Move of both sides, in their order. tensors: every moved tensor by its name in the probes."""
+    """Every Move of both sides, in their order.
+
+    tensors: every moved tensor by its name in the probes.
+    entries: of the launches of each side.
+    kernels: their specs.
+    place: where the fused kernel keeps a value between its parts.
+    """
 
     moves: tuple[Move, ...]
     tensors: dict[str, Tensor]
     entries: tuple[tuple[str, ...], ...]
-    kernels: tuple[str, str]
+    kernels: tuple[KernelSpec, KernelSpec]
+    place: str = "on the chip"
 
     def bytes(self, side: int, tensor: str = "", kind: str = "", launch: int = -1) -> int:
         """The bytes of a side, of one tensor, kind or launch if it is given."""
@@ -81,35 +97,37 @@ def ledger(runs: Sequence[Run]) -> Ledger:
     named = {symbol: tensor for run in runs for symbol, tensor in axes.tensors(run.request).items()}
     known = {symbol: named[symbol] for symbol in dict.fromkeys(move.tensor for move in moves)}
     entries = tuple(tuple(launch.entry for launch in run.request.plan.launches) for run in runs)
-    kernels = (runs[0].request.kernel.name, runs[1].request.kernel.name)
-    return Ledger(tuple(moves), known, entries, kernels)
+    place = "on the chip" if any(site.space == "shared" for site in runs[1].sites) else "in registers"
+    return Ledger(tuple(moves), known, entries, (runs[0].request.kernel, runs[1].request.kernel), place)
 
 
 def _moves(side: int, run: Run) -> list[Move]:
     """Launch by launch: first what comes from memory, then what goes there, each in the order of the first access."""
-    site = run.sites.index(run.trace.table)
-    table = pd.DataFrame({"launch": run.trace.frame("launch").launch, "site": site})
-    table = table[table.site >= 0]
-    counted = table.groupby(["launch", "site"], sort=False).size().reset_index(name="accesses")
-    rows = []
-    for row in counted.itertuples():
-        probe = run.sites[int(row.site)]
+    table = run.trace.frame("launch", "offset", "bytes").assign(site=run.sites.index(run.trace.table))
+    parts = dict[tuple[int, str, str], list[tuple[pd.DataFrame, str]]]()
+    for (launch, site), accesses in table[table.site >= 0].groupby(["launch", "site"], sort=False):
+        probe = run.sites[int(site)]
         if probe.space == "global":
             kind = "load" if probe.event in READS else "store"
-            line, size = probe.place, int(row.accesses) * probe.bytes
-            rows.append((int(row.launch), str(probe.tensor), kind, size, int(row.accesses), line))
-    found: dict[tuple[int, str, str], Move] = {}
-    for launch, tensor, kind, size, accesses, line in rows:
-        before = found.get((launch, kind, tensor))
-        lines = (before.lines if before else {}) | {line: accesses}
-        more = (before.bytes, before.accesses) if before else (0, 0)
-        sizes = size + more[0], accesses + more[1]
-        found[launch, kind, tensor] = Move(side, launch, tensor, kind, *sizes, lines)
-    return sorted(found.values(), key=lambda move: (move.launch, move.kind))
+            parts.setdefault((int(launch), kind, str(probe.tensor)), []).append((accesses, probe.place))
+    found = [_move(side, *key, part) for key, part in parts.items()]
+    return sorted(found, key=lambda move: (move.launch, move.kind))
 
 
-def whole(runs: Sequence[Run]) -> bool:
-    """Whether both traces have every record of every block."""
-    return not any(run.trace.lost for run in runs) and all(
-        np.array_equal(run.trace.frame("launch").launch.unique(), range(len(run.request.plan.launches))) for run in runs
-    )
+def _move(side: int, launch: int, kind: str, tensor: str, parts: Sequence[tuple[pd.DataFrame, str]]) -> Move:
+    """The Move of some accesses. parts: the accesses of each line."""
+    first = np.concatenate([part.offset.to_numpy(np.int64) for part, _ in parts])
+    size = np.concatenate([part.bytes.to_numpy(np.int64) for part, _ in parts])
+    sectors = np.unique(np.concatenate([first // SECTOR, (first + size - 1) // SECTOR])).size
+    lines = dict[str, int]()
+    for part, place in parts:
+        lines[place] = lines.get(place, 0) + len(part)
+    return Move(side, launch, tensor, kind, touched(first, size), int(size.sum()), sectors, int(size.min()), lines)
+
+
+def touched(first: np.ndarray, size: np.ndarray) -> int:
+    """The bytes of ranges, each byte once."""
+    order = np.argsort(first, kind="stable")
+    start, end = first[order], (first + size)[order]
+    before = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
+    return int(np.maximum(0, end - np.maximum(start, before)).sum())

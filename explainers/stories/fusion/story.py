@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from explainers.stories.fusion import clock, fusion_questions, ledger, one_launch, walk
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.stage import Block, Stage, State, Tab, View
+from explainers.story.stage import Block, Stage, Tab, View
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
-ASKED = "A byte that several threads ask for counts several times."
+COUNTED = "A byte that a launch reads or writes counts once in this launch."
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,13 @@ class Fusion(Story[Pair]):
         runs = [runner.run(request) for request in (subject.separate, subject.request)]
         found, times = ledger.ledger(runs), clock.nearest(subject.request)
         frames, where = walk.frames_of(found), runner.provenance(runs[1])
-        views = [View("fusion", "ledger", "The ledger", walk.meta_of(found, frames))]
+        problem = subject.request.problem
+        shown = clock.shown(times, problem) if times else None
+        views = [View("fusion", "ledger", "Bytes", walk.meta_of(found, frames, shown))]
         if times:
             meta = {"spec": clock.chart(times).to_dict(), "alt": clock.ALT, "at": []}
-            views.append(View("chart", "clock", "One clock", meta))
+            views.append(View("chart", "clock", "Time", meta))
+        said = clock.sentence(times, problem) if times else ""
         return Stage(
             headline=stage.headline(subject.request.kernel),
             frames=frames,
@@ -56,13 +59,9 @@ class Fusion(Story[Pair]):
                 stage.code(run.request, frames, f"{side}_lines", n)
                 for n, (side, run) in enumerate(zip(ledger.SIDES, runs))
             ],
-            state=[
-                State(f"{side}: bytes so far", [frame["so_far"][n] for frame in frames])
-                for n, side in enumerate(ledger.SIDES)
-            ],
             tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
-            provenance=replace(where, said=f"{where.said} {ASKED}"),
-            summary=" ".join([walk.result(found), *([clock.sentence(times)] if times else [])]),
+            provenance=replace(where, said=f"{where.said} {COUNTED}"),
+            summary=f"{walk.result(found)} {said}".strip(),
             questions=fusion_questions.asked(found, frames, times),
         )
 
@@ -84,7 +83,7 @@ def times_tab(subject: Pair, runner: Runner) -> list[Block]:
     said = f"{times[0].said} us of one chain: in graphs sustained, one after another rested. "
     said += "With a cold L2, each chain's arrays were last used more than twice the L2 ago."
     near = clock.nearest(subject.request)
-    shown = [stage.chart(clock.chart(near), clock.ALT, "", "One clock")] if near else []
+    shown = [stage.chart(clock.chart(near), clock.ALT, "", "Time")] if near else []
     return [*shown, stage.table(clock.table(times), said)]
 
 

@@ -1,84 +1,93 @@
-"""The walk through the launches of both sides: a step for each tensor that moves between memory and chip."""
+"""The walk through both sides at once: a step for each tensor that moves in a separate launch."""
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypedDict
+from dataclasses import dataclass
 
-from explainers.stories.fusion.frames import FusionMeta, MoveFrame
-from explainers.stories.fusion.ledger import SIDES, Ledger, Move
+from explainers.stories.fusion.frames import FusionMeta, MoveFrame, ShownMove, ShownTime
+from explainers.stories.fusion.ledger import SECTOR, Ledger, Move
 from explainers.story.frames import Lines
 from explainers.story.glossary import count, listed, short
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 
 VERBS = {"load": "reads", "store": "writes"}
-WHY = {"load": "It is an input, so it comes from memory.", "store": "It is a result, so it goes to memory."}
+
+
+@dataclass(frozen=True)
+class Step:
+    """The moves of one step: of a separate launch, and of the fused kernel. One of them can be missing."""
+
+    separate: Move | None
+    fused: Move | None
+
+    @property
+    def moves(self) -> list[Move]:
+        return [move for move in (self.separate, self.fused) if move]
+
+    @property
+    def tensor(self) -> str:
+        return self.moves[0].tensor
+
+
+def steps_of(ledger: Ledger) -> list[Step]:
+    """The moves of the separate launches in their order, each with the same move of the fused kernel.
+
+    The fused kernel moves each tensor once, with the first launch that does so.
+    """
+    left = {(move.kind, move.tensor): move for move in ledger.moves if move.side == 1}
+    found = [Step(move, left.pop((move.kind, move.tensor), None)) for move in ledger.moves if move.side == 0]
+    return [*found, *(Step(None, move) for move in left.values())]
 
 
 def frames_of(ledger: Ledger) -> list[MoveFrame]:
-    """The steps of the separate launches, then of the fused one, then the two sums.
-
-    A tensor that never goes to memory has a step of its own, before the fused launch writes.
-    """
+    """The saved tensors, then the steps, then the two sums."""
     frames, so_far = list[MoveFrame](), [0, 0]
     writes = [move for move in ledger.moves if move.side == 1 and move.kind == "store"]
-    for move in ledger.moves:
-        if writes and move is writes[0]:
-            frames += [_stays(ledger, tensor, so_far, lines_of(writes)) for tensor in ledger.never]
-        so_far[move.side] += move.bytes
+    fused = len(ledger.entries[0])
+    for step in steps_of(ledger):
+        for move in step.moves:
+            so_far[move.side] += move.bytes
+        stays = ledger.kept(step.tensor) and not step.fused
+        launch = step.separate.launch if step.separate else fused
+        verb = VERBS[step.moves[0].kind]
+        who = ledger.entries[0][launch] if step.separate else ledger.entries[1][0]
         frames.append(
             {
-                **_placed(ledger, move.side, move.launch, move.tensor, so_far),
-                "title": f"{ledger.entries[move.side][move.launch]} {VERBS[move.kind]} {move.tensor}",
-                "sentence": sentence(ledger, move),
-                "details": f"{count(move.accesses, 'access', 'accesses')}, {SIDES[move.side]} kernel.",
-                "kind": move.kind,
-                "bytes": move.bytes,
-                "separate_lines": move.lines if move.side == 0 else {},
-                "fused_lines": move.lines if move.side == 1 else {},
+                "tile": launch,
+                "title": f"{who} {verb} {step.tensor}",
+                "sentence": sentence(ledger, step),
+                "details": requests(step),
+                "tensor": list(ledger.tensors).index(step.tensor),
+                "cells": [
+                    *([launch] if step.separate else []),
+                    *([fused] if step.fused or stays else []),
+                ],
+                "so_far": list(so_far),
+                "separate_lines": step.separate.lines if step.separate else {},
+                "fused_lines": step.fused.lines if step.fused else lines_of(writes) if stays else {},
             }
         )
     saved = [move for move in ledger.moves if move.side == 0 and move.tensor in ledger.saved]
-    last: MoveFrame = {
-        "tile": len(ledger.entries[0]) + len(ledger.entries[1]),
-        "title": "Both sums",
-        "sentence": sums(ledger),
+    first: MoveFrame = {
+        "tile": -1,
+        "title": "The difference",
+        "sentence": difference(ledger),
         "details": "Lit: the lines that move saved bytes, and the writes of the fused kernel.",
-        "launch": -1,
         "tensor": -1,
-        "kind": "",
-        "bytes": 0,
-        "so_far": list(so_far),
+        "cells": [],
+        "so_far": [0, 0],
         "separate_lines": lines_of(saved),
         "fused_lines": lines_of(writes),
     }
-    return [*frames, last]
-
-
-class Placed(TypedDict):
-    """The fields of a MoveFrame that say where it is."""
-
-    tile: int
-    launch: int
-    tensor: int
-    so_far: list[int]
-
-
-def _placed(ledger: Ledger, side: int, launch: int, tensor: str, so_far: list[int]) -> Placed:
-    column = launch + side * len(ledger.entries[0])
-    return {"tile": column, "launch": column, "tensor": list(ledger.tensors).index(tensor), "so_far": list(so_far)}
-
-
-def _stays(ledger: Ledger, tensor: str, so_far: list[int], lines: Lines) -> MoveFrame:
-    """The step of a tensor that stays on the chip. lines: of the writes that follow."""
-    return {
-        **_placed(ledger, 1, 0, tensor, so_far),
-        "title": f"{tensor} stays on the chip",
-        "sentence": f"{tensor} stays on the chip, so no byte of it moves. The writes that follow take it from there.",
-        "kind": "",
-        "bytes": 0,
-        "separate_lines": {},
-        "fused_lines": lines,
+    last: MoveFrame = {
+        **first,
+        "tile": fused + 1,
+        "title": "Both sums",
+        "sentence": sums(ledger),
+        "so_far": list(so_far),
     }
+    return [first, *frames, last]
 
 
 def lines_of(moves: Iterable[Move]) -> Lines:
@@ -89,24 +98,45 @@ def lines_of(moves: Iterable[Move]) -> Lines:
     return dict(found)
 
 
-def sentence(ledger: Ledger, move: Move) -> str:
-    """A step in words: the bytes, and why they move."""
-    launches = ledger.entries[move.side]
-    who = f"Launch {move.launch + 1}, {launches[move.launch]}," if len(launches) > 1 else "The fused launch"
-    said = f"{who} {VERBS[move.kind]} {move.tensor}: {move.bytes:,} bytes."
-    kept = ledger.kept(move.tensor)
-    if move.side == 0 and kept:
-        if move.kind == "store":
-            return f"{said} Registers and shared memory end with their launch, so the next launch needs it in memory."
-        if any(m.kind == "store" and m.tensor == move.tensor and m.side == 0 for m in ledger.moves):
-            return f"{said} An earlier launch wrote it, and kept nothing on the chip."
-    if move.side == 1 and kept and move.kind == "store":
-        return f"{said} It keeps the numbers on the chip and does not read them again."
-    size = ledger.tensors[move.tensor].nbytes
-    if move.kind == "load" and move.bytes > size:
-        times = short(move.bytes / size)
-        return f"{said} The tensor has only {size:,} bytes, but threads ask for each of them {times} times."
-    return f"{said} {WHY[move.kind]}"
+def sentence(ledger: Ledger, step: Step) -> str:
+    """A step in words: the bytes of both sides, and why they move or stay."""
+    tensor, move, fused = step.tensor, step.separate, step.fused
+    if move is None:
+        return f"Only the fused kernel {VERBS[step.moves[0].kind]} {tensor}: {step.moves[0].bytes:,} bytes."
+    said = f"{ledger.entries[0][move.launch]} {VERBS[move.kind]} {tensor}: {move.bytes:,} bytes."
+    kept = ledger.kept(tensor)
+    if kept and move.kind == "store":
+        own = f"The fused kernel keeps {tensor} {ledger.place} and writes nothing."
+        if fused:
+            own = f"The fused kernel writes {tensor}, too, and keeps it {ledger.place}."
+        return f"{said} The registers of a launch end with it, so the next one needs {tensor} in memory. {own}"
+    if kept and not fused:
+        return f"{said} It comes from memory, or from L2 if it is small. The fused kernel still has it {ledger.place}."
+    if not fused:
+        return f"{said} The fused kernel has moved these bytes before."
+    same = "does the same"
+    if fused.bytes != move.bytes:
+        same = f"{VERBS[fused.kind]} all of {tensor} now: {fused.bytes:,} bytes"
+    return f"{said} The fused kernel {same}.{_often(move)}"
+
+
+def _often(move: Move) -> str:
+    """What a step costs more than its bytes."""
+    if move.kind == "store" and move.sectors * SECTOR >= 2 * move.bytes:
+        return (
+            f" A thread stores {move.width} bytes at a time, in {move.sectors:,} sectors of {SECTOR} bytes altogether."
+        )
+    if move.requested >= 2 * move.bytes:
+        return f" Threads ask for each byte {short(move.requested / move.bytes)} times, and caches answer."
+    return ""
+
+
+def requests(step: Step) -> str:
+    """The requested bytes of each side."""
+    sides = (
+        f"{name} {move.requested:,}" for name, move in zip(("separate", "fused"), (step.separate, step.fused)) if move
+    )
+    return f"Bytes of all accesses, repeats included: {', '.join(sides)}."
 
 
 def sums(ledger: Ledger) -> str:
@@ -114,40 +144,92 @@ def sums(ledger: Ledger) -> str:
     before, after = ledger.totals
     if after >= before:
         return f"The separate launches move {before:,} bytes, and the fused one {after:,}."
-    return f"Fusion saves {before - after:,} of {before:,} bytes. All inputs and results still move."
+    return (
+        f"The separate launches move {before:,} bytes, and the fused one {after:,}. Fusion is possible because each "
+        f"block needs only its own part of {listed([*ledger.saved])}, so no block waits for another."
+    )
+
+
+def difference(ledger: Ledger) -> str:
+    """The first step in words: the tensor with the most saved bytes, on both sides."""
+    if not ledger.saved:
+        return "Both kernels move the same tensors. The next steps count their bytes."
+    tensor, saved = next(iter(ledger.saved.items()))
+    ends = [ledger.entries[0][n] for n in passed(ledger, tensor)]
+    said = f"The separate launches move {saved:,} bytes of {tensor} more."
+    if len(ends) == 2:
+        said = f"{ends[0]} writes {tensor} to memory, and {ends[1]} reads it back."
+    return f"{said} The fused kernel keeps it {ledger.place}. The next steps count the bytes of both, tensor by tensor."
 
 
 def result(ledger: Ledger) -> str:
-    """The saved bytes and launches in a sentence, and the tensors of the bytes."""
+    """What is fused, and what this saves."""
     before, after = ledger.totals
     again = [tensor for tensor in ledger.saved if tensor not in ledger.never]
-    why = ""
-    if ledger.never:
-        stays = "stays" if len(ledger.never) == 1 else "stay"
-        why = f": {'' if again else 'only '}{listed(ledger.never)} {stays} on the chip"
-    elif again:
-        why = f": it does not read {listed(again)} again"
     launches = len(ledger.entries[0]) - len(ledger.entries[1])
-    also = f" and {count(launches, 'launch', 'launches')}" if launches > 0 else ""
-    return f"Fusion saves {before - after:,} of {before:,} requested bytes{also}{why}."
+    tensors = ledger.never or again
+    if not tensors:
+        return sums(ledger)
+    verb = "stays" if len(tensors) == 1 else "stay"
+    stays = f"{listed(tensors)} {verb} {ledger.place}" if ledger.never else f"nothing reads {listed(again)} again"
+    fewer = f"{before - after:,} bytes ({(before - after) / before:.0%})"
+    saved = f"{count(launches, 'launch', 'launches')} and {fewer}" if launches > 0 else fewer
+    return f"In one kernel, {stays}. That saves {saved}."
 
 
-def meta_of(ledger: Ledger, frames: list[MoveFrame]) -> FusionMeta:
+def meta_of(ledger: Ledger, frames: list[MoveFrame], time: ShownTime | None) -> FusionMeta:
     """The meta of the view `fusion`."""
     columns = [(side, n, entry) for side, entries in enumerate(ledger.entries) for n, entry in enumerate(entries)]
     return {
         "tensors": [
-            {"name": name, "bytes": tensor.nbytes, "kept": ledger.kept(name), "shape": said_of(tensor)}
+            {
+                "name": name,
+                "bytes": tensor.nbytes,
+                "kept": ledger.kept(name),
+                "shape": f"{[*tensor.shape]} {tensor.dtype}",
+                "part": part_of(tensor),
+                "passed": passed(ledger, name),
+            }
             for name, tensor in ledger.tensors.items()
         ],
         "launches": [{"side": s, "entry": entry, "bytes": ledger.bytes(s, launch=n)} for s, n, entry in columns],
-        "kernels": list(ledger.kernels),
+        "moves": shown_moves(ledger),
+        "kernels": [kernel.name for kernel in ledger.kernels],
+        "ideas": [idea_of(kernel) for kernel in ledger.kernels],
+        "place": ledger.place,
         "totals": ledger.totals,
+        "time": time,
         "frames": frames,
     }
 
 
-def said_of(tensor: Tensor) -> str:
-    """The shape and type of a tensor, and its part."""
-    part = "between launches" if tensor.role is Role.SCRATCH else tensor.role.value
-    return f"{[*tensor.shape]} {tensor.dtype}, {part}"
+def idea_of(kernel: KernelSpec) -> str:
+    """Its idea as a sentence. A tensor of one letter keeps its case."""
+    return kernel.idea if kernel.idea[1] == " " else kernel.idea[0].upper() + kernel.idea[1:]
+
+
+def shown_moves(ledger: Ledger) -> list[ShownMove]:
+    names = list(ledger.tensors)
+    return [
+        {
+            "column": move.launch + move.side * len(ledger.entries[0]),
+            "tensor": names.index(move.tensor),
+            "kind": move.kind,
+            "step": n,
+            "bytes": move.bytes,
+            "requested": move.requested,
+            "sectors": move.sectors,
+        }
+        for n, step in enumerate(steps_of(ledger), 1)
+        for move in step.moves
+    ]
+
+
+def passed(ledger: Ledger, tensor: str) -> list[int]:
+    """The separate launches that write a tensor and read it, or an empty list."""
+    moves = {move.kind: move.launch for move in ledger.moves if move.side == 0 and move.tensor == tensor}
+    return [moves["store"], moves["load"]] if len(moves) == 2 else []
+
+
+def part_of(tensor: Tensor) -> str:
+    return "between launches" if tensor.role is Role.SCRATCH else tensor.role.value

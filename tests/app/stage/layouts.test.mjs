@@ -347,15 +347,17 @@ test('ring: every GPU is in the pane, and map, merge and orders are below them, 
     }
 });
 
-test('fusion: columns are apart, end in the pane, and leave room for both sums below the rows', () => {
-  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({
-    name,
-    shape: '[16, 8]',
-  }));
+test('fusion: columns are apart, end in the pane, and leave room for the sums below the rows', () => {
+  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name }));
   for (const pane of PANES) {
-    const { x, w, label, top, row, sums, bar, height } = fusionLayout(pane, tensors, [0, 0, 1]);
+    const made = fusionLayout(pane, tensors, [0, 0, 1], () => 2, [2, 3]),
+      { x, w, label, top, row, sums, title, bar, height } = made;
     assert.ok(x[0] > label && x[0] + w <= x[1] + 1e-9 && x[1] + w < x[2]);
-    assert.ok(x[2] + w <= pane.width + 1e-9 && row >= 1.2 * pane.em);
-    assert.ok(top + 3 * row <= sums && sums + 2 * bar <= height);
+    assert.ok(x[2] + w <= pane.width + 1e-9 && row >= 1.5 * pane.em);
+    for (const [n, sum] of sums.entries()) {
+      assert.ok(top + 3 * row <= sum.y && sum.y + title + (2 + n) * bar <= height);
+      assert.ok(sum.x + sum.w <= pane.width + 1e-9);
+    }
+    assert.ok(sums[0].x + sums[0].w <= sums[1].x || sums[0].y + title + 2 * bar <= sums[1].y);
   }
 });

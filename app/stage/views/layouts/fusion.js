@@ -1,31 +1,47 @@
 // Where the ledger of a fused kernel is: a row for each tensor, a column for each launch, the names
-// of both kernels over their columns, and two bars of all bytes under them.
+// of both kernels over their columns, and under them the sums of both sides: bytes and time.
 
-const LEAST = 1.2, // em: the least and the most height of a row
-  MOST = 3.2,
-  BAR = 2.1, // em: the most height of a bar of all bytes with its gap
-  SPLIT = 0.8; // em between the two kernels
+const LEAST = 1.5, // em: the least and the most height of a row
+  MOST = 3.4,
+  SPLIT = 0.8, // em between the two kernels
+  NARROW = 40, // em: a pane of a phone
+  LINE = 1.25, // em: a line of an idea
+  TITLE = 1.4, // em: the title of a group of bars
+  BAR = 1.4, // em: a bar with its gap
+  NOTE = 1.4; // em: the line under them
 
-// tensors: {name, shape} each. sides: the side of each launch. Returns {x: [of each column], w, label,
-// shapes (whether there is room for them), shapeX, names, heads, top, row,
-// sums, bar, height}: names, heads and sums are the tops of these lines.
-export function fusionLayout({ width, height, em }, tensors, sides) {
+// tensors: {name} each. sides: the side of each launch. linesOf(side, width): lines of a kernel's idea.
+// bars: of each group of sums under the rows. Returns {x: [of each column], w, label,
+// lines (of an idea), parts (whether a row has a second line), heads, top, row,
+// sums: [{x, y, w} of each group], title, bar, height}: heads, top and y are the tops of these parts.
+export function fusionLayout({ width, height, em }, tensors, sides, linesOf, bars) {
   const rows = tensors.length,
-    lettersOf = key => Math.max(...tensors.map(tensor => tensor[key].length)),
-    shapeX = (0.55 * lettersOf('name') + 1) * em,
-    wanted = shapeX + (0.5 * lettersOf('shape') + 0.5) * em,
-    shapes = wanted < 0.3 * width,
-    label = shapes ? wanted : Math.min(0.3 * width, 9.5 * em),
-    split = SPLIT * em,
-    w = (width - label - split * 2) / sides.length,
-    top = 3.4 * em,
-    bar = Math.max(1.5, Math.min(BAR, (height / em - 3.4 - LEAST * rows - 1) / 2)) * em,
-    foot = 2 * bar + em,
-    row = Math.max(LEAST * em, Math.min(MOST * em, (height - top - foot) / rows));
-  const x = sides.map((side, n) => label + split + n * w + side * split);
-  const sums = top + rows * row + 0.5 * em;
+    narrow = width < NARROW * em,
+    letters = Math.max(...tensors.map(tensor => tensor.name.length)),
+    label = Math.min((narrow ? 0.26 : 0.3) * width, (0.58 * letters + 1) * em),
+    split = (narrow ? 0.4 : SPLIT) * em,
+    w = (width - label - 2 * split) / sides.length,
+    x = sides.map((side, n) => label + split + n * w + side * split),
+    wideOf = side => w * sides.filter(one => one === side).length,
+    highOf = count => (TITLE + count * BAR + NOTE) * em,
+    beside = bars.length > 1 && !narrow,
+    highs = bars.map(highOf),
+    foot = (beside ? Math.max(...highs) : highs.reduce((a, b) => a + b, 0)) + 0.5 * em,
+    spare = height - 3.3 * em - foot - LEAST * em * rows,
+    wanted = Math.max(linesOf(0, wideOf(0) - 0.6 * em), linesOf(1, wideOf(1) - 0.6 * em)),
+    lines = narrow ? 0 : Math.max(0, Math.min(wanted, Math.floor(spare / (LINE * em)))),
+    heads = (1.5 + LINE * lines) * em,
+    top = heads + 1.8 * em,
+    row = Math.max(LEAST * em, Math.min(MOST * em, (height - top - foot) / rows)),
+    under = top + rows * row + 0.4 * em,
+    each = beside ? (width - 2 * em) / bars.length : width;
+  const sums = bars.map((_, n) => ({
+    x: beside ? n * (each + 2 * em) : 0,
+    y: under + (beside ? 0 : highs.slice(0, n).reduce((a, b) => a + b, 0)),
+    w: each,
+  }));
   return {
-    ...{ x, w, label, shapes, shapeX, names: 0, heads: 1.6 * em, top, row, sums, bar },
-    height: sums + foot - 0.5 * em,
+    ...{ x, w, label, lines, parts: row >= 2.1 * em && !narrow, heads, top, row, narrow },
+    ...{ sums, title: TITLE * em, bar: BAR * em, line: LINE * em, height: top + rows * row + foot },
   };
 }
