@@ -20,11 +20,10 @@ export class Tabs {
     const { tabs } = this.stage.content,
       { tab } = this.stage;
     const first = tabs.find(({ id }) => !DEEP_TABS.has(id));
-    const details = () => {
-      this.node.classList.add('unfolded'); // hides this button, and shows the titles (depth.css)
-      this.open(tab || first.id);
-    };
-    const few = button('Details', details, { class: 'few', hidden: !first });
+    const few = button('Details', () => this.open(tab || first.id), {
+      class: 'few', // the open tab hides it, and shows the titles (depth.css)
+      hidden: !first,
+    });
     this.node.replaceChildren(
       few,
       ...tabs.map(({ id, title }) =>
@@ -48,6 +47,7 @@ export class Tabs {
       chip.setAttribute('aria-expanded', String(chip.dataset.tab === id));
     stage.moved();
     if (!id) return;
+    this.node.classList.add('unfolded');
     const { title, blocks: given } = stage.content.tabs.find(tab => tab.id === id);
     this.drawer.hidden = false;
     this.drawer.setAttribute('aria-label', title);

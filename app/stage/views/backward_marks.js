@@ -106,6 +106,7 @@ class Chain {
       const place = [heading[0] + chip[2], heading[1], 16 * em];
       marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
     }
+    if (!laid.places) return;
     const ends = [...laid.columns.slice(1), chip[0] + chip[2]];
     model.places[frame.launch].forEach((place, i) => {
       const x = laid.columns[i],

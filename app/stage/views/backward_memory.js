@@ -31,9 +31,9 @@ export function inStrip({ strips, across, down }, part, [first, last]) {
  * @param {import('../core/kinds.js').Marks} marks
  * @param {any} model backwardModel's
  * @param {any} laid backwardLayout's
- * @param {{step: number, paint: any}} now
+ * @param {{step: number, paint: any, hide: (text: string) => string}} now
  */
-export function addMemory(marks, model, laid, { step, paint }) {
+export function addMemory(marks, model, laid, { step, paint, hide }) {
   const frame = model.frameAt(step);
   marks.text('memory', laid.title, 'Global memory', { bold: true });
   const sizes = `${model.n} queries, ${model.keys} keys, d = ${model.d}`;
@@ -47,7 +47,7 @@ export function addMemory(marks, model, laid, { step, paint }) {
   for (const [key, part, rows] of written(model, step))
     marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
   if (!frame.whole) addNext(marks, model, laid, { step, paint });
-  addFacts(marks, model, laid);
+  if (model.facts.every(({ said }) => hide(said) === said)) addFacts(marks, model, laid);
   addBlocks(marks, model, laid, step);
   const inOrder = [...frame.touched].sort((a, b) => a.kind.localeCompare(b.kind)); // loads first
   for (const { part, kind, rows } of inOrder) {
@@ -105,7 +105,7 @@ function addNext(marks, model, { map, em, across, down }, { step, paint }) {
   marks.text('next name', /** @type {any} */ (name), 'next tile', { size: smallText(em) });
 }
 
-// The five answers: what is said, and under it or after it why.
+// The five answers: what is said, and under it or after it why. An open question hides them.
 function addFacts(marks, model, { panel, em, small }) {
   if (!panel) return;
   const [x, y, w, h] = panel,

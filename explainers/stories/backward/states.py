@@ -37,7 +37,7 @@ class Now:
     ) -> None:
         """Moves the block on by a step of the kernel, in place.
 
-        A role that only loads is ahead of the tile in work, so its loads change nothing but `holds`.
+        A role that only loads, or a prefetch, is ahead of the tile in work, so its loads change nothing but `holds`.
         adds: whether a block's dQ belongs to one tile.
         """
         if self.where != (step.launch, step.block):
@@ -45,7 +45,7 @@ class Now:
             self.holds, self.done, self.early, self.queries, self.keys = [], [], [], None, None
             self.state, self.loaded = {}, {}
         loads = {part: touch for (part, kind), touch in touched.items() if kind == "load"}
-        ahead = bool(step.role) and not made
+        ahead = (bool(step.role) or step.phase.startswith("prefetch")) and not made
         tile = int(step.tile)
         for part in ("Q", "dO"):
             if part in loads and (rows := loads[part].rows) and (one := (loads[part].head % group, rows)):
@@ -61,7 +61,7 @@ class Now:
         if step.role and made and tile < 0:  # a product of the next tile, before this one is done
             self.early = made
             return self._squares(logged)
-        if step.role and not ahead and (tile != self.tile[0] or again) and self.loaded.get(tile):
+        if not ahead and (tile != self.tile[0] or again) and self.loaded.get(tile):
             self.head, self.queries = self.loaded[tile].pop(0)
         if not ahead and (tile, self.head) != self.tile:
             self.tile, self.done, self.early = (tile, self.head), self.early, []

@@ -12,6 +12,7 @@ import pandas as pd
 
 from explainers.stories.backward import facts, opening, parts, records, walk_words
 from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, TouchedRows, drawn
+from explainers.stories.backward.lines import Lines
 from explainers.stories.backward.records import Logged, Moved, Touch
 from explainers.stories.backward.states import Now, States
 from explainers.stories.backward.walk_words import Launch, Told
@@ -43,13 +44,17 @@ def walk(run: Run) -> Walk:
     steps = cutting.cut(run.trace, sites)
     logged, touched = records.values(run, steps), records.touched(run, steps)
     lit = cutting.lit_lines(run.trace, steps, sites)
-    computed = {site.place: parts.EVENTS[site.event] for site in sites if site.event in parts.EVENTS}
     known = {part for values in logged.values() for part in values}
     made = _Frames(
-        request, known, computed, _launches(request, steps, logged), lambda part, head: parts.values(run, part, head)
+        request,
+        known,
+        Lines(run),
+        _launches(request, steps, logged),
+        lambda part, head: parts.values(run, part, head),
     )
     for number, step in enumerate(steps.table.itertuples()):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
+    _unread(made.frames)
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
     group = parts.group_of(request)
     frames = [*opening.opening(made.frames, made.states.spans), *made.frames]
@@ -73,12 +78,21 @@ def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list
     return found
 
 
+def _unread(frames: list[BackwardFrame]) -> None:
+    """Says of a product S after the last tile of a block that nothing reads it."""
+    for number, frame in enumerate(frames):
+        if frame["made"] == ["S"] and frame["tile"] < 0:
+            later = (f for f in frames[number:] if (f["launch"], f["block"]) == (frame["launch"], frame["block"]))
+            if not any("P" in f["made"] for f in later):
+                frame["sentence"] = walk_words.UNREAD
+
+
 class _Frames:
     """Makes the frames of one step of the kernel after another.
 
     A step that makes several parts has a frame for each, in the order of the formula. P has the frame of S.
 
-    computed: a line of code -> the part that it computes.
+    code: the lines of the parts.
     outputs: the part of a gradient and its query head, counted over the batch -> its numbers [rows, dim].
     """
 
@@ -86,12 +100,12 @@ class _Frames:
         self,
         request: Request,
         logged: set[str],
-        computed: dict[str, str],
+        code: Lines,
         launches: list[Launch],
         outputs: Callable[[str, int], np.ndarray],
     ) -> None:
         self.group, self.adds, self.any_order = parts.group_of(request), parts.adds(request), parts.any_order(request)
-        self.logged, self.computed, self.launches, self.names = logged, computed, launches, parts.launches(request)
+        self.logged, self.code, self.launches, self.names = logged, code, launches, parts.launches(request)
         self.states, self.now, self.frames = States(), Now(), list[BackwardFrame]()
         self.outputs = outputs
         self.bytes: dict[str, int] = {}
@@ -115,7 +129,7 @@ class _Frames:
             self._finish(own)
             if made != self.now.early:
                 self.now.done = [*self.now.done, *(part for part in made if part not in self.now.done)]
-            shown = lines if len(groups) < 2 else self._lines_of(made, lines, groups)
+            shown = lines if len(groups) < 2 else self.code.of_frame(made, lines, groups)
             self.frames.append(self._frame(step, made, {key: touch for key, (touch, _) in own.items()}, shown, groups))
 
     def _finish(self, moved: Moved) -> None:
@@ -128,23 +142,6 @@ class _Frames:
                 at = {"at_row": row.ravel() + touch.rows[0], "at_col": col.ravel(), "value": own.ravel()}
                 self.now.state = {**self.now.state, part: self.states.add(part, pd.DataFrame(at))}
                 self.now.queries = touch.rows
-
-    def _lines_of(self, made: list[str], lines: dict[str, int], groups: list[list[str]]) -> dict[str, int]:
-        """The lines of one of several frames. Rule: a line belongs to the part that the next computing line of its file
-        computes. The last frame has the lines of no part. A part without a line lights all lines after earlier parts.
-        """
-        of, known = {at: self._part_at(at) for at in lines}, {part for own in groups for part in own}
-        if not set(of.values()) & set(made):
-            before = {part for own in groups[: groups.index(made)] for part in own}
-            return {at: n for at, n in lines.items() if of[at] not in before}
-        last = made == groups[-1]
-        return {at: n for at, n in lines.items() if of[at] in made or (last and of[at] not in known)}
-
-    def _part_at(self, place: str) -> str:
-        """The part of the first computing line from a line on, in its file. An empty text without one."""
-        file, line = _file_and_line(place)
-        found = [(_file_and_line(at)[1], part) for at, part in self.computed.items() if _file_and_line(at)[0] == file]
-        return min((one for one in found if one[0] >= line), default=(0, ""))[1]
 
     def _made(self, step: StepRow, logged: Logged) -> list[str]:
         """The parts made in a step: those it logs, and the part of its mark, if the kernel never logs that part. A
@@ -188,6 +185,8 @@ class _Frames:
         for (part, kind), touch in touched.items():
             if of := touch.rows or (now.keys if parts.along_keys(part) else now.queries):
                 rows.append({"part": part, "kind": kind, "rows": of})
+        if step.phase == "add" and self.adds and now.queries and ("dQ", "store") not in touched:
+            rows.append({"part": "dQ", "kind": "store", "rows": now.queries})  # by the copy engine, without a probe
         loads, stores = (_named(touched, kind) for kind in ("load", "store"))
         told = Told(step.phase, step.role, made, loads, stores, self.adds, self.any_order)
         launch, together = self.launches[step.launch], [part for own in groups for part in own]
@@ -214,11 +213,6 @@ class _Frames:
 
     def _details(self, step: StepRow, rows: list[TouchedRows], made: list[str]) -> str:
         return walk_words.details(step, self.names[step.launch], (self.now.queries, self.now.keys), rows, made)
-
-
-def _file_and_line(place: str) -> tuple[str, int]:
-    file, _, line = place.rpartition(":")
-    return file, int(line)
 
 
 def _named(touched: dict[tuple[str, str], Touch], kind: str) -> list[str]:

@@ -32,6 +32,7 @@ PART = "The block computes dS K, only its part of dQ, because blocks of other ke
 TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
 ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."
 SUMS = "The block starts the products for dV and dK, and a later step completes both sums."
+UNREAD = "The block starts S once more after the last tile, but no later step reads its numbers."
 SCALED = "The block writes dQ, its complete sums times scale, because all blocks have added their parts by now."
 
 

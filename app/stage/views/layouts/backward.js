@@ -8,6 +8,7 @@ const NARROW = 36, // sizes of text: a pane below this has short names, and less
   LEAST_MAP = 12, // sizes of text: the height of the map in a narrow pane
   FACTS = 7, // sizes of text: the height of the panel below a narrow map
   PANEL = 24, // its width next to a wide map
+  TIGHT = 14, // below this height no column says where it lives
   LEAST_PANEL = 11, // its least height there
   FLAT = 2.2, // width by height: above this the two are next to each other
   WIDEST = 3; // pixels of a key by pixels of a query
@@ -88,12 +89,12 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     label = Math.round(1.45 * letter), // above a box, for its name
     title = Math.round(1.5 * em),
     between = Math.round(0.5 * em), // the two rows
-    places = Math.round(1.3 * em), // above the columns: where each lives
+    places = height < TIGHT * em ? 0 : Math.round(1.3 * em), // above the columns: where each lives
     name = (small ? 7.4 : 8) * letter, // the widest name of a gradient
     least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
     gaps = least.reduce((sum, gap) => sum + gap, 0);
   const fitted = Math.max(
-    0.2,
+    0.05,
     Math.min(
       (width - gaps - 2 * pad) / (2 * d + 2 * cols),
       (width - gaps - 2 * pad - name) / (d + 2 * cols),
@@ -130,7 +131,7 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     small,
     letter,
     columns: [operands, scores, weights, gradients],
-    places: y + title + 1.2 * em,
+    places: places && y + title + 1.2 * em,
     ends: [weights - 2 * em, gradients - 1.6 * em, x + width - 2],
     chip: [x + 1, y + title, width - 2, bottom - y - title],
     heading: [x + 1, y + 1.05 * em],

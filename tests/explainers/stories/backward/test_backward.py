@@ -299,7 +299,10 @@ def test_a_frame_lights_the_lines_of_its_parts():
         if frame["made"] == ["S", "P"] and frame["launch"] > 1:
             assert {"Q", "K", "LSE"} <= lit and not {"V", "dO"} & lit
         if frame["made"] == ["dP"]:
-            assert {"V", "dO"} <= lit and not {"Q", "K", "LSE"} & lit
+            assert {"V", "dO"} <= lit and not {"Q", "K", "LSE", "DELTA"} & lit
+        if frame["made"] == ["dS"]:
+            assert "DELTA" in lit and not {"V", "dO", "LSE"} & lit
+            assert [t["part"] for t in frame["touched"] if t["kind"] == "load"] == ["delta"]
         if frame["made"] == ["delta"]:
             (first, last), stores = frame["queries"], [at for at in frame["lines"] if of_line[at].event == "store"]
             assert [frame["lines"][at] for at in stores] == [last - first + 1]
