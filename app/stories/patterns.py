@@ -1,4 +1,4 @@
-"""Patterns: the ways of a reduction, of loading a tile and of double buffering, side by side."""
+"""Patterns: the ways of a reduction, of loading a tile and of double buffering, one after another."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +20,7 @@ def page(catalog: Catalog) -> Page:
     made = pages.accepted_by(story.STORY, catalog)
     names = tuple(dict.fromkeys(title_of(made, name) for name in made.kernels))
     first = title_of(made, made.first[0])
-    own = {"pattern": Choice(first, names, stays=True, meaning="the pattern whose ways stand side by side")}
+    own = {"pattern": Choice(first, names, stays=True, meaning="the pattern whose ways are shown")}
     return pages.accepted_by(story.STORY, catalog, own=own, correct=correct, adapt=adapt, describe=describe)
 
 
@@ -86,8 +86,8 @@ STORY = story_of(
     story.STORY,
     path="patterns",
     title="Patterns",
-    look="Watch several ways to do one thing side by side: which threads work, which numbers they read, and which "
-    "banks hold these numbers. The cycles below each way say what it costs.",
+    look="Watch several ways to do one thing, one after another: which threads work, which numbers they read, and "
+    "which banks hold these numbers. The bars compare the cycles of all ways.",
     page=page,
     subject=subject,
     order=55,

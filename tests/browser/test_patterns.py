@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from kernels.recordings import tables
 
-FIGURES = r"{}: .*? ([\d,]+) wavefronts?, (\d+) barriers?, ([\d,]+) B, ([\d,]+) cycles"
+FIGURES = r"{}: ([\d,]+) wavefronts?, (\d+) barriers?, ([\d,]+) B, ([\d,]+) cycles"
 
 
 def shown(page, way):

@@ -1,5 +1,6 @@
-// The ways of a pattern side by side. Each has its threads, a row for each warp, and its places, a
-// row for all banks. Next to them are the cycles, with a bar on one scale, the counts and the reason.
+// The ways of a pattern, one after another. The way of the step is large: its threads, a row for each
+// warp, and its places, a row for all banks. Below them is why it costs what it costs. A bar for each
+// way compares the cycles. A click on a bar goes to the first step of its way.
 import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, PALETTE, rgb, smallText } from '../core/paint.js';
 import { LANES, layout as laid, LINE, wrapped } from './layouts/patterns.js';
@@ -9,27 +10,30 @@ const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 
 // meta: explainers/stories/patterns/frames.py PatternsMeta
 export default function (host, { meta }, context) {
-  const { ways, note, words } = meta;
+  const { ways, frames, note, words, heads } = meta;
   const { clock } = context,
     slowest = Math.max(...ways.map(way => way.time));
   let em,
-    boxes = [];
+    box = null;
   const rows = text => Math.ceil(text.length / LANES),
     threadRows = rows(ways[0].moves[0].threads),
-    placeRows = Math.max(...ways.map(way => rows(way.moves[0].places)));
-  const at = (way, step) => way.moves[Math.min(step, way.moves.length - 1)];
-  const done = (way, step) => step >= way.moves.length;
+    placeRows = Math.max(...ways.map(way => rows(way.moves[0].places))),
+    counts = Math.max(...ways.map(way => way.counts.length));
+  // The way of a step, and its move.
+  const shown = step => {
+    const { way: number, move: n } = frames[Math.min(step, frames.length - 1)];
+    return { number, way: ways[number], move: ways[number].moves[n], n };
+  };
 
   const layout = ({ width, height, em: size }) => {
     em = size;
     const small = smallText(em);
-    const found = laid({ width, height, em, small }, { ways: ways.length, threadRows, placeRows });
-    boxes = found.boxes;
-    return found.height;
+    box = laid({ width, height, em, small }, { ways: ways.length, threadRows, placeRows, counts });
+    return box.height;
   };
-  const spot = ({ cw, ch }, [x, y], number) => [
-    x + (number % LANES) * cw,
-    y + Math.floor(number / LANES) * ch,
+  const spot = ([x, y], number) => [
+    x + (number % LANES) * box.cw,
+    y + Math.floor(number / LANES) * box.ch,
   ];
 
   // ---- what moves: the colours of the cells, and numbers from place to place ----
@@ -46,55 +50,46 @@ export default function (host, { meta }, context) {
     return { busy: rgb(PALETTE.wavefronts.now), rests: rgb(paint.panel), places: places.map(rgb) };
   };
   const marks = ({ step, paint }) => {
-    const { busy, rests, places } = colours(paint);
-    return ways.flatMap((way, n) => {
-      const box = boxes[n],
-        move = at(way, step),
-        over = done(way, step);
-      const shown = over
-          ? move.places.replaceAll(/[^35]/g, '0').replaceAll(/[35]/g, '1')
-          : move.places,
-        threads = [...move.threads].map(state => (state === '1' && !over ? busy : rests)),
-        cells = { kind: 'cells', cw: box.cw, ch: box.ch };
-      const found = [
-        { ...cells, id: `threads ${n}`, rect: [...box.threads, 0, 0], fills: threads },
-        {
-          ...cells,
-          id: `places ${n}`,
-          rect: [...box.places, 0, 0],
-          fills: [...shown].map(state => places[Number(state)]),
-        },
-      ];
-      if (over) return found;
-      const [from, to] = flights(box, move);
-      return [
-        ...found,
-        {
-          ...cells,
-          id: `moved ${n} ${step}`,
-          kind: 'flights',
-          rect: [0, 0, 0, 0],
-          points: to,
-          enter: { points: from },
-          ease: 'both',
-          passing: true,
-        },
-      ];
-    });
+    const { busy, rests, places } = colours(paint),
+      { number, move } = shown(step),
+      [from, to] = flights(move);
+    return [
+      {
+        id: `threads ${number}`,
+        kind: 'cells',
+        rect: [...box.threads, 0, 0],
+        fills: [...move.threads].map(state => (state === '1' ? busy : rests)),
+      },
+      {
+        id: `places ${number}`,
+        kind: 'cells',
+        rect: [...box.places, 0, 0],
+        fills: [...move.places].map(state => places[Number(state)]),
+      },
+      {
+        id: `moved ${step}`,
+        kind: 'flights',
+        rect: [0, 0, 0, 0],
+        points: to,
+        enter: { points: from },
+        ease: 'both',
+        passing: true,
+      },
+    ];
   };
   // The starts and ends of what a step moves: numbers between places, or between threads and places.
-  const flights = (box, move) => {
+  const flights = move => {
     const from = [],
       to = [];
     for (let n = 0; n < move.pairs.length; n += 2) {
-      from.push(spot(box, box.places, move.pairs[n]));
-      to.push(spot(box, box.places, move.pairs[n + 1]));
+      from.push(spot(box.places, move.pairs[n]));
+      to.push(spot(box.places, move.pairs[n + 1]));
     }
     if (move.pairs.length || move.tile < 0) return [from, to];
     [...move.places].forEach((state, n) => {
       if (!'23'.includes(state) && !(state === '4' && move.coming)) return;
       const thread = move.threads.length > 1 ? n % move.threads.length : 0,
-        ends = [spot(box, box.threads, thread), spot(box, box.places, n)];
+        ends = [spot(box.threads, thread), spot(box.places, n)];
       const [start, end] = state === '2' ? ends.reverse() : ends;
       from.push(start);
       to.push(end);
@@ -102,118 +97,126 @@ export default function (host, { meta }, context) {
     return [from, to];
   };
   const kinds = {
-    cells(g, { rect: [x, y], cw, ch, fills }) {
-      const gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
+    cells(g, { rect: [x, y], fills }) {
+      const { cw, ch } = box,
+        gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
       fills.forEach((fill, n) => {
         g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
-        const [left, top] = spot({ cw, ch }, [x, y], n);
+        const [left, top] = spot([x, y], n);
         g.fillRect(left, top, cw - gap, ch - gap);
       });
     },
-    flights(g, { cw, ch, points }) {
+    flights(g, { points }) {
       g.fillStyle = MOVED;
       g.strokeStyle = '#000';
       g.lineWidth = 0.6;
       for (const [x, y] of points) {
-        g.fillRect(x, y, cw - 0.4, ch - 0.4);
-        g.strokeRect(x, y, cw - 0.4, ch - 0.4);
+        g.fillRect(x, y, box.cw - 0.4, box.ch - 0.4);
+        g.strokeRect(x, y, box.cw - 0.4, box.ch - 0.4);
       }
     },
   };
 
   // ---- words ----
   const over = (g, { step, at: thing, paint, width }) => {
-    const small = smallText(em);
+    const small = smallText(em),
+      { number, way, move, n } = shown(step);
     g.textAlign = 'left';
-    if (boxes[0].y > 0) {
-      g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.75);
-      g.font = `${small}px ${paint.font}`;
-      const heads = [
-        ['way, cycles and counts', boxes[0].words[0]],
-        ['threads by warp', boxes[0].threads[0]],
-        ['numbers by bank', boxes[0].places[0]],
-        ['why', boxes[0].reason[0]],
-      ];
-      for (const [text, x] of heads) g.fillText(text, x, small);
-    }
-    ways.forEach((way, n) => {
-      if (boxes[0].y > 0) {
-        g.fillStyle = paint.panel;
-        g.fillRect(0, boxes[n].y - 0.5, width, 1);
-      }
-      drawWords(g, paint, way, boxes[n], step, small);
-    });
-    if (!thing || thing.part === 'way') return;
-    const box = boxes[thing.way];
+    drawWords(g, paint, way, width, small);
+    ways.forEach((one, w) => drawBar(g, paint, one, w, w === number, width, small));
     g.strokeStyle = paint.primary;
     g.lineWidth = 2;
-    g.strokeRect(...spot(box, box[thing.part], thing.number), box.cw, box.ch);
+    if (way.sum >= 0 && n === way.moves.length - 1)
+      g.strokeRect(...spot(box.places, way.sum), box.cw - 1, box.ch - 1);
+    if (thing?.part === 'threads' || thing?.part === 'places')
+      if (thing.number < move[thing.part].length)
+        g.strokeRect(...spot(box[thing.part], thing.number), box.cw, box.ch);
   };
-  const drawWords = (g, paint, way, { words: [x, y, w], reason, lines }, step, small) => {
-    const line = n => y + (n + 0.95) * LINE * small,
-      cycles = clock.hide(way.cycles),
-      bold = `600 ${small}px ${paint.font}`;
+  const drawWords = (g, paint, way, width, small) => {
+    const line = LINE * small,
+      base = (top, n = 0) => top + (n + 0.85) * line,
+      measure = text => g.measureText(text).width;
     g.fillStyle = paint.text;
-    g.font = bold;
-    const wide = g.measureText(cycles).width;
-    g.fillText(cycles, x + w - wide, line(0));
-    g.font = `${way.chosen ? 700 : 500} ${small}px ${paint.font}`;
-    g.fillText(`${way.chosen ? '\u25b8 ' : ''}${way.name}`, x, line(0), w - wide - 0.5 * small);
-    if (way.time && cycles === way.cycles) {
-      g.fillStyle = PALETTE.wavefronts.now;
-      g.fillRect(x, line(0) + 0.3 * small, (w * way.time) / slowest, 0.3 * small);
+    g.font = `700 ${1.15 * small}px ${paint.font}`;
+    g.fillText(way.name, 1, base(box.name), 0.6 * width);
+    const cycles = clock.hide(way.cycles);
+    g.fillText(cycles, width - 2 - measure(cycles), base(box.name));
+    g.font = `${small}px ${paint.font}`;
+    g.fillText(heads[0], box.threads[0], base(box.heads), LANES * box.cw);
+    g.fillText(heads[1], box.places[0], base(box.heads), LANES * box.cw);
+    const reason = wrapped(clock.hide(way.why), width - 4, box.reasons, measure),
+      counts = box.counts - (box.reasons - reason.length) * line;
+    reason.forEach((text, n) => g.fillText(text, 1, base(box.reason, n), width - 4));
+    g.fillText('All ways, in cycles (click one to see its steps)', 1, base(box.list), width - 4);
+    if (!box.apart) {
+      const all = clock.hide(way.counts.map(([figure]) => figure).join(', '));
+      g.fillText(all, 1, base(counts), width - 4);
+      return;
+    }
+    way.counts.forEach(([figure, meaning], n) => {
+      const said = clock.hide(figure);
+      g.font = `600 ${small}px ${paint.font}`;
+      g.fillText(said, 1, base(counts, n));
+      const x = 1 + measure(said);
+      g.font = `${small}px ${paint.font}`;
+      if (meaning) g.fillText(`: ${meaning}`, x, base(counts, n), width - x - 2);
+    });
+  };
+  const drawBar = (g, paint, way, n, now, width, small) => {
+    const top = box.bars + n * box.bar,
+      base = top + 0.75 * box.bar,
+      name = Math.min(15 * small, 0.42 * width),
+      room = width - name - 6.5 * small,
+      cycles = clock.hide(way.cycles),
+      known = way.time && cycles === way.cycles;
+    g.font = `${now ? 700 : 400} ${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.fillText(`${now ? '\u25b8 ' : '\u2003'}${way.name}`, 1, base, name - 4);
+    if (known) {
+      const orange = rgb(PALETTE.wavefronts.now);
+      g.fillStyle = now ? PALETTE.wavefronts.now : blend(orange, rgb(paint.background), 0.45);
+      g.fillRect(name, top + 0.18 * box.bar, (room * way.time) / slowest, 0.64 * box.bar);
     }
     g.fillStyle = paint.text;
-    g.font = `${small}px ${paint.font}`;
-    const measure = text => g.measureText(text).width,
-      counts = wrapped(clock.hide(way.counts.join(', ')), w, Math.min(2, lines - 1), measure);
-    const said = lines > counts.length + 1 ? [...counts, clock.hide(now(way, step))] : counts;
-    said.forEach((text, n) => g.fillText(text, x, line(n + 1) + 0.35 * small, w));
-    const shared = ways.length > 1 && boxes[0].reason === boxes[1].reason,
-      why = clock.hide(way.why);
-    if (shared && !way.chosen) return;
-    const [left, top, room, most] = reason;
-    wrapped(shared ? `${way.name}: ${why}` : why, room, most, measure).forEach((text, n) =>
-      g.fillText(text, left, top + (n + 0.95) * LINE * small, room),
-    );
+    g.fillText(cycles, name + (known ? (room * way.time) / slowest : 0) + 5, base);
   };
-  const now = (way, step) => (done(way, step) ? way.done : at(way, step).title);
 
   // ---- the cursor ----
   const locate = (px, py) => {
-    for (const [way, box] of boxes.entries()) {
-      const { x, y, w, h, cw, ch } = box;
-      if (px < x || px >= x + w || py < y || py > y + h) continue;
-      for (const part of ['threads', 'places']) {
-        const [left, top] = box[part],
-          column = Math.floor((px - left) / cw),
-          number = Math.floor((py - top) / ch) * LANES + column;
-        const inside = px >= left && py >= top && column < LANES;
-        if (inside && number < ways[way].moves[0][part].length) return { way, part, number };
-      }
-      return { way, part: 'way', number: -1 };
+    if (!box) return null;
+    const way = Math.floor((py - box.bars) / box.bar);
+    if (way >= 0 && way < ways.length) return { way, part: 'way', number: -1 };
+    const { number: now, move } = shown(clock.step);
+    for (const part of ['threads', 'places']) {
+      const [left, top] = box[part],
+        column = Math.floor((px - left) / box.cw),
+        number = Math.floor((py - top) / box.ch) * LANES + column;
+      const inside = px >= left && py >= top && column < LANES;
+      if (inside && number < move[part].length) return { way: now, part, number };
     }
     return null;
   };
-  const describe = ({ way: n, part, number }, step) => {
-    const way = ways[n],
-      move = at(way, step),
-      state = move[part]?.[number];
+  const click = ({ way, part }) => {
     if (part === 'way')
-      return `${way.name}\n${way.counts.join(', ')}, ${way.cycles}\n${now(way, step)}\n${way.why}`;
-    const where = `${Math.floor(number / LANES)}, ${number % LANES}`;
-    if (part === 'places')
-      return `${way.name}\nrow and ${state === '5' ? 'lane' : 'bank'} ${where}: ${words[state] ?? 'free'}`;
-    const works = state === '1' && !done(way, step);
-    return `${way.name}\nwarp and lane ${where}: ${works ? 'works' : 'rests'}`;
+      clock.set(
+        frames.findIndex(frame => frame.way === way),
+        'user',
+      );
   };
-  const label = step =>
-    ways
-      .map(
-        way =>
-          `${way.name}: ${now(way, step)}. ${way.counts.join(', ')}, ${way.cycles}. ${way.why}`,
-      )
-      .join(' ');
+  const figures = way => way.counts.map(([figure]) => figure).join(', ');
+  const describe = ({ way: n, part, number }, step) => {
+    const way = ways[n];
+    if (part === 'way') return `${way.name}\n${figures(way)}, ${way.cycles}\nClick: its first step`;
+    const state = shown(step).move[part][number],
+      where = `${Math.floor(number / LANES)}, ${number % LANES}`;
+    if (part === 'places') return `row and column ${where}: ${words[state] ?? 'free'}`;
+    return `warp and lane ${where}: ${state === '1' ? 'works' : 'rests'}`;
+  };
+  const label = step => {
+    const { way, move } = shown(step),
+      all = ways.map(one => `${one.name}: ${figures(one)}, ${one.cycles}.`);
+    return `${way.name}: ${move.title}. ${way.why} ${all.join(' ')}`;
+  };
   const swatches = {
     0: 'background:color-mix(in srgb, currentColor 8%, transparent)',
     1: 'background:color-mix(in srgb, currentColor 42%, transparent)',
@@ -223,18 +226,22 @@ export default function (host, { meta }, context) {
     4: `background:color-mix(in srgb, ${COLOURS.written} 45%, transparent)`,
   };
   return canvasView(host, context, {
-    title: 'Ways side by side',
+    title: 'Ways of a pattern',
     layout,
     marks,
     kinds,
     over,
     locate,
+    click,
     describe,
     label,
     said: () => note,
     legend: [
       [`background:${PALETTE.wavefronts.now}`, 'a thread at work'],
       ...Object.entries(words).map(([state, said]) => [swatches[state], said]),
+      ...(ways.some(way => way.sum >= 0)
+        ? [['border:2px solid currentColor', 'the sum, at the end']]
+        : []),
     ],
   });
 }

@@ -15,7 +15,8 @@ class Move(TypedDict):
     threads: a 1 for each thread that works, else 0.
     places: the state of each place.
     working: number of threads that work.
-    wavefronts: of shared memory, in this step.
+    wavefronts, accesses: of shared memory, in this step. An access is of a warp.
+    ideal: the wavefronts if no two words shared a bank.
     lines: FILE:LINE of its accesses and values.
     tile: its tile, or -1.
     coming: whether its copies land later.
@@ -28,6 +29,8 @@ class Move(TypedDict):
     places: str
     working: int
     wavefronts: int
+    accesses: int
+    ideal: int
     lines: list[str]
     tile: int
     coming: bool
@@ -39,42 +42,45 @@ class Way(TypedDict):
     """One way of a pattern.
 
     name: its title.
-    chosen: whether the page shows its code.
     moves: its steps.
-    counts: its derived figures, such as 24 wavefronts.
+    counts: its derived figures, such as 24 wavefronts, each with its meaning or "".
     why: the reason for its cycles, in a sentence.
     cycles: in words.
     time: the cycles, or 0 if they are not known.
-    done: the words after its last step.
+    sum: the place of the whole sum after the last step, or -1.
     """
 
     name: str
-    chosen: bool
     moves: list[Move]
-    counts: list[str]
+    counts: list[tuple[str, str]]
     why: str
     cycles: str
     time: float
-    done: str
+    sum: int
+
+
+class PatternFrame(Frame):
+    """One step of one way. The ways follow one another.
+
+    way, move: the numbers of the way and of its step, from 0.
+    """
+
+    way: int
+    move: int
 
 
 class PatternsMeta(TypedDict):
     """The fields of the view.
 
-    ways: side by side.
+    ways: in order.
+    frames: the way and the step of each frame.
     note: the source of the cycles and counts.
     words: the state of a place -> its words for the legend.
+    heads: over the threads and over the places.
     """
 
     ways: list[Way]
+    frames: list[PatternFrame]
     note: str
     words: dict[str, str]
-
-
-class PatternFrame(Frame):
-    """One step of all ways. A way with fewer steps is done.
-
-    move: the number of the step, from 0.
-    """
-
-    move: int
+    heads: tuple[str, str]

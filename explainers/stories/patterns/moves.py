@@ -104,11 +104,11 @@ def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]
     for n, part in enumerate(parts):
         number[(part.own & (logged.space == "shared")).to_numpy()] = n
     costs = traced.requests(run.trace, "shared", number).costs
-    waves = costs.groupby("apart").wavefronts.sum() if len(costs) else {}
-    return [_move(run, logged, part, int(waves.get(n, 0))) for n, part in enumerate(parts)]
+    sums = costs.assign(accesses=1).groupby("apart")[["wavefronts", "ideal", "accesses"]].sum()
+    return [_move(run, logged, part, sums[sums.index == n].sum()) for n, part in enumerate(parts)]
 
 
-def _move(run: Run, logged: pd.DataFrame, part: _Part, wavefronts: int) -> Move:
+def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.Series) -> Move:
     block = int(np.prod(run.request.plan.launches[0].block))
     working = set(map(int, part.threads))
     done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
@@ -117,7 +117,9 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, wavefronts: int) -> Move:
         "threads": "".join("1" if thread in working else "0" for thread in range(block)),
         "places": part.places,
         "working": len(working),
-        "wavefronts": wavefronts,
+        "wavefronts": int(waves.wavefronts),
+        "ideal": int(waves.ideal),
+        "accesses": int(waves.accesses),
         "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
         "tile": -1,
         "coming": False,
@@ -213,7 +215,7 @@ def _parts(logged: pd.DataFrame, own: pd.Series, phase: str, later: bool) -> Ite
     here = own & logged.space.notna()
     order = logged[here].groupby(["thread", "space"]).cumcount().reindex(logged.index)
     for n in range(most):
-        yield f"do load {n + 1} of {most} of", here & (order == n)
+        yield f"bring part {n + 1} of {most} of", here & (order == n)
 
 
 def _cells(records: pd.DataFrame) -> set[int]:

@@ -1,6 +1,6 @@
 """Questions about the ways of a pattern: the fastest one, the threads at work, and what a better way saves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from explainers.stories.patterns.moves import Walk
@@ -13,13 +13,14 @@ WARP = 32  # lanes
 Ways = Sequence[tuple[str, Walk, Cycles | None]]
 
 
-def questions(ways: Ways, chosen: str, reasons: Sequence[str] = ()) -> list[Question]:
+def questions(ways: Ways, chosen: str, starts: Mapping[str, int], reasons: Sequence[str] = ()) -> list[Question]:
     """The questions of the shown ways.
 
-    chosen: the name of the way with its code.
+    chosen: the name of the first shown way.
+    starts: the frame of the first step of each way.
     reasons: the sentences on the costs of the ways. An open question hides them.
     """
-    made = [*_fastest(ways), *_working(ways, chosen), *_conflicts(ways), *_most(ways)]
+    made = [*_fastest(ways), *_working(ways, chosen, starts), *_conflicts(ways), *_most(ways)]
     return [replace(question, hides=[*question.hides, *reasons]) for question in made]
 
 
@@ -34,10 +35,14 @@ def _fastest(ways: Ways) -> list[Question]:
     wrong = {name: f"It takes {figure(known[name].cycles)} cycles." for name in (order[1], order[-2], worst)}
     wrong.pop(best, None)
     hides = [f"{figure(cycles.cycles)} cycles" for cycles in known.values()]
-    return [idea("fastest", "Which way takes the fewest cycles?", best, wrong, why, hides=hides, veils=["strip"])]
+    return [
+        idea(
+            "fastest", "Which way takes the fewest cycles?", best, wrong, why, hides=hides, veils=["strip", "headline"]
+        )
+    ]
 
 
-def _working(ways: Ways, chosen: str) -> list[Question]:
+def _working(ways: Ways, chosen: str, starts: Mapping[str, int]) -> list[Question]:
     """The threads at work in the second step of the chosen way, or in the step of a way with the fewest, if these are
     not all threads."""
     own = {name: walk.moves for name, walk, _ in ways}
@@ -54,7 +59,7 @@ def _working(ways: Ways, chosen: str) -> list[Question]:
     text = f"{name}: how many of the {threads} threads work in step {step + 1}?"
     near = [threads, threads // 2, 32, 1]
     veils = ["sentence", "strip", "picture"]
-    return amounts("working", text, right, near, why, "threads", step=step, veils=veils)
+    return amounts("working", text, right, near, why, "threads", step=starts[name] + step, veils=veils)
 
 
 def _conflicts(ways: Ways) -> list[Question]:

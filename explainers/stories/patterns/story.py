@@ -1,7 +1,7 @@
-"""Patterns: the ways of one pattern side by side, such as eight ways to add 256 numbers."""
+"""Patterns: the ways of one pattern, one after another, such as eight ways to add 256 numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ from explainers.stories.patterns.moves import Walk
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import count, figure
-from explainers.story.stage import Block, Stage, State, View
+from explainers.story.stage import Block, Code, Stage, State, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
@@ -36,6 +36,12 @@ WORDS = {
     HELD: "in a register",
     COMING: "on its way",
     FREE: "free or done with",
+}
+MEANINGS = {
+    "wavefront": "a turn of shared memory, with at most one word of each bank",
+    "barrier": "all threads wait there for the last one",
+    "request": "a load of a warp from global memory",
+    "sector": "32 bytes of global memory",
 }
 
 
@@ -84,17 +90,23 @@ class Patterns(Story[Look]):
         shown, left = shown_of(subject, runner)
         chosen = next(way for way in shown if way.request == subject.request)
         run = runner.run(chosen.request)
-        frames = frames_of(shown, chosen)
-        made = stage.of_request(
-            chosen.request,
-            frames,
-            [View("patterns", "ways", "Side by side", meta_of(shown, chosen))],
-            state=strip(chosen, len(frames)),
+        frames = frames_of(shown)
+        starts = {way.name: next(n for n, f in enumerate(frames) if f["way"] == w) for w, way in enumerate(shown)}
+        made = Stage(
+            headline=stage.headline(chosen.request.kernel),
+            frames=frames,
+            views=[View("patterns", "ways", "One way after another", meta_of(shown, frames))],
+            codes=[code(shown, chosen, frames)],
+            state=strip(shown, frames),
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
-            summary=slowest(shown),
+            summary=summary(shown),
+            step=starts[chosen.name],
             questions=pattern_questions.questions(
-                [(way.name, way.walk, way.cycles) for way in shown], chosen.name, list(filter(None, map(why, shown)))
+                [(way.name, way.walk, way.cycles) for way in shown],
+                chosen.name,
+                starts,
+                list(filter(None, map(why, shown))),
             ),
         )
         return stage.warned(made, left)
@@ -121,37 +133,58 @@ def shown_of(look: Look, runner: Runner) -> tuple[list[Shown], list[str]]:
     return shown, left
 
 
-def counts_of(way: Shown, together: Sequence[Shown]) -> list[str]:
-    """The derived figures under a way."""
+def code(shown: Sequence[Shown], chosen: Shown, frames: Sequence[PatternFrame]) -> Code:
+    """The kernel of the chosen way, then those of the other ways."""
+    made = stage.code(chosen.request, frames)
+    kernels = {way.request.kernel.name: way.request.kernel for way in shown}
+    kernels.pop(chosen.request.kernel.name)
+    others = [stage.source_file(kernel.path.name, kernel.source) for kernel in kernels.values()]
+    return replace(made, files=[*made.files, *others])
+
+
+def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str]]:
+    """The derived figures of a way, each with its meaning."""
     walk = way.walk
     if not walk.stages:
-        return [count(walk.wavefronts, "wavefront"), count(walk.barriers, "barrier"), f"{walk.bytes:,} B"]
+        moved = f"{walk.bytes:,} B", "to and from shared memory"
+        return [*(_counted(walk, name) for name in ("wavefront", "barrier")), moved]
+    moved = f"{walk.bytes:,} B", "from global memory"
     if max(other.walk.stages for other in together) == 1:
-        waves = count(walk.wavefronts, "wavefront")
-        return [count(walk.requests, "request"), count(walk.sectors, "sector"), f"{walk.bytes:,} B", waves]
+        return [*(_counted(walk, name) for name in ("request", "sector", "wavefront")), moved]
     tiles = sum(READ in move["places"] for move in walk.moves)
-    waves = count(walk.wavefronts, "wavefront")
-    return [f"{walk.alone} of {tiles} tiles added while no copy runs", f"{walk.bytes:,} B", waves]
+    alone = f"{walk.alone} of {tiles} tiles", "added while no copy runs"
+    return [alone, moved, _counted(walk, "wavefront")]
 
 
-def meta_of(shown: Sequence[Shown], chosen: Shown) -> PatternsMeta:
+def _counted(walk: Walk, name: str) -> tuple[str, str]:
+    return count(getattr(walk, f"{name}s"), name), MEANINGS[name]
+
+
+def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
     """The content of the view."""
     ways: list[Way] = [
         {
             "name": way.name,
-            "chosen": way is chosen,
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
             "why": why(way),
             "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
             "time": way.cycles.cycles if way.cycles else 0.0,
-            "done": done_of(way.walk),
+            "sum": way.walk.moves[-1]["pairs"][1] if way.walk.moves[-1]["pairs"] else -1,
         }
         for way in shown
     ]
     seen = {state for way in ways for move in way["moves"] for state in move["places"]}
     words = {state: said for state, said in WORDS.items() if state in seen}
-    return {"ways": ways, "note": note(shown), "words": words}
+    return {"ways": ways, "frames": frames, "note": note(shown), "words": words, "heads": heads(shown)}
+
+
+def heads(shown: Sequence[Shown]) -> tuple[str, str]:
+    """The words over the threads and over the places."""
+    first = shown[0].walk
+    warps = -(-len(first.moves[0]["threads"]) // 32)
+    threads = f"threads: {count(warps, 'row')} = {count(warps, 'warp')} of 32"
+    return threads, "shared memory: a cell is 128 bytes" if first.stages else "numbers: a column is a bank (or lane)"
 
 
 def why(way: Shown) -> str:
@@ -159,24 +192,25 @@ def why(way: Shown) -> str:
     return pattern_cycles.why(way.request.kernel, way.request.settings)
 
 
-def done_of(walk: Walk) -> str:
-    """The words after the last step of a way."""
-    return f"done after {count(len(walk.moves), 'step')}"
-
-
-def slowest(shown: Sequence[Shown]) -> str:
-    """The sentence on the slowest way, if it has the fewest steps and the fastest one has more. Else ""."""
+def summary(shown: Sequence[Shown]) -> str:
+    """The task, and the range of the cycles. If the slowest way has the fewest steps, this too."""
+    walks = [way.walk for way in shown]
+    numbers = len(walks[0].moves[0]["places"])
+    task = f"add {numbers} numbers"
+    if walks[0].stages:
+        several = max(walk.stages for walk in walks) > 1
+        task = "copy tiles to shared memory and add them" if several else "copy a tile to shared memory"
+    said = f"{count(len(shown), 'way')} for one block to {task}"
     known = sorted(((way.cycles.cycles, way) for way in shown if way.cycles), key=lambda one: one[0])
     if len(known) < 2:
-        return ""
+        return f"{said}."
     (least, first), (most, last) = known[0], known[-1]
+    said += f": {figure(least)} to {figure(most)} cycles."
     few, many = len(last.walk.moves), len(first.walk.moves)
-    if few > min(len(way.walk.moves) for way in shown) or few == many:
-        return ""
-    return (
-        f"A step is not a time. {last.name}: {count(few, 'step')}, {figure(most)} cycles. "
-        f"{first.name}: {count(many, 'step')}, {figure(least)} cycles."
-    )
+    if few > min(len(walk.moves) for walk in walks) or few == many:
+        return said
+    steps = f"“{last.name}” needs {count(few, 'step')}, “{first.name}” needs {many}"
+    return f"{said} Few steps are not few cycles: {steps}."
 
 
 def note(shown: Sequence[Shown]) -> str:
@@ -190,12 +224,8 @@ def note(shown: Sequence[Shown]) -> str:
     counts += f" ({here[0]}: a run here)." if traces and len(here) == 1 else "."
     if known is None:
         return f"{counts} No cycles are recorded for this problem."
-    held = any(HELD in move["places"] for way in shown for move in way.walk.moves)
-    space = "global" if shown[0].walk.stages else "shared"
-    column = "bank or lane" if held else "bank"
-    drawn = f"Row of threads: warp. Column of numbers: {column}. B: bytes to and from {space} memory."
-    runs = f"one block, median of {pattern_cycles.LAUNCHES} launches"
-    return f"Cycles {known.label} on {measured}: {runs}. {counts} {drawn}"
+    runs = f"one block alone on an SM, median of {pattern_cycles.LAUNCHES} launches"
+    return f"Cycles {known.label} on {measured}: {runs}. {counts}"
 
 
 def _place(device: str, date: str) -> str:
@@ -210,48 +240,71 @@ def origin(shown: Sequence[Shown]) -> str:
     return f" The traces of these ways are recorded: {', '.join(kept)}."
 
 
-def frames_of(shown: Sequence[Shown], chosen: Shown) -> list[PatternFrame]:
-    """A frame for each step of the longest way. The sentence is of the chosen one."""
-    longest, own = max(len(way.walk.moves) for way in shown), chosen.walk.moves
-    frames: list[PatternFrame] = []
-    for number in range(longest):
-        move, done = own[min(number, len(own) - 1)], number >= len(own)
-        said = f"{chosen.name}, step {number + 1}: {move['title']}{_waves(move, chosen.walk)}."
-        if done:
-            behind = [way.name for way in shown if len(way.walk.moves) > number]
-            still = f"Only “{behind[0]}” still works" if len(behind) == 1 else f"{len(behind)} ways still work"
-            said = f"{chosen.name} is done after {count(len(own), 'step')}. {still}."
-        lines = {} if done else dict.fromkeys(move["lines"], 1)
-        title = f"Step {number + 1}"
-        frames.append({"tile": max(0, move["tile"]), "title": title, "sentence": said, "lines": lines, "move": number})
-    return frames
+def frames_of(shown: Sequence[Shown]) -> list[PatternFrame]:
+    """A frame for each step of each way, one way after another."""
+    return [
+        {
+            "tile": number,
+            "title": way.name,
+            "sentence": sentence(way, n),
+            "lines": dict.fromkeys(move["lines"], 1),
+            "way": number,
+            "move": n,
+        }
+        for number, way in enumerate(shown)
+        for n, move in enumerate(way.walk.moves)
+    ]
 
 
-def _waves(move: Move, walk: Walk) -> str:
-    """The wavefronts of a step, behind its title."""
-    if COMING in move["places"] and READ not in move["places"]:
-        return ""
-    if not move["wavefronts"]:
-        return ", without shared memory"
-    if walk.stages or walk.wavefronts == move["wavefronts"]:
-        return f", in {count(move['wavefronts'], 'wavefront')}"
-    return f". This step takes {move['wavefronts']} of the {walk.wavefronts} wavefronts"
+def sentence(way: Shown, n: int) -> str:
+    """A step of a way, and its cost in shared memory."""
+    moves = way.walk.moves
+    move, last = moves[n], n == len(moves) - 1
+    said = f"{way.name}, step {n + 1} of {len(moves)}: {move['title']}"
+    if way.walk.stages:
+        return f"{said}. {_during(move)}"
+    warps = sum("1" in move["threads"][first : first + 32] for first in range(0, len(move["threads"]), 32))
+    said += f", in {count(warps, 'warp')}. {_cost(move)}" if move["working"] > 1 else f". {_cost(move)}"
+    return f"{said} The sum is complete." if last else said
 
 
-def strip(chosen: Shown, steps: int) -> list[State]:
-    """The state of the chosen way."""
-    own = [chosen.walk.moves[min(n, len(chosen.walk.moves) - 1)] for n in range(steps)]
-    done = [n >= len(chosen.walk.moves) for n in range(steps)]
-    waves, so_far = 0, []
-    for move, over in zip(own, done):
-        waves += 0 if over else move["wavefronts"]
-        so_far.append(waves)
-    threads = len(own[0]["threads"])
-    working = [0 if over else move["working"] for move, over in zip(own, done)]
-    found = [State("threads at work", working, of=threads), State("wavefronts so far", so_far)]
-    if chosen.cycles:
-        said = f"{figure(chosen.cycles.cycles)} ({chosen.cycles.label})"
-        found.append(State("cycles in all", [said] * steps))
+def _cost(move: Move) -> str:
+    """The reason for the wavefronts of an addition."""
+    waves, accesses, said = move["wavefronts"], move["accesses"], count(move["wavefronts"], "wavefront")
+    if not move["pairs"]:
+        return "The sums go to one word of global memory, in the L2 cache."
+    if move["working"] > 1 and HELD in move["places"] and READ not in move["places"]:
+        shuffled = "A shuffle brings each lane another lane's register."
+        return f"{shuffled} Shared memory takes {said}." if waves else shuffled
+    if waves > move["ideal"]:
+        return f"Words share banks: each access takes {figure(waves / accesses, 2)} wavefronts, {waves} in all."
+    if waves > accesses:
+        return f"Each lane reads several words: {said}."
+    return f"No two words share a bank: {said} in all." if move["working"] > 1 else f"It takes {said}."
+
+
+def _during(move: Move) -> str:
+    """What copies do during a step of a tile."""
+    if READ in move["places"]:
+        busy = COMING in move["places"]
+        return "Copies of later tiles run meanwhile." if busy else "No copy runs meanwhile."
+    if COMING in move["places"]:
+        return "The bytes arrive later, while the threads go on."
+    return f"Their stores take {count(move['wavefronts'], 'wavefront')} of shared memory."
+
+
+def strip(shown: Sequence[Shown], frames: Sequence[PatternFrame]) -> list[State]:
+    """The state of the way of each step."""
+    at = [(shown[frame["way"]], frame["move"]) for frame in frames]
+    moves = [way.walk.moves[n] for way, n in at]
+    so_far = [sum(move["wavefronts"] for move in way.walk.moves[: n + 1]) for way, n in at]
+    found = [
+        State("threads at work", [move["working"] for move in moves], of=len(moves[0]["threads"])),
+        State("wavefronts so far", so_far),
+    ]
+    if any(way.cycles for way in shown):
+        said = [f"{figure(way.cycles.cycles)} ({way.cycles.label})" if way.cycles else "\u2013" for way, _ in at]
+        found.append(State("cycles in all", said))
     return found
 
 

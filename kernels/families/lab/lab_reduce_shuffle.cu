@@ -9,8 +9,8 @@ source = "Luitjens, \"Faster Parallel Reductions on Kepler\", NVIDIA Technical B
 family = "lab"
 problem = "reduce"
 why = [
-  "Lanes add registers, without memory or barriers. Then one thread adds the sums of all warps.",
-  "As above, but the first warp adds the sums of all warps by shuffles too.",
+  "Inside a warp: no shared memory and no barrier. Then one thread adds the sums of all warps, one by one.",
+  "Inside a warp: no shared memory and no barrier. Then the first warp adds the sums of all warps by shuffles, too.",
 ]
 rung = 21
 

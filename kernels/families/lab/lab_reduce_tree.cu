@@ -8,9 +8,9 @@ source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
 why = [
-  "In most steps all warps work, each with few lanes. Every warp needs wavefronts of its own.",
-  "Fewer warps work, but their words share banks: as many wavefronts as in the divergent tree.",
-  "Full warps add words side by side: no conflicts. Each step still waits at a barrier.",
+  "All warps work in most steps, each with few lanes. Our guess: their wavefronts overlap, and no warp waits long.",
+  "Full warps work, but their words share banks: as many wavefronts. Our guess: one warp waits for all its turns.",
+  "Full warps add words side by side, so no two share a bank. All threads still wait at a barrier after each step.",
 ]
 rung = 20
 

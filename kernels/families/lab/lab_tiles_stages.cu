@@ -10,8 +10,8 @@ family = "lab"
 problem = "stages"
 why = [
   "The copy of a tile starts only after the sum of the last one, so the threads wait for memory each time.",
-  "The next tile comes during the sum of this one. Likely, the longer of copy and sum sets the pace.",
-  "Two tiles come during a sum. Likely, this helps only if a copy takes longer than a sum.",
+  "The next tile comes during the sum of this one. Our guess: the longer of copy and sum sets the pace.",
+  "Two tiles come during a sum. Our guess: this helps only if a copy takes longer than a sum.",
 ]
 rung = 26
 requires = "sm_80"

@@ -304,20 +304,23 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
   }
 });
 
-test('patterns: the ways fit a laptop in rows, and three fit a phone below each other', () => {
+test('patterns: the parts of the picture fit a laptop and a phone, one under the other', () => {
   const laptop = { width: 690, height: 442, em: 12.7, small: 12.7 },
-    phone = { width: 378, height: 300, em: 12, small: 12 };
+    phone = { width: 378, height: 345, em: 12, small: 12 };
   for (const [size, parts] of [
-    [laptop, { ways: 8, threadRows: 8, placeRows: 8 }],
-    [laptop, { ways: 3, threadRows: 4, placeRows: 3 }],
-    [phone, { ways: 3, threadRows: 4, placeRows: 3 }],
+    [laptop, { ways: 8, threadRows: 8, placeRows: 8, counts: 3 }],
+    [laptop, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
+    [phone, { ways: 8, threadRows: 8, placeRows: 8, counts: 3 }],
+    [phone, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
   ]) {
-    const { boxes, height } = patterns(size, parts);
+    const { height, threads, places, cw, ch, heads, reason, counts, bars, bar } = patterns(
+      size,
+      parts,
+    );
     assert.ok(height <= size.height + 1, `${height}`);
-    for (const { threads, places, reason, cw, w } of boxes) {
-      assert.ok(threads[0] + 32 * cw < places[0] && places[0] + 32 * cw <= size.width);
-      assert.ok(reason[0] + reason[2] <= size.width && w <= size.width);
-    }
+    assert.ok(threads[0] + 32 * cw < places[0] && places[0] + 32 * cw <= size.width);
+    assert.ok(heads < threads[1] && threads[1] + ch * parts.threadRows < reason && reason < counts);
+    assert.ok(counts < bars && bars + parts.ways * bar <= height);
   }
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);

@@ -49,6 +49,15 @@ def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
         assert read.tolist() == [0] + [1] * 255
 
 
+def test_a_step_says_why_it_needs_its_wavefronts(walks):
+    way = story.Shown("Tree", None, walks["lab_reduce_tree"]["Tree, not divergent"], None, "")
+    said = [story.sentence(way, n) for n in (0, 7)]
+    assert said[0].endswith("add, in 4 warps. Words share banks: each access takes 2 wavefronts, 24 in all.")
+    assert said[1].endswith("1 of 256 threads adds. It takes 3 wavefronts. The sum is complete.")
+    ones = story.Shown("Ones", None, walks["lab_reduce_tree"]["Sum by tensor cores"], None, "")
+    assert "share" not in story.sentence(ones, 0)  # four words of each lane are no conflict
+
+
 def test_shuffles_need_one_barrier_and_atomics_no_further_step(walks):
     found = {name: (len(walk.moves), walk.barriers) for name, walk in walks["lab_reduce_tree"].items()}
     assert found["Shuffles, two levels"] == (10, 1) and found["Shuffles, one level"] == (13, 1)
@@ -76,8 +85,14 @@ def test_the_page_asks_with_the_figures_of_the_run():
     for name in ("lab_reduce_tree", "lab_tiles_load", "lab_tiles_stages"):
         made = story.STORY.stage(look_of(name), Runner())
         assert len(made.questions) >= 2 and made.views[0].meta["note"].startswith("Cycles recorded on ")
-        assert all(len(frame["sentence"].split()) <= 25 for frame in made.frames)
-        assert made.frames[0]["lines"]
+        assert all(len(part.split()) <= 25 for frame in made.frames for part in frame["sentence"].split(". "))
+        files = {file["name"]: len(file["lines"]) for file in made.codes[0].files}
+        lit = [place.rsplit(":", 1) for frame in made.frames for place in frame["lines"]]
+        assert all(int(line) <= files.get(name, 0) for name, line in lit)
+        ways = made.views[0].meta["ways"]
+        assert [(f["way"], f["move"]) for f in made.frames] == [
+            (w, n) for w, way in enumerate(ways) for n in range(len(way["moves"]))
+        ]
         reasons = {way["why"] for way in made.views[0].meta["ways"]}
         assert len(reasons) > 2 and all(reasons <= set(question.hides) for question in made.questions)
 
