@@ -115,7 +115,7 @@ export default function (host, { meta }, context) {
   const titleOf = one =>
     clock.covers.length
       ? one.title
-      : `${one.title}: ${micro(one.total)}, of it ${micro(one.idle)} in gaps`;
+      : `${one.title}: ${micro(one.total)}, with ${micro(one.idle)} in gaps`;
 
   // ---- the names of bars, the lengths of gaps and the axis do not move ----
   const over = (g, { at, paint }) => {

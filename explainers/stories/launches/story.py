@@ -128,7 +128,7 @@ def panel(run: LaunchRun) -> Panel:
 
 
 def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
-    """The host's calls of each run in the order of the picture, then the kernels, those of the last run first."""
+    """The host's calls of each run in the order of the picture, then the kernels, with the last run first."""
     made = stage.code(runs[-1].request, frames)
     kernels = [run.request.kernel for run in runs[:-1]]
     files = [*made.files, *(stage.source_file(k.path.name, k.source) for k in kernels)]

@@ -134,7 +134,7 @@ def shown_of(look: Look, runner: Runner) -> tuple[list[Shown], list[str]]:
 
 
 def code(shown: Sequence[Shown], chosen: Shown, frames: Sequence[PatternFrame]) -> Code:
-    """The kernel of the chosen way, then those of the other ways."""
+    """The kernel of the chosen way, then the kernels of other ways."""
     made = stage.code(chosen.request, frames)
     kernels = {way.request.kernel.name: way.request.kernel for way in shown}
     kernels.pop(chosen.request.kernel.name)
