@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from browser.stepping import go_to, hover
+from browser.stepping import go_to, hover, press
 from pages import open_page
 
 from kernels.families.ring.problem import RingProblem
@@ -38,5 +38,6 @@ def test_both_parts_of_a_merge_add_up_to_the_softmax_of_all_keys(visit):
         (o,) = numbers(hover(page, "GPUs", o=2, dim=dim).replace(":", ""), f"dim {dim}")
         assert o == pytest.approx(weights @ v[: place + 1, dim], abs=4e-3)  # weights of 16 bits
     half = meta["size"]
-    said = hover(page, "GPUs", order="plain", gpu=0, step=1)
+    press(page, "2")
+    said = hover(page, "Work", order="plain", gpu=0, step=1)
     assert f"0 pairs, waits for {half * half:,}" in said

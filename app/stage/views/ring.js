@@ -1,11 +1,11 @@
-// Attention over several GPUs: what each GPU holds, what is on its way, how the parts of one row become
-// one, and which GPUs wait. Keys have the colour of the GPU that they started on.
+// Attention over several GPUs: what each GPU holds, what is on its way to the next one, which queries
+// have met which keys, and how the parts of one row become one. Keys have the colour of the GPU that
+// they started on.
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE, blend, exact, rgb, smallText, theme, widest } from '../core/paint.js';
-import { ringLayout } from './layouts/ring.js';
+import { blend, COLOURS, exact, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
+import { placeInRing, ringLayout } from './layouts/ring.js';
 import { addMerge, describeMerge, locateMerge } from './ring_merge.js';
-import { addOrders, describeOrder, locateOrders } from './ring_orders.js';
 
 const PARTS = [...PALETTE.sequences, PALETTE.axis],
   colourOf = part => PARTS[part % PARTS.length];
@@ -14,31 +14,26 @@ const inkOn = colour => {
   const [r, g, b] = rgb(colour).map(v => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
 };
-const HATCH = 'background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 5px)';
+const two = (a, b) => `background:linear-gradient(90deg,${a} 50%,${b} 50%)`;
 const LEGEND = [
-  [
-    `background:linear-gradient(90deg,${colourOf(0)} 50%,${colourOf(1)} 50%)`,
-    'K and V, in the colour of their first GPU',
-  ],
-  [`background:${COLOURS.S}`, 'pairs: a query times a key'],
-  [`border:1px solid currentColor;${HATCH}`, 'waits'],
+  [two(colourOf(0), colourOf(1)), 'K and V, in the colour of their first GPU'],
   [`border:2px solid ${COLOURS.P}`, 'the followed query'],
+  [two(PALETTE.sign.below, PALETTE.sign.above), 'O below and above 0'],
 ];
+// The lower left half of a cell: a query meets no later key.
+const KINDS = {
+  half(g, { rect: [x, y, w, h], fill }) {
+    g.fillStyle = fill;
+    g.beginPath();
+    g.moveTo(x, y);
+    g.lineTo(x + w, y + h);
+    g.lineTo(x, y + h);
+    g.fill();
+  },
+};
 
 export default function (host, { meta }, context) {
-  const {
-      frames,
-      pieces,
-      size,
-      device,
-      place,
-      heads,
-      bytes,
-      label: held,
-      masked,
-      dims,
-      orders,
-    } = meta,
+  const { frames, pieces, size, device, place, heads, bytes, label: held, masked, dims } = meta,
     gpus = pieces.length,
     count = Math.max(...pieces.flat()) + 1,
     ownerOf = piece => pieces.findIndex(own => own.includes(piece)),
@@ -47,20 +42,27 @@ export default function (host, { meta }, context) {
 
   const layout = pane => {
     ({ em, width } = pane);
-    box = ringLayout(pane, { gpus, orders: orders.length }, heads);
+    box = ringLayout(pane, gpus, heads);
     return box.height;
   };
-  const boxOf = gpu => [
-    box.gap + (gpu % box.columns) * (box.boxW + box.gap),
-    box.top + Math.floor(gpu / box.columns) * box.across,
-  ];
-  const fitted = (texts, wide) =>
-    texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
+  const boxOf = gpu => {
+    const [column, row] = placeInRing(gpu, box.columns),
+      all = box.columns * (box.boxW + box.gap) - box.gap;
+    return [(width - all) / 2 + column * (box.boxW + box.gap), box.top + row * box.across];
+  };
+  const fitted = (texts, wide, more = 0) =>
+    texts.find(text => (1 + more) * widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
   const ranges = own => {
     const last = piece => (piece + 1) * size - 1;
     return own.map(piece => `${piece * size}\u2013${last(piece)}`).join(', ');
   };
 
+  // ---- the GPUs ----
+  // The place of K and V in a GPU. slot: 0 in use, 1 arriving.
+  const slotOf = (gpu, slot) => {
+    const [x, y] = boxOf(gpu);
+    return [x + 0.5 * em, y + (2.9 + slot * 1.75) * em, box.boxW - em, 1.5 * em];
+  };
   // The queries of each GPU and their size of text, all in the longest form that fits.
   const ownNames = wide => {
     if (heads)
@@ -70,149 +72,185 @@ export default function (host, { meta }, context) {
       form = forms.find(fits);
     return form ? [form, em] : [forms[2], smallText(em)];
   };
-  const addGpu = (made, paint, frame, gpu, [own, small]) => {
-    const { boxW, boxH } = box,
+  // The parts of the keys that a GPU has met up to a step.
+  const met = (gpu, step) => {
+    const done = frames.slice(0, step + 1).filter(f => f.kind === 'merge');
+    return done.filter(f => f.devices[gpu].pairs).length;
+  };
+  const addGpu = (made, paint, step, gpu, [own, small]) => {
+    const frame = frameAt(step),
+      { boxW, boxH } = box,
       [x, y] = boxOf(gpu),
-      { part, share, pairs } = frame.devices[gpu],
+      { pairs } = frame.devices[gpu],
       inner = boxW - em,
-      works = share > 0;
+      works = pairs > 0;
     made.rect(`gpu ${gpu}`, [x + 0.5, y + 0.5, boxW, boxH], {
       stroke: works ? paint.text : paint.border,
       width: works ? 2 : 1,
     });
     made.text(`name ${gpu}`, [x + 0.5 * em, y + 1.2 * em], `GPU ${gpu}`, { bold: true });
+    const said = works ? exact(pairs).replace(/\B(?=(\d{3})+$)/, ',') : 'waits';
     made.text(
       `pairs ${gpu}`,
       [x + boxW - 0.5 * em, y + 1.2 * em],
-      fitted([`${pairs.toLocaleString('en')} pairs`, pairs.toLocaleString('en')], boxW - 4.5 * em),
-      { align: 'right' },
+      works ? fitted([`${said} pairs`, said], boxW - 4.5 * em) : said,
+      { align: 'right', bold: !works },
     );
-    made.text(`rows ${gpu}`, [x + 0.5 * em, y + 2.5 * em, inner], own, { size: small });
-    // K and V of a part: their mark moves with the part from box to box
-    made.rect(`kv ${part}`, [x + 0.5 * em, y + 3 * em, inner, 1.5 * em], {
-      fill: colourOf(part),
-      ease: 'both',
-    });
+    made.text(`rows ${gpu}`, [x + 0.5 * em, y + 2.4 * em, inner], own, { size: small });
+    if (box.narrow) return;
+    const parts = met(gpu, step);
     made.text(
-      `kv text ${gpu} ${part}`,
-      [x + boxW / 2, y + 4.1 * em],
-      fitted(
-        [heads ? 'K, V of its heads' : `K, V of GPU ${part}`, `K, V ${part}`, String(part)],
-        inner - 0.4 * em,
-      ),
-      { align: 'center', fill: inkOn(colourOf(part)), bold: true },
+      `sums ${gpu}`,
+      [x + 0.5 * em, y + 7.3 * em, inner],
+      parts ? `m, l, O of ${parts} part${parts > 1 ? 's' : ''}` : 'm, l, O: none so far',
+      { alpha: parts ? 1 : 0.7 },
     );
-    made.rect(`bar ${gpu}`, [x + 0.5 * em, y + 5.1 * em, inner, 0.9 * em], { fill: paint.panel });
-    made.rect(`work ${gpu}`, [x + 0.5 * em, y + 5.1 * em, inner * share, 0.9 * em], {
-      fill: COLOURS.S,
-      ease: 'both',
-    });
-    if (share < 1)
-      made.add(
-        `idle ${gpu}`,
-        'hatch',
-        [x + 0.5 * em + inner * share, y + 5.1 * em, inner * (1 - share), 0.9 * em],
-        {
-          ...{ stroke: paint.text, width: 1, gap: 0.5 * em },
-        },
-      );
-    if (!works) plate(made, paint, gpu, x + boxW / 2, y + 5.55 * em);
-    if (!works)
-      made.text(`waits ${gpu}`, [x + boxW / 2, y + 5.9 * em], fitted(['waits'], inner), {
-        align: 'center',
-      });
   };
-  // A ground for the word over slanted lines.
-  const plate = (made, paint, gpu, x, y) =>
-    made.rect(`waits plate ${gpu}`, [x - 1.8 * em, y - 0.45 * em, 3.6 * em, 0.9 * em], {
-      fill: paint.background,
+  // K and V in a slot. The mark of a part keeps its id from its arrival to its use.
+  const addSlot = (made, paint, { gpu, slot, part, id, said, pale, from }) => {
+    const at = slotOf(gpu, slot),
+      [x, y, w] = at,
+      fill = pale ? blend(rgb(colourOf(part)), rgb(paint.background), 0.4) : colourOf(part);
+    made.rect(id, at, { fill, ease: 'both', ...(from && { enter: { rect: from } }) });
+    if (pale) made.rect(`${id} edge`, at, { stroke: colourOf(part), width: 1.5 });
+    made.text(`${id} text ${gpu}`, [x + w / 2, y + 1.1 * em, w - 4], fitted(said, w - 4, 0.04), {
+      ...{ align: 'center', bold: !pale, fill: pale ? paint.text : inkOn(colourOf(part)) },
     });
-  const addMoves = (made, paint, frame) => {
-    const { boxW, boxH } = box;
-    for (const [source, target, part] of frame.moves) {
-      const [x0, y0] = boxOf(source),
-        [x1, y1] = boxOf(target),
-        from = [x0 + boxW / 2, y0 + boxH],
-        next = y0 === y1 && x1 > x0 && !heads,
-        lane = y0 + boxH + (next ? 0.65 : 1.6) * em,
-        to = [x1 + boxW / 2 - (next ? 0 : 0.8 * em), y1 + boxH],
-        across = y0 !== y1, // to another row of GPUs: only its start, and where it goes
-        points = across
-          ? [from, [from[0], lane + 0.4 * em]]
-          : [from, [from[0], lane], [to[0], lane], to];
-      if (next) ((points[0] = [from[0] + 0.8 * em, from[1]]), (points[1] = [points[0][0], lane]));
-      made.add(`way ${source} ${target}`, 'way', null, {
-        points,
-        stroke: colourOf(part),
-        head: 0.4 * em,
-        grown: 1,
-        enter: { grown: 0 },
-        span: [0, 0.6],
+  };
+  const addSlots = (made, paint, frame) => {
+    const hides = pairs => (pairs ? '' : ', hidden');
+    frame.devices.forEach(({ part, pairs }, gpu) => {
+      const own = [
+        `K, V of GPU ${part}${hides(pairs)}`,
+        `K, V ${part}${hides(pairs)}`,
+        `K, V ${part}`,
+      ];
+      addSlot(made, paint, {
+        ...{ gpu, slot: 0, part, pale: !pairs, id: `kv ${part} ${frame.step}` },
+        said: heads ? ['K, V of its heads', 'K, V'] : [...own, String(part)],
       });
-      const middle = across ? from[0] - 2 * em : (points[1][0] + to[0]) / 2;
-      if (across) made.text(`to ${source}`, [from[0] + 0.6 * em, lane + 0.4 * em], `to ${target}`);
-      made.rect(`copy ${part}`, [middle - em, lane - 0.45 * em, 2 * em, 0.9 * em], {
-        fill: colourOf(part),
-        enter: { rect: [from[0] - em, from[1] - em, 2 * em, 0.9 * em] },
-        ease: 'both',
+      if (heads || gpus < 2) return;
+      const coming = frame.moves.find(([, target]) => target === gpu);
+      if (!coming) {
+        const at = slotOf(gpu, 1);
+        made.rect(`free ${gpu}`, at, { stroke: paint.border, dash: [3, 3] });
+        made.text(`free text ${gpu}`, [at[0] + at[2] / 2, at[1] + 1.1 * em], 'buffer', {
+          ...{ align: 'center', alpha: 0.7 },
+        });
+        return;
+      }
+      const [source, , next] = coming,
+        now = frame.kind === 'products' ? ' arrives' : ': next';
+      addSlot(made, paint, {
+        ...{ gpu, slot: 1, part: next, pale: true, id: `kv ${next} ${frame.step + 1}` },
+        said: [`K, V of GPU ${next}${now}`, `K, V ${next}${now}`, `K, V ${next}`],
+        from: slotOf(source, 0),
       });
+    });
+  };
+  // The way of a copy: from K and V in use to the free buffer of the next GPU.
+  const wayOf = (source, target) => {
+    const [from, to] = [slotOf(source, 0), slotOf(target, 1)],
+      [column, row] = placeInRing(source, box.columns),
+      [toColumn, toRow] = placeInRing(target, box.columns),
+      back = row % 2 === 1, // this row runs to the left
+      half = 0.5 * box.gap,
+      out = back ? from[0] - 0.5 * em : from[0] + from[2] + 0.5 * em,
+      y0 = from[1] + 0.75 * em,
+      y1 = to[1] + 0.75 * em,
+      side = back ? -1 : 1;
+    const start = [out - side * 0.4 * em, y0];
+    if (row === toRow && toColumn - column === side) {
+      const end = back ? to[0] + to[2] + 1 : to[0] - 1,
+        middle = out + side * half;
+      return [start, [middle, y0], [middle, y1], [end, y1]];
     }
+    if (toRow === row + 1) {
+      const edge = out + side * half, // to the row below
+        end = back ? to[0] - 1 : to[0] + to[2] + 1;
+      return [start, [edge, y0], [edge, y1], [end, y1]];
+    }
+    const margin = to[0] - 0.5 * em - half, // back to the first GPU
+      end = [to[0] - 1, y1];
+    if (back) return [start, [margin, y0], [margin, y1], end];
+    const lane = boxOf(source)[1] + box.boxH + 0.9 * em;
+    return [start, [out + half, y0], [out + half, lane], [margin, lane], [margin, y1], end];
   };
-  // Which queries have met which keys. A cell has the colour of its keys' first GPU.
+  const gatherWay = (source, target) => {
+    const ends = [source, target].map(gpu => {
+        const [x, y] = boxOf(gpu);
+        return [x + box.boxW / 2, y + box.boxH];
+      }),
+      lane = ends[0][1] + (0.5 + 0.35 * source) * em;
+    return [
+      ends[0],
+      [ends[0][0], lane],
+      [ends[1][0] - 0.9 * em * (source - gpus / 2), lane],
+    ].concat([[ends[1][0] - 0.9 * em * (source - gpus / 2), ends[1][1] + 1]]);
+  };
+  const addMoves = (made, paint, frame) => {
+    const copies = frame.kind === 'products';
+    for (const [source, target, part] of frame.moves)
+      made.add(`way ${source} ${target}`, 'way', null, {
+        points: heads ? gatherWay(source, target) : wayOf(source, target),
+        stroke: copies ? colourOf(part) : blend(rgb(colourOf(part)), rgb(paint.background), 0.45),
+        ...{ width: 3, head: 0.42 * em, grown: 1, enter: { grown: 0 }, span: [0, 0.6] },
+      });
+  };
+
+  // ---- which queries have met which keys ----
+  // A cell has the colour of its keys' first GPU.
   const addMap = (made, paint, frame, step) => {
     const { side } = box,
       [mapX, mapY] = box.map,
       cell = side / count;
     made.text(
       'map title',
-      [mapX, mapY - 0.5 * em],
-      fitted(['Queries (down) and keys met so far', 'Queries, keys met', 'Q and K'], side + em),
+      [mapX - 2.2 * em, mapY - 1.6 * em],
+      fitted(
+        ['Which queries have met which keys', 'Queries (down) and keys', 'Q and K'],
+        side + 2.4 * em,
+        0.06,
+      ),
       { bold: true },
     );
     made.rect('map', [mapX, mapY, side, side], { fill: paint.panel });
-    const before = frames.slice(0, step + 1).filter(f => f.kind === 'products');
-    for (const one of before)
+    for (const one of frames.slice(0, step + 1).filter(f => f.kind === 'products'))
       for (const [gpu, { cells, part }] of one.devices.entries())
-        for (const [row, key] of cells) {
-          const now = one.step === frame.step;
-          made.rect(
+        for (const [row, key] of cells)
+          made.add(
             `cell ${row} ${key} ${gpu}`,
+            masked && row === key ? 'half' : 'rect',
             [mapX + key * cell, mapY + row * cell, cell - 1, cell - 1],
             {
-              fill: now ? colourOf(part) : blend(rgb(colourOf(part)), rgb(paint.background), 0.35),
+              fill:
+                one.step === frame.step
+                  ? colourOf(part)
+                  : blend(rgb(colourOf(part)), rgb(paint.background), 0.4),
             },
           );
-        }
-    for (let piece = 0; piece < count; piece++)
-      if (cell >= 0.9 * em)
-        made.text(
-          `row ${piece}`,
-          [mapX - 0.4 * em, mapY + (piece + 0.5) * cell + 0.35 * em],
-          String(ownerOf(piece)),
-          { align: 'right' },
-        );
+    const each = Math.min(em, cell);
+    for (let piece = 0; piece < count && cell >= 0.7 * em; piece++) {
+      const owner = String(ownerOf(piece)),
+        middle = (piece + 0.5) * cell;
+      made.text(`row ${piece}`, [mapX - 0.4 * em, mapY + middle + 0.35 * each], owner, {
+        ...{ align: 'right', size: each },
+      });
+      made.text(`column ${piece}`, [mapX + middle, mapY - 0.3 * em], owner, {
+        ...{ align: 'center', size: each },
+      });
+    }
+    made.text('of gpu', [mapX - 2.2 * em, mapY - 0.3 * em], 'GPU', { alpha: 0.7 });
     const row = Math.floor(place / size);
     made.rect('followed', [mapX, mapY + row * cell, side, cell - 1], {
       stroke: COLOURS.P,
       width: 2,
     });
-    made.text(
-      'map note',
-      [mapX - 1.4 * em, mapY + side + 1.2 * em],
-      fitted(
-        [
-          'Left: the GPU of the queries. Pale: earlier steps',
-          'Left: the GPU of the queries',
-          'Left: GPU',
-        ],
-        side + 3 * em,
-      ),
-    );
     if (masked)
       made.text(
         'masked',
         [mapX + side - 0.5 * em, mapY + 1.2 * em],
-        fitted(['hidden by the mask', 'masked'], 0.6 * side),
+        fitted(['later keys: masked', 'masked'], 0.6 * side),
         { align: 'right', alpha: 0.7 },
       );
   };
@@ -220,18 +258,18 @@ export default function (host, { meta }, context) {
   const marks = ({ step, paint }) => {
     const made = new Marks(em),
       frame = frameAt(step);
-    const [own, small] = ownNames(box.boxW - em),
-      area = box.merge;
-    made.text(
-      'held',
-      [box.gap, 1.1 * em],
-      fitted([held[0].toUpperCase() + held.slice(1), held.split(': ')[1], ''], width - box.gap),
-    );
-    for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, frame, gpu, [own[gpu], small]);
+    const [own, small] = ownNames(box.boxW - em);
+    if (!box.narrow)
+      made.text(
+        'held',
+        [0.3 * em, 1.1 * em],
+        fitted([held[0].toUpperCase() + held.slice(1), held.split(': ')[1], ''], width - em),
+      );
+    for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
+    addSlots(made, paint, frame);
     if (!heads) addMap(made, paint, frame, step);
-    addMerge(made, paint, { frames, step, place, device, dims }, area, fitted);
-    addOrders(made, paint, { orders, now: frame.step }, box, fitted);
+    addMerge(made, paint, { frames, step, place, device, dims }, box, fitted);
     return made.list;
   };
   const locate = (x, y) => {
@@ -245,11 +283,10 @@ export default function (host, { meta }, context) {
       row = Math.floor((y - mapY) / cell),
       key = Math.floor((x - mapX) / cell);
     if (side && row >= 0 && row < count && key >= 0 && key < count) return { row, key };
-    return locateMerge(x, y, box.merge, em) ?? locateOrders(x, y, orders, box, em);
+    return locateMerge(x, y, box.merge, em);
   };
   const describe = (at, step) => {
     const frame = frameAt(step);
-    if ('order' in at) return describeOrder(at, orders);
     if ('merge' in at || 'o' in at) return describeMerge(at, frames, step);
     if ('gpu' in at) {
       const { part, pairs } = frame.devices[at.gpu];
@@ -259,24 +296,18 @@ export default function (host, { meta }, context) {
         `K and V of GPU ${part}, ${exact(pairs)} pairs, ${exact(sent)} bytes sent`
       );
     }
-    const met = frames
+    const found = frames
       .slice(0, step + 1)
       .find(f => f.devices.some(d => d.cells.some(([r, k]) => r === at.row && k === at.key)));
     return (
       `queries ${ranges([at.row])} (GPU ${ownerOf(at.row)}), ` +
       `keys ${ranges([at.key])} (first on GPU ${ownerOf(at.key)}): ` +
-      (met ? `met in step ${met.step}` : 'not met so far')
+      (found ? `met in round ${found.step + 1}` : 'not met so far')
     );
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
-    title: 'GPUs',
-    layout,
-    marks,
-    ms: () => 280,
-    locate,
-    describe,
-    label,
-    legend: LEGEND,
+    ...{ title: 'GPUs', layout, marks, ms: () => 280, locate, describe, label, legend: LEGEND },
+    kinds: KINDS,
   });
 }

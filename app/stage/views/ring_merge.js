@@ -1,15 +1,20 @@
 // The merge of one row: its m, l and O before the step, of the step, and after it.
-import { COLOURS, exact, rgb, short, signed } from '../core/paint.js';
+import { COLOURS, exact, rgb, short, signed, smallText, widest } from '../core/paint.js';
+import { wrapped } from './layouts/patterns.js';
 
 export const NAMES = ['before', 'this part', 'after'];
-const MEANING = 'm: largest score, l: sum of e^(score - m)';
+const MEANING = [
+  'm: the largest score so far. l: the sum of e^(score - m).',
+  'O: the rows of V, each times e^(score - m), added. At the end, O is divided by l.',
+  'Both parts need one m, so a merge scales the part with the smaller m.',
+];
 const SHOWN = 16; // numbers of O
 
 // Where the parts of the merge are in its place [x, y, w].
 const panelOf = ([x, y, w], n, em) => [x + (n * w) / 3, y, w / 3 - 0.6 * em, 5.5 * em];
 const stripOf = ([x, y, w], n, em) => {
   const left = x + 4.8 * em;
-  return [left, y + (7.2 + 1.6 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.2 * em];
+  return [left, y + (9 + 1.6 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.2 * em];
 };
 
 /**
@@ -28,9 +33,10 @@ export function valuesAt(frames, step) {
   };
 }
 
-// Adds the marks. made: Marks. fitted(texts, width): the first text that fits.
-export function addMerge(made, paint, { frames, step, place, device, dims }, area, fitted) {
+// Adds the marks. made: Marks. box: of ringLayout. fitted(texts, width): the first text that fits.
+export function addMerge(made, paint, { frames, step, place, device, dims }, box, fitted) {
   const { em } = made,
+    area = box.merge,
     [x, y, w] = area,
     values = valuesAt(frames, step),
     { m, l, shares, o } = values,
@@ -38,7 +44,11 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
   made.text(
     'merge title',
     [x, y - 0.5 * em],
-    fitted([`${title} in the memory of GPU ${device}`, `${title} on GPU ${device}`, title], w),
+    fitted(
+      [`${title} on GPU ${device}, merged with each part`, `${title} on GPU ${device}`, title],
+      w,
+      0.06,
+    ),
     { bold: true },
   );
   const said = value => (value === null ? '\u2013' : short(Number(value), 4));
@@ -54,19 +64,30 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
     const factor = n < 2 && shares.length ? `\u00d7 ${short(shares[n], 3)}` : '';
     made.text(`factor ${n}`, [left + 0.5 * em, top + 5.1 * em], factor, { mono: true, bold: true });
   });
+  const factors = shares.map(
+    (share, n) => `${NAMES[n]} \u00d7 e^(${said(m[n])} - ${said(m[2])}) = ${short(share, 3)}`,
+  );
   const sum = shares.length
     ? `l = ${said(l[0])} \u00d7 ${short(shares[0], 3)} + ${said(l[1])} \u00d7 ${short(shares[1], 3)} = ${said(l[2])}`
     : '';
-  const waits =
-    m[0] === null
-      ? [`${MEANING}, O: that sum of V`, MEANING, 'no part is merged so far']
-      : ['these values wait for the merge'];
-  const line = sum
-    ? [sum, sum.replaceAll(' ', '')]
-    : values.merges
-      ? ['the first part: nothing to merge']
-      : waits;
-  made.text('merge sum', [x, y + 6.7 * em, w], fitted(line, w), { mono: !!sum });
+  const none = values.merges
+    ? 'the first part: nothing to merge'
+    : 'these values wait for the merge';
+  const [first, second] = sum
+    ? [factors[shares[0] < 1 ? 0 : 1], sum]
+    : [m[0] === null ? '' : none, ''];
+  made.text('merge factor', [x, y + 6.8 * em, w], first, { mono: !!sum });
+  made.text('merge sum', [x, y + 8.2 * em, w], fitted([second, second.replaceAll(' ', '')], w), {
+    mono: true,
+  });
+  addMeaning(made, box, paint.font);
+  if (!box.narrow) addO(made, paint, { area, o, dims }, fitted);
+}
+
+// The first numbers of O, before and after.
+function addO(made, paint, { area, o, dims }, fitted) {
+  const { em } = made,
+    [x, y, w] = area;
   const span = Math.max(1e-9, ...o.flat().map(Math.abs)),
     colour = signed(rgb(paint.background));
   [0, 2].forEach((part, n) => {
@@ -81,9 +102,24 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, are
   const of = `${SHOWN} of ${dims} numbers of O`;
   made.text(
     'o note',
-    [x, y + 11.3 * em],
-    fitted([`${of}, fp32, before the division by l`, `${of}, fp32`, of], w),
+    [x, y + 13.1 * em],
+    fitted([`${of}, fp32, not yet divided by l`, `${of}, fp32`, of], w),
   );
+}
+
+// What m, l and O are, if there is room: under the merge, or next to the map on a phone.
+function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
+  const { em } = made,
+    size = smallText(em),
+    measure = text => widest([text], `${size}px ${font}`),
+    lines = MEANING.flatMap(text => wrapped(text, w, 4, measure)),
+    from = narrow ? y - 0.3 * em : y;
+  if (!narrow && from + lines.length * 1.35 * size > height + 0.5 * em) return;
+  lines
+    .slice(0, narrow ? 9 : 5)
+    .forEach((line, n) =>
+      made.text(`meaning ${n}`, [x, from + 0.9 * size + n * 1.35 * size, w], line, { size }),
+    );
 }
 
 // The thing of the merge at a point: {merge: 0 to 2} or {o: 0 or 2, dim}.

@@ -1,6 +1,5 @@
 """The steps of a ring for its picture: products and copies, then the merge of one row."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypedDict
@@ -8,7 +7,6 @@ from typing import TypedDict
 import numpy as np
 import pandas as pd
 
-from explainers.stories.ring.orders import Order, ShownOrder
 from explainers.stories.ring.rounds import Merge, Moved, Round, followed, pieces, rounds
 from explainers.story.frames import Frame, Number
 from explainers.story.glossary import listed, short
@@ -23,13 +21,11 @@ class Device(TypedDict):
     """A device in a step.
 
     part: of the keys it holds.
-    share: its pairs over those of the busiest device.
     cells: [row piece, key piece] of the pairs.
     """
 
     part: int
     pairs: int
-    share: float
     cells: list[list[int]]
 
 
@@ -48,7 +44,8 @@ class RingFrame(Frame):
 
     step: of the ring.
     kind: products, or merge.
-    devices: of the step. moves: [source, target, part] of its copies.
+    devices: of the step.
+    moves: [source, target, part] of its copies. A merge has those of its step.
     merged: the followed row, or None.
     """
 
@@ -68,7 +65,6 @@ class RingMeta(TypedDict):
     label: what a GPU has in its memory.
     masked: whether a query meets no later key.
     dims: the numbers of a row of O.
-    orders: of the rows on the GPUs, the slowest first.
     """
 
     pieces: list[list[int]]
@@ -81,7 +77,6 @@ class RingMeta(TypedDict):
     label: str
     masked: bool
     dims: int
-    orders: list[ShownOrder]
     frames: list[RingFrame]
 
 
@@ -119,9 +114,8 @@ class Walk:
         of_step = {merge.step: merge for merge in merges}
         found = list[RingFrame]()
         for step, one in enumerate(self.rounds):
-            devices = [
-                _device(work.part, work.pairs, one.most, work.rows // size, work.keys // size) for work in one.works
-            ]
+            devices = [_device(work.part, work.pairs, work.rows // size, work.keys // size) for work in one.works]
+            name = f"Round {step + 1} of {len(self.rounds)}"
             moves = [[move.source, move.target, move.part] for move in one.moves]
             found.append(
                 {
@@ -129,7 +123,7 @@ class Walk:
                     "step": step,
                     "devices": devices,
                     "kind": "products",
-                    "title": f"Step {step}: products",
+                    "title": f"{name}: products",
                     "sentence": _products(one, step, self.gathers),
                     "lines": self._lines(step, PRODUCTS),
                     "moves": moves,
@@ -138,7 +132,7 @@ class Walk:
             )
             if step in of_step:
                 what = "merge" if of_step[step].shares else "m, l and O"
-                merged: RingFrame = {**found[-1], "kind": "merge", "title": f"Step {step}: {what}", "moves": []}
+                merged: RingFrame = {**found[-1], "kind": "merge", "title": f"{name}: {what}"}
                 merged["sentence"] = self._merged(of_step[step])
                 if of_step[step].shares:
                     merged["lines"] = self._lines(step, MERGE)
@@ -159,31 +153,31 @@ class Walk:
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         before, own, after = (short(float(m or 0)) for m in merge.m)
         if earlier < now:
-            said = f"{who} meets a larger score, so m grows to {after}. Its earlier l and O are multiplied by"
-            return f"{said} e^({before} - {after}) = {short(earlier)}.{ends}"
-        said = f"{who} meets no larger score, so m stays {after}. The l and O of this part are multiplied by"
-        return f"{said} e^({own} - {after}) = {short(now)}.{ends}"
+            said = f"{who} meets a larger score, so m grows to {after}. All terms need one m, so its earlier l and O"
+            return f"{said} are multiplied by e^({before} - {after}) = {earlier:.3g}.{ends}"
+        said = f"{who} meets no larger score, so m stays {after}. All terms need one m, so the l and O of this part"
+        return f"{said} are multiplied by e^({own} - {after}) = {now:.3g}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
-        """The lines that compute the logged values of a step."""
+        """The lines that compute the logged values of a step, without counts: one line computes many values."""
         launches = [work.launch for work in self.rounds[step].works if work.launch >= 0]
         logged = self._sites
         mine = logged[logged.launch.isin(launches) & logged.event.isin(events)]
-        counts = mine.groupby(["file", "line"]).size().items()
-        return {self.run.sites.find(file, line).place: int(n) for (file, line), n in counts}
+        places = mine[["file", "line"]].drop_duplicates().itertuples(index=False)
+        return {self.run.sites.find(file, line).place: 1 for file, line in places}
 
     @cached_property
     def _sites(self) -> pd.DataFrame:
         return self.run.trace.frame("launch", "event", "file", "line")
 
-    def meta(self, orders: Sequence[Order]) -> RingMeta:
+    def meta(self) -> RingMeta:
         size, own = pieces(self.run)
         device, row, _ = self.followed
         sent = max((move.bytes for one in self.rounds for move in one.moves), default=0)
         plan, kernel = self.run.request.plan, self.run.request.kernel
         q, k = (plan.tensor(kernel.tensor_in(plan.launches[0], part)) for part in "QK")
         whole = len(own) > 1 and own[0] == own[1]
-        held = "all for its own heads" if whole else "of one part"
+        held = "all for its own heads" if whole else "of two parts, in use and arriving" if sent else "of one part"
         return {
             "pieces": own,
             "size": size,
@@ -192,10 +186,9 @@ class Walk:
             "row": row,
             "place": self.place,
             "heads": whole,
-            "label": f"in each GPU's memory: its Q {_shape(q)}, K and V {_shape(k)} {held}, {q.dtype}",
+            "label": f"in each GPU's memory: its Q {_shape(q)}, K and V {_shape(k)} {held} ({q.dtype}), and m, l, O",
             "masked": self.run.request.problem.causal,
             "dims": q.shape[-1],
-            "orders": [order.shown for order in orders],
             "frames": self.frames,
         }
 
@@ -205,9 +198,9 @@ def _shape(tensor: Tensor) -> str:
     return str([n for n in tensor.shape[1:-2] if n > 1] + [*tensor.shape[-2:]])
 
 
-def _device(part: int, pairs: int, most: int, rows: np.ndarray, keys: np.ndarray) -> Device:
+def _device(part: int, pairs: int, rows: np.ndarray, keys: np.ndarray) -> Device:
     cells = np.unique(np.stack([rows, keys], 1), axis=0) if len(rows) else np.zeros((0, 2), int)
-    return {"part": part, "pairs": pairs, "share": pairs / most if most else 0.0, "cells": cells.tolist()}
+    return {"part": part, "pairs": pairs, "cells": cells.tolist()}
 
 
 def _values(merge: Merge) -> Merged:
@@ -224,17 +217,21 @@ def _products(one: Round, step: int, gathers: bool) -> str:
     if gathers:
         outputs = f"{len(one.moves)} outputs move" if len(one.moves) > 1 else "its output moves"
         return f"Each GPU computes its own heads. Then {outputs} to GPU 0, {one.moves[0].bytes:,} bytes each."
-    sends = f" Meanwhile it copies this K and V, {one.moves[0].bytes:,} bytes, to the next GPU." if one.moves else ""
+    sends = ""
+    if one.moves:
+        sends = f" Meanwhile it sends this K and V, {one.moves[0].bytes:,} bytes, to a second buffer of the next GPU."
     if idle := [f"GPU {device}" for device in one.idle]:
         verb, its = ("waits", "its") if len(idle) == 1 else ("wait", "their")
         return (
             f"{listed(idle)} {verb}: all {its} keys now come after {its} queries, so the mask hides them. "
             "The other GPUs multiply."
         )
+    if len(one.works) == 1:
+        return "The only GPU multiplies its queries with all keys. With more GPUs, each one has a part of both."
     if not step:
-        return f"Every GPU multiplies its queries with its own K and V.{sends}"
+        return f"No GPU stores all keys. Each one multiplies its queries with its own K and V.{sends}"
     last = "" if one.moves else " This part is the last one, so no copy is left."
-    return f"Every GPU multiplies its queries with the K and V that came from its neighbour.{sends}{last}"
+    return f"Each GPU multiplies its queries with the K and V that came from its neighbour.{sends}{last}"
 
 
 def sent(one: Round, device: int) -> int:

@@ -1,4 +1,4 @@
-"""The orders of a ring side by side: the pairs of each GPU in each step, and the share of the time that it waits.
+"""The orders of a ring side by side: the pairs of each GPU in each round, and the share of the time that it waits.
 
 Every order is a run of its own. A step ends with its busiest GPU, and a pair counts as one unit of time.
 """
@@ -13,7 +13,23 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
 
+EQUAL = "All GPUs have equal work in every round, so none waits."
 THIS = "this"  # the name of the only order
+
+
+class Against(TypedDict):
+    """The recorded time of all products and of all copies of a ring. us: of the products, of the copies."""
+
+    tokens: int
+    us: list[float]
+
+
+class Hiding(TypedDict):
+    """Products against copies. said: what was recorded. equal: tokens at which both take equal time, by the rule."""
+
+    said: str
+    lengths: list[Against]
+    equal: int
 
 
 class ShownOrder(TypedDict):
@@ -52,6 +68,15 @@ class Order:
         return {"name": self.name, "own": self.own, "pairs": pairs, "ends": self.ends, "waits": self.waits}
 
 
+class OrdersMeta(TypedDict):
+    """The meta of the view `ring_orders`. rounds: the round of each frame, from 0. hiding: None without a recording."""
+
+    orders: list[ShownOrder]
+    rounds: list[int]
+    tokens: int
+    hiding: Hiding | None
+
+
 def orders(subject: Request, own: Sequence[Round], runner: Runner) -> list[Order]:
     """The order of a run and the other orders of its problem, the slowest first. An order without a run is left out."""
     found = list[Order]()
@@ -73,6 +98,13 @@ def result(found: Sequence[Order]) -> str:
     worst, best = found[0], found[-1]
     waits = max(worst.waits)
     if not waits:
-        return "All GPUs have equal work in every step, so none waits."
-    idle = f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the run, if each pair takes equal time (derived)."
-    return idle if worst is best else f"Under the causal mask, late queries meet more keys. {best.said}"
+        return EQUAL
+    idle = f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the time"
+    if worst is best:
+        return f"Under the causal mask, late queries meet more keys: {idle}, if each pair takes equal time (derived)."
+    gain = worst.ends[-1] / best.ends[-1]
+    return (
+        f"No GPU stores all keys: K and V go round the ring. In {worst.name} order {idle}, because late queries meet "
+        f"more keys. {best.name.capitalize()} order divides the work equally: {gain:.2f} times as fast, counted in "
+        "pairs."
+    )

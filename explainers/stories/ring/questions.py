@@ -26,8 +26,8 @@ def _bytes(walk: Walk) -> Question | None:
     steps = sum(bool(n) for n in each)
     why = f"GPU {device} sends {total:,} bytes, once."
     if steps > 1:
-        why = f"GPU {device} sends K and V of a part in each of {steps} steps, {max(each):,} bytes."
-    text = f"How many bytes does GPU {device} send in all steps together?"
+        why = f"GPU {device} sends K and V of a part in each of {steps} rounds, {max(each):,} bytes."
+    text = f"How many bytes does GPU {device} send in the whole run?"
     return Question("bytes", text, "number", total, why, unit="B", veils=("sentence", "strip"))
 
 
@@ -48,16 +48,16 @@ def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
     reasons.append(f"The GPUs multiply {min(pairs):,} to {max(pairs):,} pairs.")
     return Question(
         "balance",
-        "Which GPU multiplies the most pairs over all steps?",
+        "Which GPU multiplies the most pairs of a query and a key in the whole run?",
         "options",
         answer,
         said,
         options=options,
         reasons=["" if n == answer else reason for n, reason in enumerate(reasons)],
         step=len(walk.frames) - 1,
-        view="ring",
+        view="orders",
         covers=[{"order": order.name} for order in orders],
-        veils=("strip", "headline"),
+        veils=("headline",),
     )
 
 
@@ -77,7 +77,7 @@ def _merge(walk: Walk) -> Question | None:
         f"Query {walk.place} merges m = {first} and m = {now}. Which factor do {which} take?",
         "number",
         value,
-        f"The factor is e^({(first, now)[part]} - {after}) = {short(value)}.",
+        f"The factor is e^({(first, now)[part]} - {after}) = {value:.3g}.",
         step=step,
         tolerance=MEASURED,
         veils=("sentence", "picture", "strip"),

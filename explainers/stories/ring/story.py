@@ -1,5 +1,7 @@
 """The story of a ring of GPUs: the data on each, the data on its way, the merge, and the idle time."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from explainers.stories.ring import orders, times
@@ -7,7 +9,7 @@ from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.questions import questions
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.stage import Block, Stage, State, Tab, View
+from explainers.story.stage import Block, Stage, Tab, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
@@ -27,11 +29,13 @@ class Ring(Story[Request]):
         walk = Walk(run)
         summary, tone = runner.broken(run)
         found = orders.orders(subject, walk.rounds, runner)
+        views = [View("ring", "ring", "The ring", walk.meta())]
+        if walk.run.request.plan.devices > 1:
+            views.append(View("ring_orders", "orders", "Work and waiting", orders_meta(walk, found)))
         return stage.of_request(
             subject,
             walk.frames,
-            [View("ring", "ring", "GPUs", walk.meta(found))],
-            state=states(walk),
+            views,
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(walk, found),
@@ -43,20 +47,15 @@ class Ring(Story[Request]):
         return {"steps": _steps, "times": _times}
 
 
-def states(walk: Walk) -> list[State]:
-    """The strip: busy devices, bytes on their way, products, and the m of the followed row."""
-    rounds = [walk.rounds[frame["step"]] for frame in walk.frames]
-    products = [one.most for one in rounds]
-    moved = [sum(move.bytes for move in one.moves) for one in rounds]
-    m = list[object]()
-    for frame in walk.frames:
-        m.append(frame["merged"]["m"][2] if frame["merged"] else m[-1] if m else "none")
-    return [
-        State("GPUs at work", [len(one.works) - len(one.idle) for one in rounds], of=len(rounds[0].works)),
-        State("bytes copied in the step", moved, "B", colour="K"),
-        State("pairs of the busiest GPU", products, colour="S"),
-        State(f"m of query {walk.place}", m, colour="P"),
-    ]
+def orders_meta(walk: Walk, found: Sequence[orders.Order]) -> orders.OrdersMeta:
+    """The pairs and the waiting of each GPU, and the recorded copies."""
+    values = walk.run.request.problem.values()
+    return {
+        "orders": [order.shown for order in found],
+        "rounds": [frame["step"] for frame in walk.frames],
+        "tokens": int(str(values.get("seq_len", 0))),
+        "hiding": times.hiding(bool(values.get("causal")), str(values.get("order"))) if not walk.gathers else None,
+    }
 
 
 def _steps(subject: Request, runner: Runner) -> list[Block]:
@@ -64,7 +63,7 @@ def _steps(subject: Request, runner: Runner) -> list[Block]:
     width = next(t.shape[-1] for t in subject.plan.tensors if t.axes[-1:] == ("dim",))
     rows = [
         {
-            "step": step,
+            "round": step + 1,
             "GPU": work.device,
             "holds part": work.part,
             "pairs": work.pairs,

@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
+from explainers.stories.ring.orders import Against, Hiding
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.measure import ring_peers, rings
@@ -131,6 +132,27 @@ def _ms(us: object) -> str:
 
 def _ratio(before: object, now: object) -> str:
     return f"{float(str(before)) / float(str(now)):.2f}"
+
+
+def hiding(causal: bool, order: str) -> Hiding | None:
+    """The recorded products and copies of a ring with this mask and order, sustained. None without a recording."""
+    found = rings.recorded()
+    if found is None:
+        return None
+    table, where = found
+    mine = table[(table.causal == causal) & (table.order == order)].sort_values("seq_len")
+    lengths = list[Against]()
+    for length, rows in mine.groupby("seq_len"):
+        us = [rows[rows.way == way].sustained_us for way in (rings.NO_COPIES, rings.COPIES)]
+        if all(len(one) for one in us):
+            lengths.append({"tokens": int(str(length)), "us": [float(one.iloc[0]) for one in us]})
+    if not lengths:
+        return None
+    products, copies = lengths[-1]["us"]
+    said = (
+        f"recorded on {where.device.replace('NVIDIA ', '')}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s"
+    )
+    return {"said": said, "lengths": lengths, "equal": round(lengths[-1]["tokens"] * copies / products)}
 
 
 def spans(ring: dict[str, object]) -> pd.DataFrame:

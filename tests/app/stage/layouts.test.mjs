@@ -10,7 +10,8 @@ import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
 import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
-import { ringLayout } from '../../../app/stage/views/layouts/ring.js';
+import { placeInRing, ringLayout } from '../../../app/stage/views/layouts/ring.js';
+import { ordersLayout } from '../../../app/stage/views/layouts/ring_orders.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
@@ -326,28 +327,43 @@ test('patterns: the parts of the picture fit a laptop and a phone, one under the
   assert.deepEqual(lines, ['one two', 'three four']);
 });
 
-test('ring: every GPU is in the pane, and map, merge and orders are below them, apart', () => {
+test('ring: every GPU is in the pane, and map, merge and words are below them, apart', () => {
   for (const pane of PANES)
     for (const gpus of [1, 4, 8]) {
-      const made = ringLayout(pane, { gpus, orders: 2 }, false),
-        { columns, gap, boxW, boxH, across, top, side, named, height } = made,
+      const made = ringLayout(pane, gpus, false),
+        { columns, gap, boxW, boxH, across, top, side, narrow, height } = made,
         low = top + (Math.ceil(gpus / columns) - 1) * across + boxH;
       assert.ok(boxW >= 6 * pane.em && gap + columns * (boxW + gap) <= pane.width + 1);
       const [mergeX, mergeY, mergeW] = made.merge,
-        [ordersX, ordersY, ordersW] = made.orders,
+        [wordsX, wordsY] = made.words,
         [x, y] = made.map,
-        boxes = {
-          map: { x, y, w: side, h: side },
-          merge: { x: mergeX, y: mergeY, w: mergeW, h: 11.3 * pane.em },
-          orders: { x: ordersX, y: ordersY, w: ordersW, h: 2 * named },
-        };
-      for (const [name, box] of Object.entries(boxes)) {
+        high = (narrow ? 8.8 : 13.4) * pane.em,
+        map = { x, y, w: side, h: side },
+        merge = { x: mergeX, y: mergeY, w: mergeW, h: high };
+      for (const [name, box] of Object.entries({ map, merge })) {
         inside(box, pane.width, height, name);
         assert.ok(box.y > low, `${name} is below the GPUs`);
       }
-      assert.ok(apart(boxes.map, boxes.merge) && apart(boxes.map, boxes.orders));
-      assert.ok(apart(boxes.merge, boxes.orders));
+      assert.ok(apart(map, merge) && (wordsX >= x + side || wordsY >= y + side));
+      assert.ok(wordsY >= mergeY + high || wordsY < mergeY);
     }
+});
+
+test('ring: neighbours of the ring are neighbours in the picture', () => {
+  const places = Array.from({ length: 8 }, (_, gpu) => placeInRing(gpu, 4));
+  for (const [gpu, [x, y]] of places.entries()) {
+    const [nextX, nextY] = places[(gpu + 1) % 8];
+    assert.equal(Math.abs(nextX - x) + Math.abs(nextY - y), 1);
+  }
+});
+
+test('ring: orders are one below the other, and above the recorded times', () => {
+  for (const pane of PANES) {
+    const made = ordersLayout(pane, { gpus: 8, orders: 2, lengths: 2 }),
+      { tops, name, line, bars, hiding, height } = made;
+    assert.ok(tops[0] + name + 8 * line <= tops[1] && tops[1] + name + 8 * line <= hiding);
+    assert.ok(hiding < height && bars.x + bars.w < pane.width);
+  }
 });
 
 test('fusion: columns are apart, end in the pane, and leave room for the sums below the rows', () => {

@@ -1,53 +1,54 @@
-// Where the parts of a ring's picture are: the GPUs, the map of queries and keys, the merge of one
-// row, and the orders with their idle time.
+// Where the parts of a ring's picture are: the GPUs in a ring, the map of queries and keys, and the
+// merge of one row.
 
 const NARROW = 34, // em: a pane of a phone
-  MERGE = 11.3, // em: the height of the merge
-  NAME = 1.5; // em: the line with an order's name
+  MERGE = 13.4, // em: the height of the merge
+  SHORT = 8.8, // em: without O, on a phone
+  IN_A_ROW = 4;
 
-// counts: {gpus, orders}. heads: whether the GPUs have whole heads, without a map. Returns {columns,
-// gap, boxW, boxH, across (from row to row of GPUs), top, side, map: [x, y], merge: [x, y, w],
-// orders: [x, y, w], line (of a GPU in an order), name (its line), named (both), height}.
-export function ringLayout({ width, height, em }, { gpus, orders }, heads) {
+// heads: whether the GPUs have whole heads, without a map. Returns {columns, gap, boxW, boxH, across
+// (from row to row of GPUs), top, side (of the map), map: [x, y], merge: [x, y, w], words: [x, y, w]
+// (the meaning of m, l and O), height}.
+export function ringLayout({ width, height, em }, gpus, heads) {
   const narrow = width < NARROW * em,
-    gap = (narrow ? 1 : 1.6) * em,
-    top = 1.6 * em,
-    boxH = (narrow ? 6.4 : 6.6) * em,
-    across = boxH + 2.2 * em;
-  let columns = gpus;
-  while (columns > 1 && (width - gap) / columns - gap < 6.5 * em) columns = Math.ceil(columns / 2);
-  const boxW = (width - gap) / columns - gap,
-    low = top + Math.ceil(gpus / columns) * across + 1.3 * em,
-    free = height - low - 1.6 * em,
-    most = narrow ? 0.34 * width : 0.38 * width,
-    side = heads ? 0 : Math.min(most, Math.max(9 * em, free)),
-    mapX = 2.2 * em,
-    right = heads ? 0.4 * em : mapX + side + (narrow ? 1.4 : 2.4) * em,
-    w = width - right - 0.4 * em;
-  const lineOf = room => {
-    const fits = (room / em - 0.5 - NAME * orders) / (orders * gpus);
-    return Math.max(0.72, Math.min(1.1, fits)) * em;
-  };
-  const lines = line => 0.3 * em + orders * (NAME * em + gpus * line);
-  const ordersY = low + (MERGE + 1.5) * em,
-    line = lineOf(narrow ? side + 1.4 * em : height - ordersY),
-    under = low + Math.max(side + 1.6 * em, lines(line)) + 1.8 * em; // of the map, on a phone
+    columns = narrow ? Math.min(2, gpus) : gpus > IN_A_ROW ? Math.ceil(gpus / 2) : gpus,
+    rows = Math.ceil(gpus / columns),
+    gap = (narrow ? 2 : 2.6) * em,
+    top = (narrow ? 0.4 : 1.6) * em,
+    boxH = (narrow ? 5.9 : 7.8) * em,
+    across = boxH + (heads ? 2 : 0.9) * em,
+    boxW = Math.min(15 * em, (width - gap) / columns - gap),
+    loop = heads || (rows % 2 && gpus > 1) ? 1.5 * em : 0, // the way back under the last row
+    low = top + rows * across + loop + 1.2 * em,
+    free = height - low - 0.4 * em,
+    most = narrow ? 0.26 * width : 0.4 * width,
+    side = heads ? 0 : Math.max(6 * em, Math.min(most, free - 1.6 * em)),
+    mapX = 2.6 * em,
+    mapY = low + 1.2 * em,
+    right = heads ? 0.4 * em : mapX + side + (narrow ? 1 : 2.2) * em,
+    under = low + side + 2.6 * em, // of the map, on a phone
+    merge =
+      narrow && !heads
+        ? [0.4 * em, under, width - 0.8 * em]
+        : [right, low, width - right - 0.4 * em];
   return {
-    ...{
-      columns,
-      gap,
-      boxW,
-      boxH,
-      across,
-      top,
-      side,
-      line,
-      name: NAME * em,
-      named: NAME * em + gpus * line,
-    },
-    map: [mapX, low],
-    merge: narrow ? [0.4 * em, under, width - 0.8 * em] : [right, low, w],
-    orders: narrow ? [right, low, w] : [right, ordersY, w],
-    height: narrow ? under + MERGE * em : Math.max(low + side + 1.6 * em, ordersY + lines(line)),
+    ...{ columns, gap, boxW, boxH, across, top, side, narrow, loop },
+    map: [mapX, mapY],
+    merge,
+    words:
+      narrow && !heads
+        ? [right, low, width - right]
+        : [merge[0], low + (MERGE + 1.2) * em, merge[2]],
+    height:
+      narrow && !heads
+        ? under + SHORT * em
+        : Math.max(mapY + side + 0.4 * em, low + (MERGE + (free > 18.5 * em ? 5 : 0)) * em),
   };
+}
+
+// The column and row of a GPU: each second row runs back, so neighbours of the ring are neighbours.
+export function placeInRing(gpu, columns) {
+  const row = Math.floor(gpu / columns),
+    at = gpu % columns;
+  return [row % 2 ? columns - 1 - at : at, row];
 }
