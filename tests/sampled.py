@@ -9,19 +9,22 @@ from kernels.core.request import Request
 OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
 OF_CONTEXTS = {"context_lens", "num_heads", "num_kv_heads", "ranges", "prefix"}  # nearly each would need its own case
 TURNS = 3  # the builds that most cases need differ in head_dim, in causal or in the type
+MOST_STEPS = 50_000_000  # of a case. A longer case takes seconds, and runs on a GPU and in the slow test
 
 
 def sampled(kernel, cases, turn):
-    """Some of the cases, in their order: those of one build, with every value of every field between them.
+    """Some of the cases, in their order: those of one build, with every value of every field between them. Of equally
+    good cases it takes the shortest.
 
     turn: the kernel's number in its family. Neighbours of a family take different builds of those that most cases need.
     """
+    cases = [case for case in cases if case.problem.cpu_steps <= MOST_STEPS]
     builds = [tuple(Request(kernel, case.problem, tuple(case.settings)).defines.items()) for case in cases]
     common = [build for build, _ in Counter(builds).most_common(TURNS)]
     left = {n: _values(case.problem) for n, case in enumerate(cases) if builds[n] == common[turn % len(common)]}
     chosen, seen = [], set()
     while left:
-        best = max(left, key=lambda n: len(left[n] - seen))
+        best = max(left, key=lambda n: (len(left[n] - seen), -cases[n].problem.cpu_steps))
         new = left.pop(best) - seen
         if chosen and not new:
             break
@@ -32,5 +35,7 @@ def sampled(kernel, cases, turn):
 
 def _values(problem):
     held = {f.name: getattr(problem, f.name) for f in fields(problem)}
+    if "gpus" in held:  # each length is that of a part times the GPUs
+        held["seq_len"] //= held["gpus"]
     left_out = OWN | OF_CONTEXTS if "context_lens" in held else OWN
     return {(name, value) for name, value in held.items() if name not in left_out}
