@@ -73,7 +73,8 @@ class Toolchain(cpp.Toolchain):
             str(sources / "unit.cpp"),
         ]
         log = cpp.compiled(spec, [*self.command, *options, *compiled, "-o", unit], sources)
-        linked = [*self.command, "-shared", "-Wl,-z,defs", unit, str(self.runtime()), "-o", str(library), "-ldl"]
+        linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", unit, str(self.runtime())]
+        linked += ["-o", str(library), "-ldl"]
         log += cpp.compiled(spec, linked, sources)
         if self.instrumented:
             lines.write(library, [name for name, _ in spec.files], lines.file_of(library))
