@@ -4,12 +4,14 @@ listed.
 The steps are those of kernels/first-kernel.md. What is dropped lies in tests/dropped.
 """
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +19,16 @@ import pytest
 from dropped import ODD_FAMILY, ONE_KERNEL, conditional_kernel, skeleton_kernel
 
 from kernels import __main__ as command_line
+from kernels import catalog, families
+from kernels.core.remembered import recordings_changed
+from kernels.run import backends, workers
 from kernels.trace.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 BACKENDS = ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
 
 
-def kernels(*args, folders="", code=0, out=False):
+def script(*args, folders="", code=0, out=False):
     """What `python -m kernels` prints, of a failure its complaint unless `out`. folders: WARPGLASS_KERNELS."""
     done = subprocess.run(
         [sys.executable, "-m", "kernels", *map(str, args)],
@@ -36,6 +41,37 @@ def kernels(*args, folders="", code=0, out=False):
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 or out else done.stderr
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """kernels(...) -> what script(...) returns, with the command and its tasks in this process: starting a process, a
+    fork server and its workers takes 5 seconds of a core. `script` asks the same of a kernel and of a family."""
+
+    def submit(function, *args, title, backend, time_limit=60.0):
+        job = workers.Job(title, time_limit)
+        try:
+            job.set_result(function(*args))
+        except Exception as error:
+            job.set_exception(error)
+        return job
+
+    def call(*args, folders="", code=0, out=False):
+        monkeypatch.setattr(families, "__path__", [ours, *([str(folders)] if folders else [])])
+        monkeypatch.setattr(catalog, "_last", None)
+        printed, complaint = io.StringIO(), io.StringIO()
+        with redirect_stdout(printed), redirect_stderr(complaint):
+            ended = command_line.main([str(arg) for arg in args])
+        assert ended == code, printed.getvalue() + complaint.getvalue()
+        return (printed if code == 0 or out else complaint).getvalue()
+
+    ours = list(families.__path__)[0]
+    monkeypatch.setattr(workers, "submit", submit)
+    monkeypatch.setattr(workers, "stop", lambda: None)
+    monkeypatch.setattr(workers, "survey", lambda: backends.survey(("cpu", "recorded")))
+    yield call
+    monkeypatch.undo()
+    recordings_changed()
 
 
 @pytest.fixture
@@ -55,10 +91,11 @@ def family(tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend):
-    assert "mine: 4 problems" in kernels("check", kernel, "--backend", backend, "--every", 19)
+def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend, kernels):
+    called = script if backend == "gpu" else kernels
+    assert "mine: 4 problems" in called("check", kernel, "--backend", backend, "--every", 19)
     facts = json.loads(
-        kernels(
+        called(
             "run", kernel, "--backend", backend, "--scope", "all", "--trace", kernel.with_name("t.parquet"), "--json"
         )
     )
@@ -66,7 +103,7 @@ def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend):
     assert set(Trace.load(kernel.with_name("t.parquet")).table["file"].to_pylist()) == {"mine.cu"}
 
 
-def test_a_kernel_in_no_catalogue_is_inspected(kernel):
+def test_a_kernel_in_no_catalogue_is_inspected(kernel, kernels):
     facts = json.loads(kernels("inspect", kernel, "--json"))
     assert facts["kernel"] == "mine"
     assert all(made["entries"][0]["registers"] > 0 for made in facts["builds"].values())
@@ -74,11 +111,11 @@ def test_a_kernel_in_no_catalogue_is_inspected(kernel):
 
 @pytest.mark.gpu
 def test_a_kernel_in_no_catalogue_is_timed(kernel):
-    said = json.loads(kernels("bench", kernel, "--set", "seq_len=256", "--json"))
+    said = json.loads(script("bench", kernel, "--set", "seq_len=256", "--json"))
     assert [row["status"] for row in said["rows"]] == ["ok"]
 
 
-def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel):
+def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel, kernels):
     listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
     assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
     assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
@@ -88,19 +125,19 @@ def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel):
 def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend):
     path = skeleton_kernel(tmp_path)
     facts = json.loads(
-        kernels("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
+        script("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
     )
     held = np.load(tmp_path / "a.npz")
     assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0
     assert facts["correct"] is False  # it is no attention, as its own limits say
-    checked = json.loads(kernels("check", path, "--backend", backend, "--every", "40", "--json", code=1, out=True))
+    checked = json.loads(script("check", path, "--backend", backend, "--every", "40", "--json", code=1, out=True))
     (row,) = checked["summary"]  # both builds of every problem are wrong, and nothing else happens
     assert row["kernel"] == "scaled_copy" and row["missed"] == 2 * row["problems"] > 0
-    assert json.loads(kernels("inspect", path, "--json"))["kernel"] == "scaled_copy"
+    assert json.loads(script("inspect", path, "--json"))["kernel"] == "scaled_copy"
 
 
 @pytest.mark.parametrize("must", ["not causal", "causal"])
-def test_a_kernel_that_refuses_standard_problems_is_listed_and_the_others_too(tmp_path, must):
+def test_a_kernel_that_refuses_standard_problems_is_listed_and_the_others_too(tmp_path, must, kernels):
     conditional_kernel(tmp_path, must)
     (tmp_path / "bad.cu").write_text("/* title = 3 */")
     listed = json.loads(kernels("list", "--json", folders=tmp_path))["kernels"]
@@ -110,7 +147,7 @@ def test_a_kernel_that_refuses_standard_problems_is_listed_and_the_others_too(tm
     assert "bad has a fault: bad.cu: the key" in said
 
 
-def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path):
+def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path, kernels):
     path = conditional_kernel(tmp_path)
     some = ("check", path, "--backend", "cpu", "--set", "head_dim=32", "--set", "seq_len=20", "--set", "BLOCK_Q=8")
     said = json.loads(kernels(*some, "--every", "30", "--json", code=1, out=True))
@@ -122,7 +159,7 @@ def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path):
     assert "has no field or constant 'BLOCK'" in kernels("check", path, "--set", "BLOCK=8", code=2)
 
 
-def test_a_compile_error_is_shown_once(kernel):
+def test_a_compile_error_is_shown_once(kernel, kernels):
     kernel.write_text(kernel.read_text().replace("PROBE_BEGIN();", ""))
     said = kernels("check", kernel, "--backend", "cpu", "--every", "25", code=1, out=True)
     assert said.count("a probe comes before PROBE_BEGIN()") == 1, said
@@ -134,23 +171,23 @@ def test_a_compile_error_is_shown_once(kernel):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_family_with_a_tensor_a_type_and_a_value_that_nothing_knows_is_checked_and_run(family, backend):
-    assert "odd: 3 problems in both builds" in kernels("check", "odd", "--backend", backend, folders=family)
+    assert "odd: 3 problems in both builds" in script("check", "odd", "--backend", backend, folders=family)
     trace, arrays = family / "t.parquet", family / "a.npz"
     files = ("--trace", trace, "--arrays", arrays)
-    facts = json.loads(kernels("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))
+    facts = json.loads(script("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))
     assert facts["correct"] and set(facts["errors"]) == {"glow", "light"} and facts["worst_output"] in facts["errors"]
-    script = (
+    reading = (
         "import numpy, sys; held = numpy.load(sys.argv[1]); assert not [m for m in sys.modules if 'ml_dtypes' in m];"
         "print({name: (str(held[name].dtype), held[name].shape) for name in held})"
     )
-    plain = subprocess.run([sys.executable, "-c", script, arrays], capture_output=True, text=True, check=True).stdout
+    plain = subprocess.run([sys.executable, "-c", reading, arrays], capture_output=True, text=True, check=True).stdout
     assert "'glow': ('float32', (3, 40))" in plain and "'light': ('float32', (3,))" in plain
     frame = Trace.load(trace).frame()
     shine, held = frame[frame.event == "shine"], np.load(arrays)
     assert np.array_equal(shine.value, held["glow"][shine["plot"].astype(int), shine["sample"].astype(int)])
 
 
-def test_a_family_that_nothing_knows_is_listed_and_inspected(family):
+def test_a_family_that_nothing_knows_is_listed_and_inspected(family, kernels):
     listed = {entry["name"]: entry for entry in json.loads(kernels("list", "--json", folders=family))["kernels"]}
     tensors = {tensor["name"]: tensor for tensor in listed["odd"]["tensors"]}
     assert tensors["sun"]["dtype"] == "bfloat16" and tensors["sun"]["axes"] == ["plot", "sample"]
@@ -160,7 +197,7 @@ def test_a_family_that_nothing_knows_is_listed_and_inspected(family):
     assert facts["kernel"] == "odd"
 
 
-def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family):
+def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family, kernels):
     facts = json.loads(
         kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "ticks=8", "--json", folders=family)
     )
@@ -171,7 +208,7 @@ def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family):
 
 
 def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
-    said = kernels("run", family / "odd_family" / "odd.cu", code=2)
+    said = script("run", family / "odd_family" / "odd.cu", code=2)
     assert "odd.cu: family is 'odd_family'. There are" in said
 
 
