@@ -1,6 +1,6 @@
 """The memory hierarchy: measured latency and bandwidth against the working set, next to the textbook's figures.
 
-The steps of the clock are the working sets of the chain.
+The steps of the clock are the working sets at the ends of the plateaus.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,14 @@ from explainers.stories.memory_hierarchy.levels_tab import lesson, levels_tab
 from explainers.stories.memory_hierarchy.memory_levels import (
     SPACES,
     bytes_said,
+    edges,
     latencies,
     levels_met,
     machine_of,
     nearest_bandwidth,
-    sizes,
+    plateaus,
+    short_name,
+    stairs,
 )
 from explainers.stories.memory_hierarchy.shapes_tab import shapes_blocks
 from explainers.story import probed, stage
@@ -47,40 +50,62 @@ OTHERS = {  # a space in the strip -> its name
     "constant": "constant memory",
     "texture": "texture",
 }
+IN_STRIP = ("Shared memory", "L1 cache", "L2 cache", "Device memory")
 FEW_USE = ("constant", "texture")  # spaces with a picture of their own
-PLAIN = {  # a level -> its place, in plain words
-    "in L1": "in L1, the cache of one SM",
-    "in L2": "in L2, the cache of all SMs",
-    "in device memory": "in device memory, outside the chip",
+WHY = {  # the level of a load -> the reason for its cycles
+    "in L1": "All of it fits in L1, the cache of one SM.",
+    "partly in L1": "L1 holds only a part of it, and L2 brings the rest.",
+    "in L2": "It does not fit in L1, so the load goes on to L2, the cache of all SMs.",
+    "partly in L2": "Likely, the far half of L2 has most of it.",
+    "in device memory": "It does not fit in L2, so the load goes to device memory, outside the chip.",
 }
 
 
 def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]]:
-    """Returns a frame for each working set. lines: space -> source line of its load."""
-    found, levels, known = [], levels_met(table), latencies(table)
-    for number, size in enumerate(sizes(table)):
+    """Returns a frame for each step. lines: space -> source line of its load. A frame has that of its first space."""
+    found, levels, known, fits = [], levels_met(table), latencies(table), {edge.fits for edge in edges(table)}
+    steps = stairs(table)
+    for number, size in enumerate(steps):
         figures = {space: known[space, size] for space in SPACES if (space, size) in known}
-        lit = {lines[space]: 1 for space in figures if space in lines}
+        main = next((space for space in ("through_l1", *figures) if space in figures and space in lines), "")
+        lit = {lines[main]: 1} if main else {}
         said = size_sentence(size, figures, levels[size])
+        if "through_l1" in figures:
+            said += _beside(figures, levels[size]) if size not in fits else " More data takes longer."
+        if size == steps[-1]:
+            said += _in_flight(table)
         found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": lit, "sentence": said})
     return found
 
 
 def size_sentence(size: int, figures: dict[str, tuple[float, float]], level: str) -> str:
-    """Returns the cost of a chain over a working set, and its level. figures: space -> (cycles, ns)."""
+    """Returns the cycles of a load, and their reason. figures: space -> (cycles, ns)."""
     if "through_l1" not in figures:
         others = {"that skips L1": figures.get("from_l2"), "from shared memory": figures.get("shared")}
         rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
         return f"With {bytes_said(size)} of data, {rest}."
     cycles, _ = figures["through_l1"]
-    shared = f" From shared memory, it takes {figures['shared'][0]:.0f}." if "shared" in figures else ""
-    said = f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles: the data is {PLAIN.get(level, level)}."
-    return said + shared
+    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. {WHY.get(level, '')}".rstrip()
+
+
+def _beside(figures: dict[str, tuple[float, float]], level: str) -> str:
+    """Returns the cycles of another way to the same data, or "" without one."""
+    if level == "in L1" and "from_l2" in figures:
+        return f" A load that skips L1 takes {figures['from_l2'][0]:.0f}."
+    return f" From shared memory, it takes {figures['shared'][0]:.0f}." if "shared" in figures else ""
+
+
+def _in_flight(table: pd.DataFrame) -> str:
+    """Returns the bytes that the whole GPU can read during one load from device memory, or ""."""
+    far = plateaus(table).set_index("level").loc["Device memory"]
+    read = far.ns * far["GB/s"] / 1e3  # kB
+    return "" if pd.isna(read) else f" Meanwhile, the GPU could read {read:,.0f} kB: kernels keep many loads under way."
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
-    """Returns the strip: cycles, ns, GB/s and the level of the step."""
-    at, known = sizes(table), latencies(table)
+    """Returns the strip: the levels with their cycles next to one another. Everything also has the load of the step, its
+    ns, GB/s and the other spaces."""
+    at, known, met = stairs(table), latencies(table), levels_met(table)
 
     def figures(space: str, which: int = 0) -> list[float | None]:
         return [round(known[space, size][which], 1) if (space, size) in known else None for size in at]
@@ -88,16 +113,27 @@ def states(table: pd.DataFrame) -> list[stage.State]:
     bandwidth = [nearest_bandwidth(table, size) for size in at]
     said = [f"{b[0]:,.0f} GB/s at {bytes_said(b[1])}" if b else "no stream of this size" for b in bandwidth]
     return [
-        stage.State("through L1", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]]),
+        stage.State("this load", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]], deep=True),
         stage.State("in time", figures("through_l1", 1), "ns", deep=True),
         *(
-            stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]], deep=space in FEW_USE)
+            stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]], deep=True)
             for space, name in OTHERS.items()
             if any(value is not None for value in figures(space))
         ),
         stage.State("whole GPU reads", said, deep=True),
-        stage.State("level", list(levels_met(table).values())),
+        *_levels(table, [met[size] for size in at]),
     ]
+
+
+def _levels(table: pd.DataFrame, met: Sequence[str]) -> list[stage.State]:
+    """Returns an entry for each measured level: its cycles, with a mark at the steps that meet it."""
+    found = []
+    for row in plateaus(table).itertuples():
+        if row.level in IN_STRIP and pd.notna(row.cycles):
+            said, name = f"{row.cycles:.0f} cycles", short_name(row.level)
+            values = [f"\u25b8 {said}" if level == f"in {name}" else said for level in met]
+            found.append(stage.State(name[0].upper() + name[1:], values))
+    return found
 
 
 def lines_of(spec: KernelSpec) -> dict[str, str]:
@@ -145,14 +181,15 @@ def stage_of(
     """
     table = measured.table
     steps = frames(table, lines_of(spec))
-    at, machine = sizes(table), machine_of(measured.device)
+    at, machine = stairs(table), machine_of(measured.device)
     few, bandwidth = shown[~shown.space.isin(FEW_USE)], bandwidth_chart(shown, table)
     about = "Cycles of one load for each size of the data"
-    others = _view("others", "Constant and texture", latency_chart(shown, table, machine), about, at)
+    source = f"{label.capitalize()} on {measured.device}, {measured.date}, median of {RUNS} runs."
+    others = _view("others", "Constant and texture", latency_chart(shown, table, machine), about, at, source)
     views = [
-        _view("latency", "Latency", latency_chart(few, table), about, at),
+        _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),
-        _view("bandwidth", "Bandwidth", bandwidth, "GB/s of the whole GPU against the working set", at),
+        _view("bandwidth", "Bandwidth", bandwidth, "GB/s of the whole GPU against the working set", at, source),
     ]
     said = (
         f"{label.capitalize()} on {measured.device}, driver {measured.driver}, {measured.date}: median of {RUNS} runs."
@@ -173,5 +210,5 @@ def stage_of(
     )
 
 
-def _view(kind: str, title: str, chart: alt.LayerChart, about: str, at: Sequence[int]) -> stage.View:
-    return chart_view(kind, title, chart, about, NOTES[kind], at, COLOURS)
+def _view(kind: str, title: str, chart: alt.LayerChart, about: str, at: Sequence[int], source: str) -> stage.View:
+    return chart_view(kind, title, chart, about, f"{NOTES[kind]} {source}", at, COLOURS)

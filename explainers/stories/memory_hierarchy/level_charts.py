@@ -9,7 +9,7 @@ import pandas as pd
 from explainers.charts.inline import Inline
 from explainers.charts.line_ends import decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, sizes
+from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, stairs
 from kernels.build.occupancy import Machine
 
 HUES = ("green", "blue", "orange", "purple", "vermillion", "grey")
@@ -18,13 +18,12 @@ ROW = 20  # pixels between the names of two caches
 HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
-OWNER = {"L1 cache": "one SM", "L2 cache": "all SMs"}
-PLATEAUS = {"in L1": "L1 of one SM", "in L2": "L2 of all SMs", "in device memory": "device memory (HBM)"}
+PLATEAUS = {"in L1": "L1", "in L2": "L2", "in device memory": "device memory"}
 FAR, SPREAD = "partly in L2", 0.05  # a level, and the spread of a plateau
-HALVES = {"in L2": "L2, near half (likely)", FAR: "L2, far half (likely)"}  # names if FAR is a plateau
+HALVES = {"in L2": "L2", FAR: "likely L2's far half"}  # names if FAR is a plateau
 NOTES = {
-    "latency": "One thread follows a chain, one load at a time. A grey band begins at the most data with the cache's "
-    "latency. L2 has two halves: the second band likely ends the near one. Both axes are logarithmic.",
+    "latency": "One thread follows a chain in random order, one load at a time. At a grey band, the data stops fitting "
+    "into a cache.",
     "others": "One thread follows a chain, one load at a time. Constant memory and textures have caches of their own. "
     "The dashed line is the shared memory of an SM, from CUDA's table.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
@@ -45,7 +44,7 @@ class Measure:
     title: str
 
 
-LATENCY = Measure("latency", "cycles", "cycles of a load")
+LATENCY = Measure("latency", "cycles", "wait for one load, in cycles (logarithmic)")
 BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
 
 
@@ -91,17 +90,26 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     lines = _lines(data, rows, measure, x, y, colour)
     rule = _step_rule(data, rows, marked, x)
     last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
-    names = last.line if rows.source.nunique() > 1 else last["where"]
-    ends = named_ends(data, last.assign(said=names), x, y, bounds, colour, ["beyond"])
+    last = last.assign(said=last.line if rows.source.nunique() > 1 else last["where"])
+    last = _merged(last, column)
+    ends = named_ends(data, last, x, y, bounds, colour, ["beyond"])
     named = measure.kind == "latency" and SPACES["through_l1"] in set(rows["where"]) and not shared
-    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()), not named)
+    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
     levels = _plateau_names(data, marked, x, y) if named else []
     return data.layered([*marks, *rule, *lines, *levels, *ends], 360)
 
 
+def _merged(last: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Returns the ends of the lines. Both lines of global memory have one name if they end at one height."""
+    both = last[last["where"].isin([SPACES["through_l1"], SPACES["from_l2"]])]
+    if len(both) != 2 or both[column].max() / both[column].min() > 1 + SPREAD / 2:
+        return last
+    return last.drop(both.index[0]).replace({"said": {both.said.iloc[1]: "global, both ways"}})
+
+
 def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Returns the rows of the chart, with the line, the step and the size of each."""
-    step = {size: n for n, size in enumerate(sizes(marked), 1)}
+    step = {size: n for n, size in enumerate(stairs(marked), 1)}
     rows, known = rows[rows.kind == measure.kind], edges(marked)
     beyond = rows.working_set > known[0].fits if known else False
     return rows.assign(
@@ -119,7 +127,7 @@ def _size_channel(rows: pd.DataFrame) -> alt.X:
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
     wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
     return alt.X(
-        "working_set:Q", title="working set: the bytes that the loads visit", scale=wide, axis=_size_axis(ticks)
+        "working_set:Q", title="size of the data that the loads visit (logarithmic)", scale=wide, axis=_size_axis(ticks)
     )
 
 
@@ -130,16 +138,24 @@ def _lines(
     column = measure.column
     base, least = data.chart("points", rows), alt.Y(f"{column}_least:Q", scale=y["scale"])
     spread = base.mark_rule(strokeWidth=2).encode(x=x, y=least, y2=f"{column}_most:Q", color=colour)
-    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, detail="line:N")
+    over = alt.datum.where == SPACES["from_l2"]  # it covers the chain through L1 beyond the end of L1
+    line = base.mark_line().encode(
+        x=x,
+        y=y,
+        color=colour,
+        detail="line:N",
+        strokeDash=alt.when(over).then(alt.value([5, 4])).otherwise(alt.value([1, 0])),
+        strokeWidth=alt.when(alt.datum.where == SPACES["through_l1"]).then(alt.value(4)).otherwise(alt.value(2)),
+    )
     several = rows.source.nunique() > 1
     legend = alt.Legend(orient="bottom", symbolFillColor=AXIS) if several else None
-    larger = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(45))
+    larger = alt.when("datum.step == step").then(alt.value(170)).when(over).then(alt.value(16))
     points = base.mark_point(filled=True, opacity=1).encode(
         x=x,
         y=y,
         color=colour,
         shape=alt.Shape("source:N", title=None, legend=legend),
-        size=larger,
+        size=larger.otherwise(alt.value(45)),
         tooltip=_tips(measure),
     )
     return [spread, line, points]
@@ -160,27 +176,35 @@ def _tips(measure: Measure) -> list[alt.Tooltip]:
 def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
     """Returns the rule at the working set of the step, if a step is in the chart."""
     smallest, largest = rows.working_set.min(), rows.working_set.max()
-    steps = [{"working_set": size, "step": n} for n, size in enumerate(sizes(marked), 1) if smallest <= size <= largest]
+    steps = [
+        {"working_set": size, "step": n} for n, size in enumerate(stairs(marked), 1) if smallest <= size <= largest
+    ]
     rule = data.chart("steps", pd.DataFrame(steps)).mark_rule(color=AXIS, strokeWidth=1.5)
     return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
+
+
+def _has_far(marked: pd.DataFrame) -> bool:
+    """Whether the sizes between L2 and device memory have a plateau of their own."""
+    chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
+    far = chain[chain.index.map(levels_met(marked)) == FAR]
+    return len(far) > 1 and far.max() / far.min() < 1 + SPREAD
 
 
 def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """Returns the name of each level over its part of the chain through L1."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
-    fits = {f"in {edge.level.split()[0]}": f", up to {bytes_said(edge.fits)}" for edge in edges(marked)}
     parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
-    far = parts.get(FAR, pd.Series(dtype=float))
-    names = PLATEAUS | (HALVES if len(far) > 1 and far.max() / far.min() < 1 + SPREAD else {})
+    names = PLATEAUS | (HALVES if _has_far(marked) else {})
     for level, part in parts.items():
         if name := names.get(level):
             low, high = float(part.index.min()), float(part.index.max())
-            places = {"in L1": ("left", low), "in L2": ("center", (low * high) ** 0.5)}
-            side, x_at = places.get(level, ("right", high))  # a cover beyond L1 leaves its name
+            middle = level in ("in L1", "in L2")
+            side, x_at = ("center", (low * high) ** 0.5) if middle else ("right", high)
             at = {"working_set": x_at, "cycles": part.median()}
-            found.append({"said": name + fits.get(level, ""), **at, "side": side, "beyond": level != "in L1"})
+            said = f"{name}: {part.median():.0f}"
+            found.append({"said": said, **at, "side": side, "beyond": level != "in L1"})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
-    sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
+    sides: tuple[Literal["center", "right"], ...] = ("center", "right")
     return [
         base.mark_text(align=side, baseline="bottom", dy=-9)
         .encode(x=x, y=height, text="said:N")
@@ -196,17 +220,15 @@ def _marks(
     shared: int | None,
     x: alt.X,
     ends_of_axis: tuple[float, float],
-    named: bool,
 ) -> list[alt.Chart]:
-    """Returns a band at the end of each cache, and a rule at the size of an SM's shared memory.
-
-    named: whether each band has the name of its cache.
-    """
+    """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
+    half = kind == "latency" and _has_far(marked)
+    names = {"L2 cache": "half of L2 (likely)"} if half else {}
     ends = [
         {
             "working_set": edge.fits,
             "to": edge.leaves or ends_of_axis[1],
-            "said": f"{edge.level.split()[0]} of {OWNER[edge.level]}: up to {bytes_said(edge.fits)}",
+            "said": f"{names.get(edge.level, edge.level.split()[0])}: {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]
@@ -214,7 +236,7 @@ def _marks(
     if ends:
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
-        for row, edge in enumerate(reversed(ends) if named else ()):  # one below the other, since bands may be close
+        for row, edge in enumerate(reversed(ends)):  # one below the other, since bands may be close
             text = _beside(base, x, float(edge["to"]), row, middle)
             layers.append(text.transform_filter(alt.datum.working_set == edge["working_set"]))
     if shared:

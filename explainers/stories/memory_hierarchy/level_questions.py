@@ -9,7 +9,7 @@ from explainers.stories.memory_hierarchy.memory_levels import (
     edges,
     latencies,
     plateaus,
-    sizes,
+    stairs,
 )
 from explainers.story.questions import idea
 from explainers.story.stage import Question
@@ -25,7 +25,7 @@ def questions(table: pd.DataFrame) -> list[Question]:
 
 def _distance(table: pd.DataFrame, cycles: pd.Series) -> Question:
     l1, l2, far = cycles["L1 cache"], cycles["L2 cache"], cycles["Device memory"]
-    step = next((n for n, size in enumerate(sizes(table)) if size >= MIB), 0)
+    step = next((n for n, size in enumerate(stairs(table)) if size >= MIB), 0)
     wrong = {
         "Just as long, as both are on the chip": f"Both are on the chip, but L2 is shared by all SMs: {l2:.0f} cycles.",
         "Twice as long": f"L1 answers after {l1:.0f} cycles and L2 only after {l2:.0f}.",
@@ -39,14 +39,14 @@ def _distance(table: pd.DataFrame, cycles: pd.Series) -> Question:
         f"L1 answers after {l1:.0f} cycles and L2 after {l2:.0f}. Data must stay close to be fast.",
         step=step,
         view="latency",
-        veils=("tabs",),
-        hides=_shown(table, sizes(table)[step]),
+        veils=("strip", "tabs"),
+        hides=_shown(table, stairs(table)[step]),
         covers=[{"beyond": True}],
     )
 
 
 def _end(table: pd.DataFrame, l1: Edge, cycles: pd.Series) -> Question:
-    step = max((n for n, size in enumerate(sizes(table)) if size <= l1.fits), default=0)
+    step = max((n for n, size in enumerate(stairs(table)) if size <= l1.fits), default=0)
     fits = bytes_said(l1.fits)
     wrong = {
         "It grows a little with each byte": f"Up to {fits} it does not grow at all.",
@@ -62,7 +62,7 @@ def _end(table: pd.DataFrame, l1: Edge, cycles: pd.Series) -> Question:
         f"{cycles['L1 cache']:.0f}.",
         step=step,
         view="latency",
-        veils=("tabs",),
+        veils=("strip", "tabs"),
         covers=[{"beyond": True}],
     )
 

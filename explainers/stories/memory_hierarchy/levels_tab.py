@@ -52,7 +52,10 @@ def lesson(table: pd.DataFrame) -> str:
     """Returns the latencies of the levels in one sentence, or "" if a level lacks a measurement."""
     at = plateaus(table).set_index("level")
     waits = _waits(at)
-    return waits and f"A{waits[1:]}, which is {at.ns['Device memory']:.0f} ns."
+    if not waits:
+        return ""
+    times = at.cycles["Device memory"] / at.cycles["Shared memory"]
+    return f"A{waits[1:]} ({at.ns['Device memory']:.0f} ns), {times:.0f} times as long. So kernels bring a tile to shared memory once and read it often."
 
 
 @dataclass(frozen=True)

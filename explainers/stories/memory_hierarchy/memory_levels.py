@@ -232,5 +232,22 @@ def nothing(table: pd.DataFrame) -> bool:
 
 
 def sizes(table: pd.DataFrame) -> list[int]:
-    """Returns the steps of the clock: the working sets of the chains, in order."""
+    """Returns the working sets of the chains, in order."""
     return sorted(int(v) for v in table[table.kind == "latency"].working_set.unique())
+
+
+STEPPED = ("through_l1", "from_l2", "shared")  # spaces with stairs
+
+
+def stairs(table: pd.DataFrame) -> list[int]:
+    """Returns the steps of the clock: the working sets at both ends of each plateau, and all sizes on a rise.
+
+    Rule: the first and the last size of each space, and both sizes of each change of a tenth.
+    """
+    found = set[int]()
+    for _, chain in table[(table.kind == "latency") & table.space.isin(STEPPED)].groupby("space"):
+        rows = chain.sort_values("working_set")
+        found |= {int(rows.working_set.iloc[0]), int(rows.working_set.iloc[-1])}
+        pairs = zip(rows.itertuples(), rows.iloc[1:].itertuples())
+        found |= {int(r.working_set) for a, b in pairs if abs(b.cycles / a.cycles - 1) > NEAR for r in (a, b)}
+    return sorted(found)

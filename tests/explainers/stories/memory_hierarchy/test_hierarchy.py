@@ -74,13 +74,16 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert met[2**17] == "in L1" and met[2**18] == met[2**25] == "in L2"
     assert met[2**26] == "in device memory"
     frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
-    assert [f["title"] for f in frames][:2] == ["1 KiB of data", "2 KiB of data"]
-    assert frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
-    assert frames[6]["sentence"] == (
-        "With 64 KiB of data, a load takes 40 cycles: the data is in L1, the cache of one SM. "
-        "From shared memory, it takes 30."
+    stairs = ["1 KiB", "32 KiB", "128 KiB", "256 KiB", "32 MiB", "64 MiB", "512 MiB"]  # both ends of each plateau
+    assert [f["title"] for f in frames] == [f"{size} of data" for size in stairs]
+    assert all(frame["lines"] == {"a.cu:2": 1} for frame in frames)
+    why = "All of it fits in L1, the cache of one SM."
+    assert (
+        frames[0]["sentence"] == f"With 1 KiB of data, a load takes 40 cycles. {why} From shared memory, it takes 30."
     )
-    assert frames[-1]["lines"] == {"a.cu:2": 1}
+    assert frames[1]["sentence"].endswith(f"{why} A load that skips L1 takes 220.")
+    assert frames[2]["sentence"].endswith(f"{why} More data takes longer.")
+    assert frames[-1]["sentence"].endswith("the GPU could read 500 kB: kernels keep many loads under way.")
 
 
 def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_every_step():
@@ -96,15 +99,15 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     }
     shown = memory_levels.labelled(measured.table, "recorded")
     made = encoding.decode(encoding.encode(hierarchy.stage_of(measured, shown, "recorded", spec, [])))
-    steps = memory_levels.sizes(measured.table)
+    steps = memory_levels.stairs(measured.table)
     assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
     data = made["views"][0]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
     assert [row["said"] for row in data["caches"]] == [
-        "L1 of one SM: up to 128 KiB",
-        "L2 of all SMs: up to 32 MiB",
+        "L1: 128 KiB",
+        "L2: 32 MiB",
     ]
-    names = ["L1 of one SM, up to 128 KiB", "L2 of all SMs, up to 32 MiB", "device memory (HBM)"]
+    names = ["L1: 40", "L2: 220", "device memory: 500"]
     assert [row["said"] for row in data["levels"]] == names
     assert [row["beyond"] for row in data["levels"]] == [False, True, True]
     farther, holds = made["questions"]
@@ -116,8 +119,8 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     assert made["frames"][holds["step"]]["title"] == "128 KiB of data" and "128 KiB" in holds["why"]
     for question in (farther, holds):
         assert all(bool(said) != (n == question["answer"]) for n, said in enumerate(question["reasons"]))
-        assert question["covers"] and not question["veils"][1:]
-    assert {s["name"] for s in made["state"]} >= {"through L1", "level"}
+        assert question["covers"] and question["veils"] == ["strip", "tabs"]
+    assert {s["name"] for s in made["state"]} >= {"this load", "Shared memory", "L1", "L2", "Device memory"}
     for state in made["state"]:
         assert len(state["values"]) == len(steps)
 
