@@ -84,7 +84,7 @@ export default function (host, { meta }, context) {
   const barOf = (move, part, parts) => {
     const beside = box.w > 11 * em,
       high = (box.row - 4) / parts,
-      room = box.w - (beside ? 5.6 * em : 5);
+      room = box.w - (beside ? 7.4 * em : 5); // for the number and an arrow
     return [
       box.x[move.column] + 2,
       rowAt(move.tensor) + 2 + part * high + (box.row > 2.4 * em ? 0.4 * em : 1),
@@ -117,9 +117,10 @@ export default function (host, { meta }, context) {
         [x, y, w, h] = bar,
         beside = box.w > 11 * em,
         done = move.step <= step,
-        again = kept === 'once' && launches[n].side && !asked() ? ', not read again' : '',
+        again = kept === 'once' && launches[n].side && !asked() ? 'not read again' : '',
         said = `${ARROW[move.kind]} ${number(move.bytes)}`,
         room = box.w - 8 - (beside ? w : 0),
+        middle = y + h / 2 + (again && beside ? -0.2 : 0.36) * small,
         id = `${n} ${t} ${part}`;
       made.rect(`bar ${id}`, bar, {
         fill: blend(
@@ -136,12 +137,14 @@ export default function (host, { meta }, context) {
           },
           ease: 'both',
         });
-      made.text(
-        `amount ${id}`,
-        [beside ? x + w + 0.4 * em : x + 3, y + h / 2 + 0.36 * small, room],
-        wide(said + again) <= room ? said + again : said,
-        { alpha: done ? 1 : 0.75, bold: move.step === step },
-      );
+      made.text(`amount ${id}`, [beside ? x + w + 0.4 * em : x + 3, middle, room], said, {
+        alpha: done ? 1 : 0.75,
+        bold: move.step === step,
+      });
+      if (again && beside)
+        made.text(`again ${id}`, [x + w + 0.4 * em, middle + 1.15 * small, room], again, {
+          bold: true,
+        });
     });
     if (now)
       made.rect(`now ${n}`, [box.x[n] + 0.5, rowAt(t) + 1, box.w - 2, box.row - 1], {
@@ -162,11 +165,17 @@ export default function (host, { meta }, context) {
       { align: 'center', bold: true },
     );
   };
-  // Bars under a title. texts: at their ends. note: the line under them.
-  const group = (made, paint, name, at, { title, names, values, now = values, texts, note }) => {
+  // Bars under a title. texts: at their ends, of which longest are the longest. note: the line under them.
+  const group = (
+    made,
+    paint,
+    name,
+    at,
+    { title, names, values, now = values, texts, longest = texts, note },
+  ) => {
     const { x, y, w } = box.sums[at],
       left = x + Math.max(...names.map(text => wide(text))) + 0.6 * em,
-      ends = Math.max(...texts.map(text => 1.06 * wide(text))) + 0.6 * em,
+      ends = 1.08 * Math.max(...longest.map(text => wide(text))) + 0.6 * em,
       room = Math.max(20, x + w - left - ends);
     made.text(`${name} title`, [x, y + 1 * em, w], title, { bold: true });
     values.forEach((value, n) => {
@@ -191,6 +200,7 @@ export default function (host, { meta }, context) {
     group(made, paint, 'bytes', 0, {
       title: 'Bytes read and written so far',
       ...{ names: SIDES, values: totals, now },
+      longest: totals.map(n => `${number(n)} of ${number(n)}`),
       texts: now.map((n, side) => (asked() ? '' : `${number(n)} of ${number(totals[side])}`)),
       note:
         asked() || after >= before

@@ -260,11 +260,7 @@ export default function (host, { meta }, context) {
       frame = frameAt(step);
     const [own, small] = ownNames(box.boxW - em);
     if (!box.narrow)
-      made.text(
-        'held',
-        [0.3 * em, 1.1 * em],
-        fitted([held[0].toUpperCase() + held.slice(1), held.split(': ')[1], ''], width - em),
-      );
+      made.text('held', [0.3 * em, 1.1 * em], fitted([held, held.split(': ')[1], ''], width - em));
     for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     addSlots(made, paint, frame);

@@ -95,7 +95,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         us = times.us(who, mode)
         if not math.isnan(us):
             name = who_said(who, mode)
-            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{us:.3g} us"})
+            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{us:.2f} us"})
             spans = times.spans(who, mode)
             launches += [
                 {"way": name, "start": a, "end": b, "launch": f"launch {n + 1}"} for n, (a, b) in enumerate(spans)

@@ -41,7 +41,7 @@ def steps_of(ledger: Ledger) -> list[Step]:
 
 
 def frames_of(ledger: Ledger) -> list[MoveFrame]:
-    """The saved tensors, then the steps, then the two sums."""
+    """The saved tensors, then the steps, then the reason."""
     frames, so_far = list[MoveFrame](), [0, 0]
     writes = [move for move in ledger.moves if move.side == 1 and move.kind == "store"]
     fused = len(ledger.entries[0])
@@ -83,7 +83,7 @@ def frames_of(ledger: Ledger) -> list[MoveFrame]:
     last: MoveFrame = {
         **first,
         "tile": fused + 1,
-        "title": "Both sums",
+        "title": "Why fusion works",
         "sentence": sums(ledger),
         "so_far": list(so_far),
     }
@@ -144,10 +144,9 @@ def sums(ledger: Ledger) -> str:
     before, after = ledger.totals
     if after >= before:
         return f"The separate launches move {before:,} bytes, and the fused one {after:,}."
-    return (
-        f"The separate launches move {before:,} bytes, and the fused one {after:,}. Fusion is possible because each "
-        f"block needs only its own part of {listed([*ledger.saved])}, so no block waits for another."
-    )
+    costs = ledger.kernels[1].costs
+    cost = f" The cost: {costs}" if costs else ""
+    return f"Fusion works because no block needs another block's part of {listed([*ledger.saved])}.{cost}"
 
 
 def difference(ledger: Ledger) -> str:

@@ -177,6 +177,7 @@ class Walk:
         plan, kernel = self.run.request.plan, self.run.request.kernel
         q, k = (plan.tensor(kernel.tensor_in(plan.launches[0], part)) for part in "QK")
         whole = len(own) > 1 and own[0] == own[1]
+        where = f"{plan.devices} virtual GPUs. " if self.run.provenance == "executed" and plan.devices > 1 else ""
         held = "all for its own heads" if whole else "of two parts, in use and arriving" if sent else "of one part"
         return {
             "pieces": own,
@@ -186,7 +187,7 @@ class Walk:
             "row": row,
             "place": self.place,
             "heads": whole,
-            "label": f"in each GPU's memory: its Q {_shape(q)}, K and V {_shape(k)} {held} ({q.dtype}), and m, l, O",
+            "label": f"{where}In each memory: its Q {_shape(q)}, K and V {_shape(k)} {held} ({q.dtype}), m, l and O",
             "masked": self.run.request.problem.causal,
             "dims": q.shape[-1],
             "frames": self.frames,

@@ -78,7 +78,11 @@ def _steps(subject: Request, runner: Runner) -> list[Block]:
         "The pairs are the logged scores. A pair takes 4 operations for each of its dims. Twice the tokens give twice "
         "the bytes and four times the operations, so long sequences hide their copies."
     )
-    return [stage.text(said, "derived"), stage.table(pd.DataFrame(rows).convert_dtypes())]
+    why = (
+        "K and V travel, not Q: a query would take its m, l and O in fp32 along, and several query heads may share K "
+        "and V. A ring needs room for two parts on each GPU. Without a ring, each GPU would collect all parts first."
+    )
+    return [stage.text(said, "derived"), stage.text(why), stage.table(pd.DataFrame(rows).convert_dtypes())]
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:

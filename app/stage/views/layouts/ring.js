@@ -21,7 +21,7 @@ export function ringLayout({ width, height, em }, gpus, heads) {
     loop = heads || (rows % 2 && gpus > 1) ? 1.5 * em : 0, // the way back under the last row
     low = top + rows * across + loop + 1.2 * em,
     free = height - low - 0.4 * em,
-    most = narrow ? 0.26 * width : 0.4 * width,
+    most = narrow ? 0.28 * width : 0.4 * width,
     side = heads ? 0 : Math.max(6 * em, Math.min(most, free - 1.6 * em)),
     mapX = 2.6 * em,
     mapY = low + 1.2 * em,
