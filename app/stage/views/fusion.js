@@ -75,7 +75,7 @@ export default function (host, { meta }, context) {
       });
       made.text(`entry ${n}`, [box.x[n] + box.w / 2, box.heads + 1.3 * em, box.w - 8], entry, {
         align: 'center',
-        fill: now ? '#fff' : paint.text,
+        fill: now ? paint.background : paint.text,
         bold: now,
       });
     });
@@ -126,7 +126,7 @@ export default function (host, { meta }, context) {
         fill: blend(
           rgb(colourOf(move.kind)),
           rgb(paint.background),
-          (done ? 0.8 : 0.32) * (beside ? 1 : 0.5),
+          (done ? 0.85 : 0.4) * (beside ? 1 : 0.5),
         ),
       });
       if (move.step === step && beside)

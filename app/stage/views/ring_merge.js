@@ -40,12 +40,16 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, box
     [x, y, w] = area,
     values = valuesAt(frames, step),
     { m, l, shares, o } = values,
+    merges = frames.some(frame => frame.merged?.shares.length),
     title = `Query ${place}: its m, l and O`;
   made.text(
     'merge title',
     [x, y - 0.5 * em],
     fitted(
-      [`${title} on GPU ${device}, merged with each part`, `${title} on GPU ${device}`, title],
+      [
+        ...(merges ? [`${title} on GPU ${device}, merged with each part`] : []),
+        ...[`${title} on GPU ${device}`, title],
+      ],
       w,
       0.06,
     ),

@@ -184,7 +184,8 @@ def shown(times: Times, problem: Problem) -> ShownTime | None:
     if large.problem != times.problem:
         gain = in_graph(large, "separate") / in_graph(large, "fused")
         name, _, value = large.problem.size.partition(",")[0].partition(" ")
-        note = f"With {int(value):,} {name}: {gain:.2f} times as fast. There the bytes count."
+        cause = " There the bytes count." if launch_share(large) < 0.5 else ""
+        note = f"With {int(value):,} {name}: {gain:.2f} times as fast.{cause}"
     return {
         "names": [COMPILED if who == "compiled" else who for who in names],
         "us": [in_graph(times, who) for who in names],

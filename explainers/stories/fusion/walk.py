@@ -204,7 +204,8 @@ def meta_of(ledger: Ledger, frames: list[MoveFrame], time: ShownTime | None) -> 
 
 def idea_of(kernel: KernelSpec) -> str:
     """Its idea as a sentence. A tensor of one letter keeps its case."""
-    return kernel.idea if kernel.idea[1] == " " else kernel.idea[0].upper() + kernel.idea[1:]
+    first = kernel.idea.split()[0]
+    return kernel.idea if len(first) == 1 and first != "a" else kernel.idea[0].upper() + kernel.idea[1:]
 
 
 def shown_moves(ledger: Ledger) -> list[ShownMove]:

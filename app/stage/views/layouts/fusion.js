@@ -10,14 +10,15 @@ const LEAST = 1.5, // em: the least and the most height of a row
   BAR = 1.4, // em: a bar with its gap
   NOTE = 1.4; // em: the line under them
 
-// tensors: {name} each. sides: the side of each launch. linesOf(side, width): lines of a kernel's idea.
+// tensors: {name, part} each. sides: the side of each launch. linesOf(side, width): lines of a kernel's idea.
 // bars: of each group of sums under the rows. Returns {x: [of each column], w, label,
 // lines (of an idea), parts (whether a row has a second line), heads, top, row,
 // sums: [{x, y, w} of each group], title, bar, height}: heads, top and y are the tops of these parts.
 export function fusionLayout({ width, height, em }, tensors, sides, linesOf, bars) {
   const rows = tensors.length,
     narrow = width < NARROW * em,
-    letters = Math.max(...tensors.map(tensor => tensor.name.length)),
+    lettersOf = key => Math.max(...tensors.map(tensor => tensor[key].length)),
+    letters = narrow ? lettersOf('name') : Math.max(lettersOf('name'), 0.8 * lettersOf('part')),
     label = Math.min((narrow ? 0.26 : 0.3) * width, (0.58 * letters + 1) * em),
     split = (narrow ? 0.4 : SPLIT) * em,
     w = (width - label - 2 * split) / sides.length,
