@@ -180,6 +180,8 @@ def _sites(files: tuple[tuple[str, str], ...], defines: tuple[tuple[str, int], .
 
 def _computations(file: str, text: str, constants: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
     """(value, (file, line)) of each comment `// logged: VALUE`, left out in an `#if CONSTANT == NUMBER` that fails."""
+    if "// logged: " not in text:
+        return
     lost = list[bool | None]()  # of each open #if: whether its lines are left out. None: both parts count
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#if"):
@@ -201,15 +203,24 @@ def _at_computation(site: Site, computed: Mapping[str, tuple[str, int]]) -> Site
 
 
 def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterator[Site]:
-    lines = _without_comments(text).splitlines()
-    for number, line in enumerate(lines, 1):
-        macros = re.findall(r"\bPROBE_\w+", line)
-        if not macros or line.lstrip().startswith("#") or set(macros) <= PLUMBING:
-            continue
+    lines, probed = _probed_lines(text)
+    for number, line, macros in probed:
         probe = _PROBE.search(line)
         if not probe or len(macros) != 1:
             raise BuildError(f"{file}:{number}: a probe must be the only statement on its line: {line.strip()}")
         yield _site(file, number, probe[1], _arguments(probe[2]), lines, constants)
+
+
+@lru_cache(maxsize=256)  # most kernels include the same headers
+def _probed_lines(text: str) -> tuple[list[str], list[tuple[int, str, list[str]]]]:
+    """The lines of a file without its comments. And of each line with a probe: its number, its text, its macros."""
+    lines = _without_comments(text).splitlines()
+    found = [(n, line, re.findall(r"\bPROBE_\w+", line)) for n, line in enumerate(lines, 1) if "PROBE_" in line]
+    return lines, [
+        (n, line, macros)
+        for n, line, macros in found
+        if macros and not line.lstrip().startswith("#") and not set(macros) <= PLUMBING
+    ]
 
 
 def _without_comments(text: str) -> str:
