@@ -82,10 +82,7 @@ export class Middle {
         'aria-pressed': String(n === side),
       });
     this.node.classList.toggle('only-b', side === 1);
-    const { codes, frames } = this.stage.content ?? {},
-      names =
-        codes?.length > 1 && !frames[0]?.sentences ? codes.map(code => code.kernel) : ['A', 'B'];
-    this.sides.replaceChildren(...names.map(chip));
+    this.sides.replaceChildren(...['A', 'B'].map(chip));
   }
   // One picture for both sides: a narrow window shows the code that has lines in the step.
   followSide(codes) {

@@ -53,7 +53,7 @@ export default function (host, { meta }, context) {
     });
     heads(made, step, paint);
     bytes(made, step, paint);
-    if (time) times(made, paint);
+    if (time) times(made, step, paint);
     return made.list;
   };
   const heads = (made, step, paint) => {
@@ -171,7 +171,7 @@ export default function (host, { meta }, context) {
     paint,
     name,
     at,
-    { title, names, values, now = values, texts, longest = texts, note },
+    { title, names, values, now = values, parts = [], texts, longest = texts, note },
   ) => {
     const { x, y, w } = box.sums[at],
       left = x + Math.max(...names.map(text => wide(text))) + 0.6 * em,
@@ -186,10 +186,19 @@ export default function (host, { meta }, context) {
         fused = n === values.length - 1;
       made.text(`${name} name ${n}`, [x, line], names[n]);
       made.rect(`${name} edge ${n}`, [left, top, full, high], { stroke: paint.border });
+      const fill = share =>
+        blend(rgb(paint.primary), rgb(paint.background), share * (fused ? 0.9 : 0.5));
       made.rect(`${name} bar ${n}`, [left, top, (full * now[n]) / value, high], {
-        fill: blend(rgb(paint.primary), rgb(paint.background), fused ? 0.9 : 0.5),
+        fill: fill(parts[n]?.length ? 0.25 : 1),
         ease: 'both',
       });
+      (parts[n] ?? []).forEach(([from, to], part) =>
+        made.rect(
+          `${name} part ${n} ${part}`,
+          [left + (full * from) / value, top, (full * (Math.min(to, value) - from)) / value, high],
+          { fill: fill(1) },
+        ),
+      );
       made.text(`${name} text ${n}`, [left + full + 0.4 * em, line], texts[n], { bold: true });
     });
     made.text(`${name} note`, [x, y + box.title + values.length * box.bar + 0.9 * em, w], note);
@@ -208,15 +217,19 @@ export default function (host, { meta }, context) {
           : `In all, fused ${number(before - after)} fewer (${percent(1 - after / before)}).`,
     });
   };
-  const times = (made, paint) => {
-    const { w } = box.sums[1],
+  const times = (made, step, paint) => {
+    const { x, y, w } = box.sums[1],
       full = `Time in a CUDA graph, recorded on ${time.said}`;
     group(made, paint, 'time', 1, {
       title: [full, full.split(', 20')[0]].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
-      ...{ names: time.names, values: time.us },
-      texts: time.us.map(us => `${us.toFixed(2)} us`),
+      ...{ names: time.names, values: time.us, parts: time.spans },
+      texts: time.us.map(us => `${us.toFixed(2)} µs`),
       note: asked() ? '' : time.note,
     });
+    if (frames[step].timed)
+      made.rect('now time', [x - 3, y, w + 2, box.title + time.us.length * box.bar], {
+        ...{ stroke: paint.text, width: 2 },
+      });
   };
 
   // ---- the cursor ----
@@ -241,7 +254,7 @@ export default function (host, { meta }, context) {
       return `${kernels[at.total]}: ${number(totals[at.total])} bytes read and written`;
     if (at.note) return time.note;
     if (at.time !== undefined)
-      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} us\nin a CUDA graph, sustained, ${time.said}`;
+      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\nin a CUDA graph, sustained, ${time.said}`;
     const t = tensors.findIndex(one => one.name === at.tensor),
       { name, shape, part } = tensors[t];
     if (at.launch === undefined)
@@ -257,7 +270,10 @@ export default function (host, { meta }, context) {
   const legend = [
     [`background:${COLOURS.read}`, '↓ bytes read from memory'],
     [`background:${COLOURS.written}`, '↑ bytes written to it'],
-    ['', 'each byte once a launch: caches answer repeats'],
+    [
+      '',
+      'each byte counts once a launch: caches answer repeats. Pale: still to come, or no kernel runs',
+    ],
   ];
   return canvasView(host, context, {
     ...{ title: 'Ledger', layout, marks, locate, describe, label, legend },

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from explainers.charts.palette import AXIS, MARKS, OKABE_ITO
 from explainers.stories.fusion.frames import ShownTime
+from explainers.story.glossary import count
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -95,7 +97,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
         us = times.us(who, mode)
         if not math.isnan(us):
             name = who_said(who, mode)
-            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{us:.2f} us"})
+            chain.append({"way": name, "start": 0.0, "end": us, "us": f"{us:.2f} µs"})
             spans = times.spans(who, mode)
             launches += [
                 {"way": name, "start": a, "end": b, "launch": f"launch {n + 1}"} for n, (a, b) in enumerate(spans)
@@ -167,10 +169,22 @@ def alike(times: Times) -> list[Times]:
     return sorted(found, key=lambda one: one.problem.cpu_steps)
 
 
-def launch_share(times: Times) -> float:
-    """The saved time at the smallest recorded problem over that of this one: the part that hardly depends on bytes."""
-    least = alike(times)[:1]
-    return saved(least[0]) / saved(times) if least and saved(times) > 0 else math.nan
+def gaps(times: Times) -> list[float]:
+    """us between two neighbouring separate launches in a graph, in which no kernel runs."""
+    spans = times.spans("separate", "graph")
+    return [after[0] - before[1] for before, after in zip(spans, spans[1:])]
+
+
+def gap_share(times: Times) -> float:
+    """The gaps between the separate launches over the time that fusion saves. NaN without them."""
+    return sum(gaps(times)) / saved(times) if gaps(times) and saved(times) > 0 else math.nan
+
+
+def size_of(problem: Problem) -> str:
+    """The size of a problem as a person says it, such as 16 tokens, hidden 4096."""
+    first, *others = problem.size.split(", ")
+    name, _, value = first.partition(" ")
+    return ", ".join([f"{int(value):,} {name}" if value.isdigit() else first, *others])
 
 
 def shown(times: Times, problem: Problem) -> ShownTime | None:
@@ -178,31 +192,49 @@ def shown(times: Times, problem: Problem) -> ShownTime | None:
     if math.isnan(saved(times)):
         return None
     names = [who for who in ("separate", "compiled", "fused") if not math.isnan(in_graph(times, who))]
-    size = "" if times.problem == problem else f", {times.problem.size}"
-    large = alike(times)[-1]
-    note = ""
-    if large.problem != times.problem:
-        gain = in_graph(large, "separate") / in_graph(large, "fused")
-        name, _, value = large.problem.size.partition(",")[0].partition(" ")
-        cause = " There the bytes count." if launch_share(large) < 0.5 else ""
-        note = f"With {int(value):,} {name}: {gain:.2f} times as fast.{cause}"
+    gains = [
+        f"{size_of(one.problem).partition(' ')[0]}: {in_graph(one, 'separate') / in_graph(one, 'fused'):.2f}"
+        for one in alike(times)
+    ]
+    by = size_of(times.problem).partition(",")[0].partition(" ")[2]
+    bytes_count = " There the bytes count." if gap_share(alike(times)[-1]) < 0.5 else ""
     return {
-        "names": [COMPILED if who == "compiled" else who for who in names],
+        "names": [launched(times, who) for who in names],
         "us": [in_graph(times, who) for who in names],
-        "said": f"{times.place}{size}",
-        "note": note,
+        "spans": [times.spans(who, "graph") for who in names],
+        "said": times.place if times.problem == problem else f"{times.place}, {size_of(times.problem)}",
+        "note": f"Times as fast, by {by}: {', '.join(gains)}.{bytes_count}" if len(gains) > 1 else "",
     }
 
 
-def sentence(times: Times, problem: Problem) -> str:
-    """The time that fusion saves, and its cause."""
+def launched(times: Times, who: str) -> str:
+    """A way with its number of launches."""
+    rows = times.rows[(times.rows.who == who) & (times.rows["mode"] == "graph")]
+    launches = rows.launches.iloc[0]
+    name = COMPILED if who == "compiled" else who
+    return name if pd.isna(launches) else f"{name}, {count(int(launches), 'launch', 'launches')}"
+
+
+def sentence(times: Times, problem: Problem, second: str) -> str:
+    """The time that fusion saves, and the gap before the second launch."""
     if math.isnan(saved(times)):
         return ""
-    size = "" if times.problem == problem else f" with {times.problem.size}"
+    size = "" if times.problem == problem else f" with {size_of(times.problem)}"
     said = f"On an {times.place.partition(',')[0]}{size}, it saves {saved(times):.2f} of "
-    said += f"{in_graph(times, 'separate'):.2f} us."
-    least = alike(times)[0]
-    if least.problem == times.problem or launch_share(times) < 0.5:
+    said += f"{in_graph(times, 'separate'):.2f} µs."
+    if not gap_share(times) > 0.5:
         return said
-    work = times.problem.cpu_steps / least.problem.cpu_steps
-    return f"{said} With 1/{work:.0f} of the work it saves {saved(least):.2f} us, so launches count more than bytes."
+    if len(gaps(times)) == 1:
+        return f"{said} {sum(gaps(times)):.2f} µs of that is the gap before {second}, in which no kernel runs."
+    return f"{said} {sum(gaps(times)):.2f} µs of that are gaps between launches, in which no kernel runs."
+
+
+def gap_sentence(times: Times, entries: Sequence[str]) -> str:
+    """The gap before the second launch in words, or "" without a recording."""
+    if not gaps(times):
+        return ""
+    first = times.spans("separate", "graph")[0]
+    return (
+        f"On an {times.place.partition(',')[0]}, {entries[0]} runs for {first[1] - first[0]:.2f} µs. Then no kernel "
+        f"runs for {gaps(times)[0]:.2f} µs, until {entries[1]} starts. One launch has no such gap."
+    )

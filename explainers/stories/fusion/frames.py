@@ -11,12 +11,14 @@ class MoveFrame(Frame):
     tensor: its place among the tensors, -1 in the last step.
     cells: the columns of the step.
     so_far: bytes of the separate and of the fused kernel up to this step.
+    timed: whether the step is about the recorded time.
     separate_lines, fused_lines: the lines of code of each side.
     """
 
     tensor: int
     cells: list[int]
     so_far: list[int]
+    timed: bool
     separate_lines: Lines
     fused_lines: Lines
 
@@ -65,11 +67,13 @@ class ShownTime(TypedDict):
     """The recorded times.
 
     names, us: of the separate launches, a rival if there is one, and the fused kernel.
+    spans: [start, end] of each of their launches in us, as far as recorded.
     said: where, and of which problem. note: the same at another size.
     """
 
     names: list[str]
     us: list[float]
+    spans: list[list[list[float]]]
     said: str
     note: str
 

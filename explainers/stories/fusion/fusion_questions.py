@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from explainers.stories.fusion.clock import Times, in_graph, launch_share, saved
+from explainers.stories.fusion.clock import Times, gap_share, gaps, in_graph, saved
 from explainers.stories.fusion.frames import MoveFrame
 from explainers.stories.fusion.ledger import NEVER, Ledger
 from explainers.story import questions
@@ -60,14 +60,14 @@ def fewer_bytes(ledger: Ledger, frames: Sequence[MoveFrame]) -> list[Question]:
 def why_faster(ledger: Ledger, times: Times, step: int) -> list[Question]:
     """The cause of most of the saved time."""
     before, after = ledger.totals
-    share = launch_share(times)
+    share = gap_share(times)
     if not share > 0:
         return []
     launch, fewer = "The saved launch", f"The {(before - after) / before:.0%} fewer bytes"
-    why = f"Fusion saves {saved(times):.2f} us. The smallest recorded problem has hardly any bytes, and fusion saves "
-    why += f"{share * saved(times):.2f} us there."
+    why = f"Fusion saves {saved(times):.2f} µs. The gaps between the separate launches, in which no kernel runs, take "
+    why += f"{sum(gaps(times)):.2f} µs of it."
     right = launch if share > 0.5 else fewer
-    text = f"Fused, it takes {in_graph(times, 'fused'):.2f} us in place of {in_graph(times, 'separate'):.2f}. "
+    text = f"Fused, it takes {in_graph(times, 'fused'):.2f} µs in place of {in_graph(times, 'separate'):.2f}. "
     return questions.options(
         "why_faster",
         f"{text}What saves most of this time?",
@@ -78,7 +78,7 @@ def why_faster(ledger: Ledger, times: Times, step: int) -> list[Question]:
         step=step,
         view="ledger",
         covers=[{"note": 1}],
-        veils=["headline"],
+        veils=["headline", "sentence"],
     )
 
 
@@ -89,8 +89,8 @@ def graph_gain(times: Times, step: int) -> list[Question]:
         return []
     gains = {"graph": stream / graph, "fusion": graph / fused, "both": stream / fused}
     said = {name: f"{gain:.2f} times" for name, gain in gains.items()}
-    why = f"One chain takes {stream:.2f} us launch by launch and {graph:.2f} us in a graph. The bytes are equal. "
-    why += f"Fusion makes it {fused:.2f} us. All three are rested times."
+    why = f"One chain takes {stream:.2f} µs launch by launch and {graph:.2f} µs in a graph. The bytes are equal. "
+    why += f"Fusion makes it {fused:.2f} µs. All three are rested times."
     order = [text for _, text in sorted((gain, said[name]) for name, gain in gains.items())]
     wrong = [said["fusion"], said["both"]]
     text = "How many times as fast are the separate launches in one CUDA graph?"

@@ -53,6 +53,7 @@ class Ledger:
     tensors: every moved tensor by its name in the probes.
     entries: of the launches of each side.
     kernels: their specs.
+    feeds: tensor -> tensors that the warps of a separate launch store after they load it.
     place: where the fused kernel keeps a value between its parts.
     """
 
@@ -60,6 +61,7 @@ class Ledger:
     tensors: dict[str, Tensor]
     entries: tuple[tuple[str, ...], ...]
     kernels: tuple[KernelSpec, KernelSpec]
+    feeds: dict[str, tuple[str, ...]]
     place: str = "on the chip"
 
     def bytes(self, side: int, tensor: str = "", kind: str = "", launch: int = -1) -> int:
@@ -73,6 +75,14 @@ class Ledger:
     @cached_property
     def totals(self) -> list[int]:
         return [self.bytes(side) for side in range(2)]
+
+    def ends(self, tensor: str) -> set[str]:
+        """The tensors that the fused kernel makes of a kept one and stores."""
+        stored = {m.tensor for m in self.moves if m.side == 1 and m.kind == "store"}
+        found = set[str]()
+        for fed in self.feeds.get(tensor, ()):
+            found |= {fed} if fed in stored else self.ends(fed) if fed != tensor else set()
+        return found
 
     def kept(self, tensor: str) -> str:
         """NEVER if only the separate launches move a tensor, ONCE if the fused kernel moves fewer of its bytes."""
@@ -98,7 +108,24 @@ def ledger(runs: Sequence[Run]) -> Ledger:
     known = {symbol: named[symbol] for symbol in dict.fromkeys(move.tensor for move in moves)}
     entries = tuple(tuple(launch.entry for launch in run.request.plan.launches) for run in runs)
     place = "on the chip" if any(site.space == "shared" for site in runs[1].sites) else "in registers"
-    return Ledger(tuple(moves), known, entries, (runs[0].request.kernel, runs[1].request.kernel), place)
+    kernels = (runs[0].request.kernel, runs[1].request.kernel)
+    return Ledger(tuple(moves), known, entries, kernels, _feeds(runs[0]), place)
+
+
+def _feeds(run: Run) -> dict[str, tuple[str, ...]]:
+    """Ledger.feeds of the separate launches."""
+    table = run.trace.frame("launch", "block", "warp").assign(site=run.sites.index(run.trace.table))
+    seen = dict[tuple[int, int, int], tuple[set[str], set[str]]]()
+    for launch, block, warp, number in table.drop_duplicates().itertuples(index=False):
+        probe = run.sites[int(number)]
+        if probe.space == "global":
+            ends = seen.setdefault((int(launch), int(block), int(warp)), (set(), set()))
+            ends[probe.event not in READS].add(str(probe.tensor))
+    found = dict[str, set[str]]()
+    for loaded, stored in seen.values():
+        for tensor in loaded:
+            found.setdefault(tensor, set()).update(stored)
+    return {tensor: tuple(sorted(stored)) for tensor, stored in found.items()}
 
 
 def _moves(side: int, run: Run) -> list[Move]:

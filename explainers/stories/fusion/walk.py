@@ -12,6 +12,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 
 VERBS = {"load": "reads", "store": "writes"}
+SMALL = 2**22  # bytes that stay in the L2 cache of every GPU in use
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ def steps_of(ledger: Ledger) -> list[Step]:
     return [*found, *(Step(None, move) for move in left.values())]
 
 
-def frames_of(ledger: Ledger) -> list[MoveFrame]:
-    """The saved tensors, then the steps, then the reason."""
+def frames_of(ledger: Ledger, size: str = "", gap: str = "") -> list[MoveFrame]:
+    """The saved tensors, then the steps, then the time and the reason.
+
+    size: of the problem, in words. gap: a sentence on the recorded gap between launches.
+    """
     frames, so_far = list[MoveFrame](), [0, 0]
-    writes = [move for move in ledger.moves if move.side == 1 and move.kind == "store"]
     fused = len(ledger.entries[0])
     for step in steps_of(ledger):
         for move in step.moves:
@@ -64,30 +67,34 @@ def frames_of(ledger: Ledger) -> list[MoveFrame]:
                     *([fused] if step.fused or stays else []),
                 ],
                 "so_far": list(so_far),
+                "timed": False,
                 "separate_lines": step.separate.lines if step.separate else {},
-                "fused_lines": step.fused.lines if step.fused else lines_of(writes) if stays else {},
+                "fused_lines": step.fused.lines if step.fused else goes_on(ledger, [step.tensor]) if stays else {},
             }
         )
     saved = [move for move in ledger.moves if move.side == 0 and move.tensor in ledger.saved]
     first: MoveFrame = {
         "tile": -1,
         "title": "The difference",
-        "sentence": difference(ledger),
-        "details": "Lit: the lines that move saved bytes, and the writes of the fused kernel.",
+        "sentence": f"{difference(ledger)}{f' This run has {size}.' if size else ''}",
+        "details": "Lit: the lines that move saved bytes, and the writes that use them in the fused kernel.",
         "tensor": -1,
         "cells": [],
         "so_far": [0, 0],
+        "timed": False,
         "separate_lines": lines_of(saved),
-        "fused_lines": lines_of(writes),
+        "fused_lines": goes_on(ledger, ledger.saved),
     }
-    last: MoveFrame = {
-        **first,
-        "tile": fused + 1,
-        "title": "Why fusion works",
-        "sentence": sums(ledger),
-        "so_far": list(so_far),
-    }
-    return [first, *frames, last]
+    last: MoveFrame = {**first, "tile": fused + 1, "so_far": list(so_far)}
+    time: MoveFrame = {**last, "title": "The launch itself", "sentence": gap, "timed": True}
+    end: MoveFrame = {**last, "title": "Why fusion works", "sentence": reason(ledger)}
+    return [first, *frames, *([time] if gap else []), end]
+
+
+def goes_on(ledger: Ledger, tensors: Iterable[str]) -> Lines:
+    """The lines of the fused kernel that store what it makes of these tensors."""
+    ends = set[str]().union(*(ledger.ends(tensor) for tensor in tensors))
+    return lines_of(m for m in ledger.moves if m.side == 1 and m.kind == "store" and m.tensor in ends)
 
 
 def lines_of(moves: Iterable[Move]) -> Lines:
@@ -111,13 +118,23 @@ def sentence(ledger: Ledger, step: Step) -> str:
             own = f"The fused kernel writes {tensor}, too, and keeps it {ledger.place}."
         return f"{said} The registers of a launch end with it, so the next one needs {tensor} in memory. {own}"
     if kept and not fused:
-        return f"{said} It comes from memory, or from L2 if it is small. The fused kernel still has it {ledger.place}."
+        small = ledger.tensors[tensor].nbytes <= SMALL
+        where = " It is small, so the L2 cache still has it. A large tensor would come from memory." if small else ""
+        return f"{said}{where} The fused kernel still has it {ledger.place}."
     if not fused:
         return f"{said} The fused kernel has moved these bytes before."
+    if fused.bytes > move.bytes and (later := later_readers(ledger, move)):
+        return f"{said} {listed(later)} will read the rest. The fused kernel reads all of it: {fused.bytes:,} bytes."
     same = "does the same"
     if fused.bytes != move.bytes:
         same = f"{VERBS[fused.kind]} all of {tensor} now: {fused.bytes:,} bytes"
     return f"{said} The fused kernel {same}.{_often(move)}"
+
+
+def later_readers(ledger: Ledger, move: Move) -> list[str]:
+    """The later separate launches that load the tensor of a load."""
+    later = (m for m in ledger.moves if m.side == 0 and m.kind == move.kind == "load" and m.launch > move.launch)
+    return [ledger.entries[0][m.launch] for m in later if m.tensor == move.tensor]
 
 
 def _often(move: Move) -> str:
@@ -139,8 +156,8 @@ def requests(step: Step) -> str:
     return f"Bytes of all accesses, repeats included: {', '.join(sides)}."
 
 
-def sums(ledger: Ledger) -> str:
-    """The last step in words."""
+def reason(ledger: Ledger) -> str:
+    """The last step in words: why fusion is possible, and its cost."""
     before, after = ledger.totals
     if after >= before:
         return f"The separate launches move {before:,} bytes, and the fused one {after:,}."
@@ -158,7 +175,7 @@ def difference(ledger: Ledger) -> str:
     said = f"The separate launches move {saved:,} bytes of {tensor} more."
     if len(ends) == 2:
         said = f"{ends[0]} writes {tensor} to memory, and {ends[1]} reads it back."
-    return f"{said} The fused kernel keeps it {ledger.place}. The next steps count the bytes of both, tensor by tensor."
+    return f"{said} The fused kernel keeps it {ledger.place}."
 
 
 def result(ledger: Ledger) -> str:
@@ -168,7 +185,7 @@ def result(ledger: Ledger) -> str:
     launches = len(ledger.entries[0]) - len(ledger.entries[1])
     tensors = ledger.never or again
     if not tensors:
-        return sums(ledger)
+        return reason(ledger)
     verb = "stays" if len(tensors) == 1 else "stay"
     stays = f"{listed(tensors)} {verb} {ledger.place}" if ledger.never else f"nothing reads {listed(again)} again"
     fewer = f"{before - after:,} bytes ({(before - after) / before:.0%})"

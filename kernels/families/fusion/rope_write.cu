@@ -1,6 +1,6 @@
 /*
 title = "Rotary embedding and cache write in one kernel"
-idea = "k is turned in registers and goes from there straight to its slot in the pages."
+idea = "k is turned in registers and goes from there straight to its slot in the KV cache."
 changed_from = "rope_write_separate"
 changed = "one launch in place of two. The turned k is never stored outside the cache."
 costs = "more registers for each thread than a plain copy."

@@ -1,7 +1,7 @@
 /*
 title = "Rotary embedding, then cache write"
-idea = """one kernel turns q and k by their tokens' positions. Another one reads the turned k again and writes it \
-into the pages."""
+idea = """one kernel (rope, rotary embedding) turns q and k by an angle for the token's position. Another one reads \
+the turned k again and writes k and v into the KV cache."""
 changed = "each operation is a kernel of its own, as in a library without fusion."
 costs = "k makes a round trip through memory, and a second launch has to wait for the first."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128, rotated whole. A negative slot is padding."

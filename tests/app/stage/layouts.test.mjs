@@ -367,7 +367,7 @@ test('ring: orders are one below the other, and above the recorded times', () =>
 });
 
 test('fusion: columns are apart, end in the pane, and leave room for the sums below the rows', () => {
-  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name }));
+  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name, part: 'input' }));
   for (const pane of PANES) {
     const made = fusionLayout(pane, tensors, [0, 0, 1], () => 2, [2, 3]),
       { x, w, label, top, row, sums, title, bar, height } = made;

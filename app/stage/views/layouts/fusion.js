@@ -28,11 +28,11 @@ export function fusionLayout({ width, height, em }, tensors, sides, linesOf, bar
     beside = bars.length > 1 && !narrow,
     highs = bars.map(highOf),
     foot = (beside ? Math.max(...highs) : highs.reduce((a, b) => a + b, 0)) + 0.5 * em,
-    spare = height - 3.3 * em - foot - LEAST * em * rows,
+    spare = height - 3.6 * em - foot - LEAST * em * rows,
     wanted = Math.max(linesOf(0, wideOf(0) - 0.6 * em), linesOf(1, wideOf(1) - 0.6 * em)),
     lines = narrow ? 0 : Math.max(0, Math.min(wanted, Math.floor(spare / (LINE * em)))),
     heads = (1.5 + LINE * lines) * em,
-    top = heads + 1.8 * em,
+    top = heads + 2.1 * em,
     row = Math.max(LEAST * em, Math.min(MOST * em, (height - top - foot) / rows)),
     under = top + rows * row + 0.4 * em,
     each = beside ? (width - 2 * em) / bars.length : width;

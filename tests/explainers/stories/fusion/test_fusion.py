@@ -84,7 +84,8 @@ def test_the_steps_add_up_to_both_sums_and_the_page_goes_to_the_browser():
     kept = next(n for n, t in enumerate(meta["tensors"]) if t["kept"] == "never")
     stays = [f for f in frames if f["tensor"] == kept]
     assert [f["cells"] for f in stays] == [[0, 2], [1, 2]] and meta["tensors"][kept]["passed"] == [0, 1]
-    assert all(f["separate_lines"] and f["fused_lines"] == frames[-1]["fused_lines"] for f in stays)
+    lines = next(f["fused_lines"] for f in frames if f["title"] == "cache_write writes K")  # k goes on into K
+    assert lines and all(f["separate_lines"] and f["fused_lines"] == lines for f in stays)
     saved, fewer = made.questions[:2]
     assert saved.covers == [{"launch": 2}]  # the whole fused kernel, so no single ? gives it away
     assert saved.options[saved.answer] in {t["name"] for t in meta["tensors"] if t["kept"] == "never"}
@@ -116,8 +117,10 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     asked = {question.id: question for question in made.questions}
     assert "2.00 times" in asked["graph_gain"].options[asked["graph_gain"].answer]
     assert asked["why_faster"].options[asked["why_faster"].answer] == "The saved launch"
-    assert f"On an Small GPU with {times.problem.size}, it saves 1.00 of 2.00 us." in made.summary
+    assert f"On an Small GPU with {clock.size_of(times.problem)}, it saves 1.00 of 2.00 µs. 0.75 µs" in made.summary
     assert made.views[0].meta["time"]["us"] == [2, 1.5, 1]
+    gap = next(frame for frame in made.frames if frame["timed"])["sentence"]
+    assert "rope runs for 0.50 µs. Then no kernel runs for 0.75 µs, until cache_write starts." in gap
     assert len(clock.table(clock.all_times(spec))) == 2 * len(rows)
     clock.all_times.cache_clear()
 
@@ -128,7 +131,8 @@ def rows_of(case):
         for mode, us in zip(("stream", "graph"), times):
             spec = current().kernels.get(name)
             made = {"fused": case.fused.name, "name": name, "mode": mode, "us": us, "sustained_us": us, "status": "ok"}
-            made |= {"problem": chains.problem_text(case.problem), "spans": "[]", "l2": "hot"}
+            spans = "[[0, 0.5], [1.25, 1.75]]" if name == case.separate.name else "[]"
+            made |= {"problem": chains.problem_text(case.problem), "spans": spans, "l2": "hot", "launches": 2}
             if spec:
                 settings = chains.settings_text(spec.settings_for(case.problem).items())
                 made |= {"code_hash": spec.code_hash, "settings": settings}
