@@ -18,8 +18,8 @@ from kernels.run.results import Run
 
 TABS = {
     "answers": "Five questions",
+    "nudge": "Check a gradient",
     "stored": "Stored and recomputed",
-    "nudge": "Change one input",
     "errors": "Errors by step",
     "times": "Time and memory",
 }

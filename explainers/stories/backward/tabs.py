@@ -177,10 +177,11 @@ def nudge(run: Run, head: int) -> list[Block]:
         "at": {"name": "q", "row": int(at[0]), "dim": int(at[1])},
     }
     return [
-        stage.heading("Is the gradient right? Change one input"),
+        stage.heading("Is the gradient right? Change one number, and compare"),
         stage.text(
-            "The loss here is sum(O * dO). Change one number of Q, K or V a little: the kernel's gradient predicts how "
-            "the loss changes. Two forward runs in float64 measure the same change."
+            "A gradient says how much the loss changes if one number changes. Here the loss is sum(O * dO). Choose a "
+            "number of Q, K or V and a small change. The kernel's gradient predicts the change of the loss, and two "
+            "forward runs in float64 measure it."
         ),
         stage.live("nudge", meta),
     ]

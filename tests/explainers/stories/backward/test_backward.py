@@ -327,7 +327,7 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
         fixed = made[(made.name == shown) & made.settings.str.endswith(" DETERMINISTIC=1")]
         assert len(others) == int(len(fixed) > 0)
         if others:  # losses of the fixed order stand next to its wins
-            gain = fixed.groupby(turns.SHAPE).sustained_peer_us.min() / fixed.groupby(turns.SHAPE).sustained_us.min()
+            gain = fixed.groupby(turns.SHAPE).sustained_ratio.min()
             assert f"in {(gain > 1).sum()} of {len(gain)} shapes: {gain.min():.2f} to" in others[0]
 
 
