@@ -69,7 +69,7 @@ class Chain {
     this.now = whole ? [] : PRODUCTS.filter(product => made.includes(product.made));
     if (this.ofDelta) this.now = [DELTA];
     const reads = this.now.flatMap(product => product.reads);
-    this.lit = new Set([...this.frame.made, ...reads]);
+    this.lit = new Set([...made, ...reads, this.frame.ready]);
   }
   add() {
     const { marks, laid, paint } = this;
@@ -102,7 +102,7 @@ class Chain {
     const said = frame.whole ? 'One tile, from its inputs to its gradients' : here;
     marks.text('chip name', [...heading, wide], said, { bold: true });
     if (rest) {
-      const text = `This kernel logs only ${logged.join(' and ')}.`;
+      const text = `Only ${logged.join(' and ')} have values here.`;
       const place = [heading[0] + chip[2], heading[1], 16 * em];
       marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
     }
@@ -212,7 +212,11 @@ class Chain {
           width: 2.5,
           ...LIT,
         });
-    for (const part of frame.made)
+    const loaded = frame.touched.filter(t => t.kind === 'load' && !frame.made.length);
+    for (const { part } of loaded)
+      if (this.laid.held[part])
+        marks.rect(`loads ${part}`, this.boxNow(part), { stroke: COLOURS.read, width: 3, ...LIT });
+    for (const part of [...frame.made, frame.ready])
       if (this.laid.held[part] && !frame.whole)
         marks.rect(`makes ${part}`, this.boxNow(part), {
           stroke: NOW,

@@ -9,8 +9,8 @@ export const PRODUCTS = [
   { made: 'S', reads: ['Q', 'K'], text: 'S = scale \u00b7 Q K\u1d40', over: 'dim' },
   { made: 'dP', reads: ['dO', 'V'], text: 'dP = dO V\u1d40', over: 'dim' },
   { made: 'dV', reads: ['P', 'dO'], text: 'dV += P\u1d40 dO', over: 'query' },
-  { made: 'dK', reads: ['dS', 'Q'], text: 'dK += scale \u00b7 dS\u1d40 Q', over: 'query' },
-  { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += scale \u00b7 dS K', over: 'key' },
+  { made: 'dK', reads: ['dS', 'Q'], text: 'dK += dS\u1d40 Q', over: 'query' },
+  { made: 'dQ', reads: ['dS', 'K'], text: 'dQ += dS K', over: 'key' },
 ];
 /** @type {typeof PRODUCTS[0]} a sum of products of numbers in the same place */
 export const DELTA = { made: 'delta', reads: ['dO', 'O'], text: '', over: 'dim' };

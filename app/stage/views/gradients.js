@@ -7,14 +7,14 @@ import { backwardMarks, backwardTime } from './backward_marks.js';
 import { GROWING, SQUARES, absentOf, alongKeys, backwardModel } from './backward_model.js';
 
 const LEGEND = [
-  [`border:3px solid ${COLOURS.S}`, 'made in this step'],
+  [`border:3px solid ${COLOURS.S}`, 'made now'],
   ['border:3px solid currentColor', 'read for it'],
   [
     `background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`,
     'pale: not on the SM now',
   ],
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
-  [`border:3px solid ${COLOURS.written}`, 'written or added'],
+  [`border:3px solid ${COLOURS.written}`, 'written'],
   [
     'background:linear-gradient(90deg,color-mix(in srgb,currentColor 60%,transparent) 50%,' +
       'color-mix(in srgb,currentColor 30%,transparent) 50%)',
@@ -24,6 +24,9 @@ const LEGEND = [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
+  ['', 'dX: how the loss changes with X'],
+  ['', 'LSE: log of a row\u2019s sum of exp(S)'],
+  ['', 'delta: rowsum(dO * O)'],
 ];
 
 export default function (host, { meta, columns }, context) {

@@ -39,6 +39,7 @@ class _Drawn(TypedDict):
     keys: Span | None
     touched: list[TouchedRows]
     state: dict[str, int]
+    ready: str
     whole: bool
 
 
@@ -60,6 +61,7 @@ class BackwardFrame(Frame, _Drawn):
     queries, keys: of the tile in work, None before it is known.
     touched: the reads and writes of global memory.
     state: part -> its place in BackwardMeta.states, or -1.
+    ready: the part that the step waits for, or an empty text.
     whole: whether it is the opening: a whole tile, before the first step.
     bytes: "Q load" -> bytes of global memory so far.
     """
@@ -138,5 +140,6 @@ def drawn(frame: BackwardFrame) -> DrawnFrame:
         "keys": frame["keys"],
         "touched": frame["touched"],
         "state": frame["state"],
+        "ready": frame["ready"],
         "whole": frame["whole"],
     }

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from explainers.stories.backward import parts
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
+from kernels.trace.steps import StepRow
 
 READERS = {"LSE": {"P"}, "delta": {"dS"}}  # part -> the parts made from it
 for product in parts.PRODUCTS:
@@ -20,6 +21,7 @@ class Lines:
     """
 
     def __init__(self, run: Run) -> None:
+        self.text = dict(run.request.kernel.files)
         self.reads, self.computed = dict[str, set[str]](), dict[str, set[str]]()
         names = parts.symbols(run.request)
         for site in run.sites:
@@ -39,6 +41,12 @@ class Lines:
             return {at: n for at, n in lines.items() if not of[at] & before}
         last = made == groups[-1]
         return {at: n for at, n in lines.items() if of[at] & set(made) or (last and not of[at] & known)}
+
+    def of_wait(self, step: StepRow) -> dict[str, int]:
+        """The line before the mark of a step, if it waits."""
+        lines = self.text.get(step.file, "").splitlines()
+        waits = 1 < step.line <= len(lines) + 1 and "wait" in lines[step.line - 2]
+        return {f"{step.file}:{step.line - 1}": 1} if waits else {}
 
     def _parts_of(self, place: str, known: set[str]) -> set[str]:
         """The parts among the known ones that a line reads for or computes. Rule: any other line belongs to the first

@@ -31,6 +31,7 @@ def opening(frames: Sequence[BackwardFrame], states: Mapping[str, list[list[int]
         "bytes": {},
         "lines": {},
         "sentence": SENTENCE,
+        "ready": "",
         "whole": True,
     }
     whole.pop("details", None)

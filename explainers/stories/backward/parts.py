@@ -41,8 +41,8 @@ PRODUCTS = (
     Product("S", ("Q", "K"), "S = scale · Q Kᵀ"),
     Product("dP", ("dO", "V"), "dP = dO Vᵀ"),
     Product("dV", ("P", "dO"), "dV += Pᵀ dO"),
-    Product("dK", ("dS", "Q"), "dK += scale · dSᵀ Q"),
-    Product("dQ", ("dS", "K"), "dQ += scale · dS K"),
+    Product("dK", ("dS", "Q"), "dK += dSᵀ Q"),
+    Product("dQ", ("dS", "K"), "dQ += dS K"),
 )
 
 

@@ -7,9 +7,6 @@ from explainers.stories.backward.parts import PRODUCTS
 
 FORWARD = 2  # products of a tile: S and O
 PURPOSE = "Training needs dQ, dK and dV: how the loss changes with Q, K and V."
-ANY_ORDER = "Atomics add up dQ in any order, so its last bits may vary."
-IN_TURN = "Atomics add up dQ in turn, so all bits stay equal."
-NO_ATOMICS = "Without atomics, all bits stay equal."
 
 
 def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
@@ -23,21 +20,20 @@ def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
     return [made for made in found.values() if made]
 
 
-def sentence(frames: Sequence[BackwardFrame], adds: bool, any_order: bool = False) -> str:
-    """The purpose of the backward, its number of products of a tile, and the order of its sums.
+def sentence(frames: Sequence[BackwardFrame], idea: str) -> str:
+    """The purpose of the backward, its number of products of a tile, and the idea of the kernel.
 
-    adds, any_order: whether blocks add to dQ, and in any order.
+    idea: of the kernel's front matter. The sentence takes its first sentence.
     """
     number, least = sum(len(made) for made in by_launch(frames)), len(PRODUCTS)
     if not number:
         return ""
-    again = "" if moves_weights(frames) else ", because it computes P again instead of storing it"
     if number > least:
-        made = f"{number} products per tile. One loop needs only {least}, but adds dQ by atomics"
-    else:
-        made = f"{number} products per tile, the forward {FORWARD}{again}"
-    order = ANY_ORDER if any_order else IN_TURN if adds else NO_ATOMICS
-    return f"{PURPOSE} This kernel makes {made}. {order}"
+        made = f"one loop of the backward {least}. This kernel makes {number}, but it needs no atomics"
+        return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
+    again = "" if moves_weights(frames) else ": S again, dP, and one for each gradient"
+    first = idea.partition(". ")[0].rstrip(".")
+    return f"{PURPOSE} The forward makes {FORWARD} products per tile, the backward {number}{again}. Here, {first}."
 
 
 def moves_weights(frames: Sequence[BackwardFrame]) -> bool:

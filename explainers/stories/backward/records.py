@@ -52,8 +52,8 @@ def values(run: Run, steps: Steps) -> dict[int, Logged]:
 def places(run: Run) -> list[list[str]]:
     """Where each column of the picture lives in each launch: operands, scores, weights and gradients.
 
-    Rule: a column is in shared memory if a probe of the launch reads or writes a tile of its parts there. Other columns
-    have an empty text, because no probe sees a register.
+    Rule: a part is in shared memory if a probe of the launch reads or writes a tile of it there. Another logged part is
+    in registers: its thread logs it. A column without both has an empty text.
     """
     columns = ({"Q", "K", "dO", "V"}, {"S", "dP"}, {"P", "dS"}, set(parts.GRADIENTS))
     site, launch = run.sites.index(run.trace.table), run.trace.table["launch"].to_numpy()
@@ -61,13 +61,16 @@ def places(run: Run) -> list[list[str]]:
     for number in range(len(run.request.plan.launches)):
         own = [run.sites[at] for at in np.unique(site[launch == number])]
         shared = {str(one.tensor) for one in own if one.space == "shared"}
-        found.append([_place(column & shared, column) for column in columns])
+        logged = {parts.EVENTS.get(one.event, "") for one in own}
+        found.append([_place(column & shared, column & logged) for column in columns])
     return found
 
 
-def _place(shared: set[str], column: set[str]) -> str:
-    whole = len(column) > 2 or shared == column
-    return "" if not shared else "shared memory" if whole else f"{listed(sorted(shared))}: shared memory"
+def _place(shared: set[str], logged: set[str]) -> str:
+    rest = logged - shared
+    if not shared or not rest:
+        return "shared memory" if shared else "registers" if rest else ""
+    return f"{listed(sorted(rest))}: registers, {listed(sorted(shared))}: shared"
 
 
 def _first(wanted: Iterable[str], names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from explainers.stories.backward import errors, parts, products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
+from explainers.stories.backward.walk_words import UNREAD
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import listed
@@ -57,7 +58,7 @@ class Backward(Story[Request]):
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
-            summary=summary or products.sentence(story.frames, parts.adds(run.request), parts.any_order(run.request)),
+            summary=summary or products.sentence(story.frames, subject.kernel.idea),
             tone=tone or "info",
         )
 
@@ -111,7 +112,7 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     counted = {product.made for product in parts.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
-        fresh = set() if frame["whole"] else set(frame["made"])
+        fresh = set() if frame["whole"] or frame["sentence"] == UNREAD else set(frame["made"])
         so_far += len(counted & fresh)
         weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)

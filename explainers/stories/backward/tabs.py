@@ -34,12 +34,15 @@ def answers(seen: Seen) -> list[Block]:
             "of this sum. An atomic add needs no wait and no second copy of dQ."
         ),
         stage.text(
-            "The other way is a second loop with queries outside. It needs no atomics, but it computes S and dP again: "
-            "7 products instead of 5."
+            "A second loop with queries outside needs no atomics, but it computes S and dP again: 7 products instead "
+            "of 5. So fast kernels keep the atomics."
         ),
         stage.text(_way_of(request)),
         stage.heading("Why does it take 2.5 times the products of the forward?"),
-        stage.text("The forward makes 2 products for a tile: S and O. The backward needs 5, so 2.5 times as many."),
+        stage.text(
+            "The forward makes 2 products for a tile: S and O. The backward needs 5: S again, dP on the way to dS, and "
+            "one for each gradient."
+        ),
         stage.text(f"{listed([product.said for product in parts.PRODUCTS])}. At the end, scale multiplies dK and dQ."),
         stage.text(_of_kernel(seen), "derived"),
         stage.heading("Which data does it recompute?"),
@@ -83,10 +86,10 @@ def _way_of(request: Request) -> str:
 
 def _of_kernel(seen: Seen) -> str:
     """The products of a tile in each launch of the kernel."""
-    counts = [len(made) for made in products.by_launch(seen.frames)]
-    request = seen.run.request
-    said = products.sentence(seen.frames, parts.adds(request), parts.any_order(request))
-    return said if len(counts) == 1 else f"{said} Its launches make {listed([str(n) for n in counts])}."
+    made = products.by_launch(seen.frames)
+    each = [f"{len(own)} ({listed(own)})" for own in made]
+    loops = "Its loop makes" if len(made) == 1 else "Its loops make"
+    return f"{loops} {listed(each)}."
 
 
 def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:

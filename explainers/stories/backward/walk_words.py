@@ -17,7 +17,7 @@ SAID = {
     "dP": "The block computes dP = dO Vᵀ, the change of the loss with each weight, because O = P V.",
     "dV": "The block adds Pᵀ dO to dV on the chip, because {stay} while {move} change.",
     "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
-    "dK": "The block adds scale · dSᵀ Q to dK on the chip, because {stay} while {move} change.",
+    "dK": "The block adds dSᵀ Q to dK on the chip, because {stay} while {move} change.",
     "dQ": "The block adds dS K to dQ on the chip, because {stay} while {move} change.",
 }
 STARTS = {
@@ -27,13 +27,18 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
-ADDED = "The block adds scale · dS K to dQ in global memory by atomics, because blocks of other keys add there, too."
+SAME_SUMS = "the next tile adds to the same registers"
+NEEDS = {"S": "P = exp(S - LSE) needs it", "dP": "dS = P * (dP - delta) needs it", "dV": SAME_SUMS, "dK": SAME_SUMS}
+NEEDS["dQ"] = "it adds this part to global memory next"
+ADDED = "The block adds dS K to dQ in global memory by atomics, because blocks of other keys add there, too."
 PART = "The block computes dS K, only its part of dQ, because blocks of other keys have the other parts."
 TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
 ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."
 SUMS = "The block starts the products for dV and dK, and a later step completes both sums."
 UNREAD = "The block starts S once more after the last tile, but no later step reads its numbers."
-SCALED = "The block writes dQ, its complete sums times scale, because all blocks have added their parts by now."
+SCALED = (
+    "The block multiplies the sums of dQ by scale and writes them, because all blocks have added their parts by now."
+)
 
 
 class Launch(NamedTuple):
@@ -76,7 +81,7 @@ def title(step: StepRow, told: Told, launch: Launch) -> str:
     tile = f"{_one(launch.moves).title()} tile {step.tile} · " if step.tile >= 0 and launch.sums else ""
     if told.made:
         return tile + listed(told.made)
-    if part := _ready(told.phase):
+    if part := ready(told.phase):
         return f"{tile}{part} ready"
     if told.phase in MARKS:
         return f"{tile}{MARKS[told.phase]} starts"
@@ -85,7 +90,7 @@ def title(step: StepRow, told: Told, launch: Launch) -> str:
     return tile + (f"Read {listed(told.reads)}" if told.reads else phase_title(told.phase))
 
 
-def _ready(phase: str) -> str:
+def ready(phase: str) -> str:
     """The part whose products a step waits for, or an empty text."""
     name = phase.removesuffix("_done")
     return MARKS.get(name, "") if name != phase else ""
@@ -99,8 +104,8 @@ def sentence(told: Told, launch: Launch) -> str:
         return ANY if told.any_order else TURN
     if told.phase == "key_value_sums":
         return SUMS
-    if part := _ready(told.phase):
-        return f"The block waits for {part} from the tensor cores, because a next step needs the result."
+    if part := ready(told.phase):
+        return f"The block waits for {part} from the tensor cores, because {NEEDS[part]}."
     if begun := MARKS.get(told.phase):
         return f"The block starts the product for {begun}, and a later step shows its numbers."
     if told.writes:
@@ -124,7 +129,7 @@ def _made(told: Told, launch: Launch) -> str:
 def _written(told: Told) -> str:
     if "dQ" in told.writes and told.adds:
         return SCALED
-    names = [f"{part} times scale" if part in ("dK", "dQ") else part for part in told.writes]
+    names = [f"scale · {part}" if part in ("dK", "dQ") else part for part in told.writes]
     if not set(told.writes) <= set(GRADIENTS):
         return f"The block writes {listed(names)} to global memory."
     return f"The block writes {listed(names)} to global memory once, because no other block has a part of these rows."
