@@ -39,8 +39,10 @@ export function addMemory(marks, model, laid, { step, paint, hide }) {
   const sizes = `${model.n} queries, ${model.keys} keys, d = ${model.d}`;
   marks.text('sizes', laid.sizes, sizes, { size: smallText(laid.em) });
   addScores(marks, model, laid, { step, paint });
+  const sums = model.adds && !laid.small && frame.launch < model.launches.length - 1; // the last launch scales them
   for (const [part, box] of Object.entries(laid.strips))
-    if (model.parts.includes(part)) addStrip(marks, laid, part, box, paint);
+    if (model.parts.includes(part))
+      addStrip(marks, laid, part, box, paint, sums && part === 'dQ' ? 'dQ sums' : part);
   for (const part of finished(model, frame.launch))
     if (laid.strips[part])
       marks.rect(`others ${part}`, laid.strips[part], { fill: stripColour(part), alpha: OTHERS });
@@ -168,14 +170,14 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
   if (w > 7 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
 }
 
-/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint */
-function addStrip(marks, { em }, part, box, paint) {
+/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint @param {string} name */
+function addStrip(marks, { em }, part, box, paint, name) {
   const [x, y, w, h] = box,
     lying = alongKeys(part);
   marks.rect(`strip ${part}`, box, { fill: stripColour(part), alpha: DIM });
   marks.rect(`strip edge ${part}`, box, { stroke: paint.border }); // seen in dark, too
   const where = lying ? [x - 0.4 * em, y + h - 0.05 * em] : [x + w / 2, y - 0.55 * em];
-  marks.text(`strip name ${part}`, /** @type {any} */ (where), part, {
+  marks.text(`strip name ${part}`, /** @type {any} */ (where), name, {
     align: lying ? 'right' : 'center',
   });
 }

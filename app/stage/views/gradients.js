@@ -13,20 +13,22 @@ const LEGEND = [
     `background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`,
     'pale: not on the SM now',
   ],
+  [
+    'background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 5px)',
+    'P so far',
+  ],
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written'],
   [
     'background:linear-gradient(90deg,color-mix(in srgb,currentColor 60%,transparent) 50%,' +
       'color-mix(in srgb,currentColor 30%,transparent) 50%)',
-    'written earlier',
+    'written by this block, by others',
   ],
   [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
-  ['', 'dX: how the loss changes with X'],
   ['', 'LSE: log of a row\u2019s sum of exp(S)'],
-  ['', 'delta: rowsum(dO * O)'],
 ];
 
 export default function (host, { meta, columns }, context) {

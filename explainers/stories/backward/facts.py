@@ -6,6 +6,8 @@ from explainers.stories.backward import parts, products
 from explainers.stories.backward.frames import BackwardFrame, Fact
 from kernels.core.request import Request
 
+TWO_LOOPS = len(parts.PRODUCTS) + 2  # S and dP again
+
 
 def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
     """What the kernel recomputes, multiplies, walks over and adds up, and whether its bits stay equal."""
@@ -30,7 +32,10 @@ def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
     if not number:
         return None
     if number <= least:
-        return {"said": f"{number} products per tile", "why": f"the forward has {forward}: {number / forward:g} times"}
+        return {
+            "said": f"{number} products per tile, forward {forward}",
+            "why": f"{number / forward:g} times: 2 gradients each, and S",
+        }
     each = " + ".join(str(own) for own in made)
     return {"said": f"{number} products per tile: {each}", "why": f"one loop needs {least}, the forward {forward}"}
 
@@ -50,19 +55,24 @@ def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
     if len(kinds) == 1:
         (kind,) = kinds
         inner = {"keys": "queries", "queries": "keys"}[kind]
-        return {"said": f"Loops: {kind} outside, {inner} inside", "why": f"a block keeps its {kind}, and {inner} move"}
+        return {"said": f"Loops: {kind} outside, {inner} inside", "why": f"each block has a tile of {kind}, and loops"}
     return {"said": "dV, dK: queries in the inner loop", "why": "dQ: keys in the inner loop"}
 
 
 def _sums(request: Request) -> Fact:
     if parts.any_order(request):
-        return {"said": "Atomics add up dQ", "why": "each block has only its own keys"}
+        return {
+            "said": "Atomics add each block's part of dQ",
+            "why": f"without them: a second loop, {TWO_LOOPS} products",
+        }
     if parts.adds(request):
-        return {"said": "Atomics add up dQ, in turn", "why": "each block has only its own keys"}
+        return {"said": "Atomics add up dQ, block after block", "why": "a fixed order, so blocks wait"}
     return {"said": "No atomics", "why": "one block has all terms of a sum"}
 
 
 def _bits(request: Request) -> Fact:
     if parts.any_order(request):
-        return {"said": "Not deterministic: dQ", "why": "its last bits depend on the order"}
+        few = parts.key_tiles(request) < 3
+        said = "from 3 key tiles on, here 2" if few else "its last bits depend on the order"
+        return {"said": "Not deterministic: dQ", "why": said}
     return {"said": "All gradients are deterministic", "why": "each sum has one fixed order"}

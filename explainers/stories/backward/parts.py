@@ -116,6 +116,11 @@ def heads_of(request: Request, item: str) -> int:
     return axes.heads(tensors(request)["K" if item == KEY_ITEM else "Q"])
 
 
+def key_tiles(request: Request) -> int:
+    """The key tiles of a head."""
+    return request.plan.items_of(KEY_ITEM) // heads_of(request, KEY_ITEM)
+
+
 def launches(request: Request) -> list[str]:
     """The name of each launch for people."""
     own = request.plan.launches

@@ -31,9 +31,9 @@ def sentence(frames: Sequence[BackwardFrame], idea: str) -> str:
     if number > least:
         made = f"one loop of the backward {least}. This kernel makes {number}, but it needs no atomics"
         return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
-    again = "" if moves_weights(frames) else ": S again, dP, and one for each gradient"
+    again = "" if moves_weights(frames) else f". Each has 2 gradients, and S comes again: {number} in the backward"
     first = idea.partition(". ")[0].rstrip(".")
-    return f"{PURPOSE} The forward makes {FORWARD} products per tile, the backward {number}{again}. Here, {first}."
+    return f"{PURPOSE} The forward makes {FORWARD} products per tile{again}. Here, {first}."
 
 
 def moves_weights(frames: Sequence[BackwardFrame]) -> bool:

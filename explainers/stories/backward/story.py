@@ -126,7 +126,7 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
     return [
         State("products, this block", made, of=made[-1]),
-        State("P again, this block", again, "B"),
+        State("P recomputed so far", again, "B"),
         *([State("gradients on its SM", held, "B")] if any(held) else []),
         *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
     ]

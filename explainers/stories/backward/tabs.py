@@ -31,7 +31,7 @@ def answers(seen: Seen) -> list[Block]:
         stage.heading("Why do the atomics stay?"),
         stage.text(
             "A row of dQ sums over all keys. With keys outside, each block has only some keys, so it has only a part "
-            "of this sum. An atomic add needs no wait and no second copy of dQ."
+            "of this sum. Atomics add all parts to one shared sum."
         ),
         stage.text(
             "A second loop with queries outside needs no atomics, but it computes S and dP again: 7 products instead "
@@ -40,8 +40,8 @@ def answers(seen: Seen) -> list[Block]:
         stage.text(_way_of(request)),
         stage.heading("Why does it take 2.5 times the products of the forward?"),
         stage.text(
-            "The forward makes 2 products for a tile: S and O. The backward needs 5: S again, dP on the way to dS, and "
-            "one for each gradient."
+            "The forward makes 2 products for a tile: S and O. Each has a gradient for each of its two factors: dQ "
+            "and dK, dP and dV. That is 4, and S comes again: 5."
         ),
         stage.text(f"{listed([product.said for product in parts.PRODUCTS])}. At the end, scale multiplies dK and dQ."),
         stage.text(_of_kernel(seen), "derived"),
@@ -78,7 +78,11 @@ def _loops(seen: Seen) -> list[str]:
 def _way_of(request: Request) -> str:
     """How this kernel adds up dQ."""
     if parts.any_order(request):
-        return "This kernel adds dQ by atomics, in any order."
+        turns = request.kernel.in_order
+        said = (
+            f" With {turns}, its blocks add in a fixed order: equal bits, but each waits for its turn." if turns else ""
+        )
+        return f"This kernel adds dQ by atomics, in any order.{said}"
     if parts.adds(request):
         return f"This kernel adds dQ by atomics too. {IN_TURN}"
     return "This kernel uses no atomics. It gives dQ a loop in a fixed order."
@@ -102,8 +106,8 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
         rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
     more = [stage.text(_second_run(request, found))] if found else []
     if found and parts.any_order(request) and not any(found.values()):
-        tiles = request.plan.items_of(parts.KEY_ITEM) // parts.heads_of(request, parts.KEY_ITEM)
-        more = [stage.text(f"Here a second run has equal bits: only {tiles} parts add up. Choose more tokens.")]
+        said = f"Here a second run has equal bits: only {parts.key_tiles(request)} parts add up. Choose more tokens."
+        more = [stage.text(said)]
     what = "An output is deterministic if each run gives it equal bits."
     return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
 
@@ -113,7 +117,12 @@ def _second_run(request: Request, found: Mapping[str, int]) -> str:
     again = f"The kernel ran a second time: {SECOND[request.backend]}."
     equal = [part for part, number in found.items() if not number]
     same = [f"All bits of {listed(equal)} are equal."] if equal else []
-    differ = [f"{number:,} numbers of {part} got other bits." for part, number in found.items() if number]
+    sizes = {part: tensor.size for part, tensor in parts.tensors(request).items()}
+    differ = [
+        f"{number:,} of the {sizes[part]:,} numbers of {part} got other bits."
+        for part, number in found.items()
+        if number
+    ]
     return " ".join([again, *differ, *same])
 
 

@@ -52,7 +52,7 @@ def walk(run: Run) -> Walk:
         _launches(request, steps, logged),
         lambda part, head: parts.values(run, part, head),
     )
-    for number, step in enumerate(steps.table.itertuples()):
+    for number, step in _in_order(list(steps.table.itertuples()), touched):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     _unread(made.frames)
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
@@ -76,6 +76,23 @@ def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list
         if "P" in made:
             weights = number + 1
     return found
+
+
+def _in_order(table: list[StepRow], touched: dict[int, Moved]) -> list[tuple[int, StepRow]]:
+    """The steps with their numbers. A product S before any read of Q comes after the first one of its block."""
+    found, early = list[tuple[int, StepRow]](), list[tuple[int, StepRow]]()
+    loaded = set[tuple[int, int]]()
+    for number, step in enumerate(table):
+        where = step.launch, step.block
+        loads = ("Q", "load") in touched.get(number, {})
+        if parts.MARKS.get(step.phase) == "S" and where not in loaded and not loads:
+            early.append((number, step))
+            continue
+        found.append((number, step))
+        if loads:
+            loaded.add(where)
+            found, early = [*found, *early], []
+    return [*found, *early]
 
 
 def _unread(frames: list[BackwardFrame]) -> None:

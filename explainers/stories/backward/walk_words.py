@@ -16,7 +16,7 @@ SAID = {
     "S and P": "The block computes S = scale · Q Kᵀ and P = exp(S - LSE) again, {again}.",
     "dP": "The block computes dP = dO Vᵀ, the change of the loss with each weight, because O = P V.",
     "dV": "The block adds Pᵀ dO to dV on the chip, because {stay} while {move} change.",
-    "dS": "The block computes dS = P * (dP - delta), the gradient of the scores, because dK and dQ need it.",
+    "dS": "The block computes dS = P * (dP - delta), because a row's weights add up to 1: delta is rowsum(P * dP).",
     "dK": "The block adds dSᵀ Q to dK on the chip, because {stay} while {move} change.",
     "dQ": "The block adds dS K to dQ on the chip, because {stay} while {move} change.",
 }
@@ -27,10 +27,17 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
-SAME_SUMS = "the next tile adds to the same registers"
-NEEDS = {"S": "P = exp(S - LSE) needs it", "dP": "dS = P * (dP - delta) needs it", "dV": SAME_SUMS, "dK": SAME_SUMS}
+FREE = "the product reads {} from registers that the next tile overwrites"
+NEEDS = {
+    "S": "P = exp(S - LSE) needs it",
+    "dP": "dS = P * (dP - delta) needs it",
+    "dV": FREE.format("P"),
+    "dK": FREE.format("dS"),
+}
 NEEDS["dQ"] = "it adds this part to global memory next"
-ADDED = "The block adds dS K to dQ in global memory by atomics, because blocks of other keys add there, too."
+ADDED = (
+    "The block adds dS K to the sums of dQ in global memory by atomics, because blocks of other keys add there, too."
+)
 PART = "The block computes dS K, only its part of dQ, because blocks of other keys have the other parts."
 TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
 ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."

@@ -60,7 +60,8 @@ function memoryLayout([x, y, width, height], em, { n, keys, panel }) {
   QUERY_STRIPS.forEach((name, i) => {
     strips[name] = [x + i * step + Math.round(0.6 * em), map[1], thick, map[3]];
   });
-  strips.dQ = [map[0] + map[2] + Math.round(1.1 * em), map[1], thick, map[3]];
+  const gap = Math.round((panel ? 2 : 1.1) * em); // of the map and dQ
+  strips.dQ = [map[0] + map[2] + gap, map[1], thick, map[3]];
   const lying = (names, first) =>
     names.forEach((name, i) => {
       strips[name] = [map[0], first + i * row, map[2], thick * 0.85];
