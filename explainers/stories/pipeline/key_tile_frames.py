@@ -47,7 +47,8 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int, words: TileWords)
     marked = bool((own.event == "tile_begin").any())
     outer = _outer(made, own.event, tiles)
     several = outer.max() > 1
-    copies = _copies(bars, own, leader)
+    copies, other = _copies(bars, own, leader), overlaps.partner(bars, leader)
+    partner = None if other is None else bars[bars.writer == other]
     frames: list[PipelineFrame] = []
     for at, part in own.groupby(begins.cumsum(), sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
@@ -59,7 +60,7 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int, words: TileWords)
             {
                 "tile": number if several else int(at),
                 "title": title,
-                "sentence": _said(made, part, bars, leader, title, copied[3] - copied[1] if copied else None, words),
+                "sentence": _said(made, part, partner, leader, title, copied[3] - copied[1] if copied else None, words),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
                 "copied": copied,
@@ -137,7 +138,7 @@ def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable
 def _said(
     made: Pipeline,
     part: pd.DataFrame,
-    bars: pd.DataFrame,
+    partner: pd.DataFrame | None,
     leader: int,
     named: str,
     ahead: float | None,
@@ -146,21 +147,22 @@ def _said(
     """The time of the step, its longest phase, the copy of its rows (ahead: ns from the copy to the scores), and the
     work of the partner during the softmax.
 
+    partner: the bars of the next writer with a softmax.
     named: the title of the step.
     """
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
     phases = part[part.event != part.role]  # the start of its role is no phase
     said = [f"{named}: {made.noun} {leader} takes {figure(end - start, 3)} ns."]
     spent = (phases.end_ns - phases.start_ns).groupby(phases.event, sort=False).sum()
-    other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
-    shares = made.noun == "warpgroup" and other is not None and len(softmax) > 0
+    softmax = overlaps.softmax_of(part, leader)
+    shares = made.noun == "warpgroup" and partner is not None and len(softmax) > 0
     if len(spent) > 1 and not shares:
         longest = _lower(title(str(spent.idxmax()), words))
         said.append(f"The longest phase is {longest}, with {figure(float(spent.max()), 3)} ns.")
     if ahead is not None:
         said.append(f"The copy of its {words.rows} had started {figure(ahead, 3)} ns before its scores.")
-    if shares:
-        ns = overlaps.shared(bars[bars.writer == other], softmax)[overlaps.PRODUCTS]
+    if shares and partner is not None:
+        ns, other = overlaps.shared(partner, softmax)[overlaps.PRODUCTS], int(partner.writer.iloc[0])
         whole = float((softmax.end_ns - softmax.start_ns).sum())
         said.append(
             f"During its {words.between}, {made.noun} {other} multiplies for {figure(ns, 3)} of {figure(whole, 3)} ns."

@@ -25,7 +25,8 @@ def shared(bars: pd.DataFrame, spans: pd.DataFrame) -> dict[str, float]:
     inside = np.zeros(len(bars))
     for first, last in zip(spans.start_ns, spans.end_ns):
         inside += np.clip(np.minimum(end, last) - np.maximum(start, first), 0, None)
-    found = pd.Series(inside).groupby(bars.event.map(activity).to_numpy()).sum()
+    met = inside > 0
+    found = pd.Series(inside[met]).groupby(bars.event[met].map(activity).to_numpy()).sum()
     return {name: float(found.get(name, 0.0)) for name in (PRODUCTS, SOFTMAX, OTHER)}
 
 
