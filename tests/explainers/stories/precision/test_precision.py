@@ -70,20 +70,15 @@ def made():
     return get
 
 
-OTHERS = [case for case in CASES if case != "plain"]
-
-
 def _asked():
-    """The plain case of each type of each kernel, and one of the others in turn. Slow tests ask all others."""
+    """One case of each type of each kernel, another one for the next kernel. Slow tests ask all others."""
     turns = Counter[str]()
     for name, changes in TYPES:
-        other = OTHERS[turns[str(changes)] % len(OTHERS)]
+        mine = list(CASES)[turns[str(changes)] % len(CASES)]
         turns[str(changes)] += 1
         for case in CASES:
-            quick = case in ("plain", other)
-            yield pytest.param(
-                name, changes, case, id=f"{name}-{changes}-{case}", marks=() if quick else pytest.mark.slow
-            )
+            marks = () if case == mine else pytest.mark.slow
+            yield pytest.param(name, changes, case, id=f"{name}-{changes}-{case}", marks=marks)
 
 
 every = pytest.mark.parametrize("name, changes, case", list(_asked()))
