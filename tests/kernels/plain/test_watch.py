@@ -188,10 +188,6 @@ def test_the_marks_log_steps_and_values_and_change_no_output(tmp_path):
 
 def _shown(folder, names):
     links = [f"online_softmax?kernel={name}{FIELDS.get(name, '')}" for name in names]
-    return dict(zip(names, _opened(folder, links)))
-
-
-def _opened(folder, links):
     done = subprocess.run(
         [sys.executable, str(TESTS / "pages.py"), *links],
         env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
@@ -200,7 +196,19 @@ def _opened(folder, links):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(names, json.loads(done.stdout.splitlines()[-1])))
+
+
+WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """name -> what Online softmax shows of two marked kernels. The process of both takes 6 seconds to start."""
+    folder = tmp_path_factory.mktemp("marked")
+    for name in ("t03_template", "t11_split_k"):
+        _marked(folder, name)
+    return _shown(folder, ["t03_template", WALK])
 
 
 def _works(name, page):
@@ -209,9 +217,8 @@ def _works(name, page):
     assert page["steps"] > 100 if name in RUNNING else page["steps"] >= 5
 
 
-def test_online_softmax_shows_a_marked_kernel(tmp_path):
-    _marked(tmp_path, "t03_template")
-    _works("t03_template", _shown(tmp_path, ["t03_template"])["t03_template"])
+def test_online_softmax_shows_a_marked_kernel(opened):
+    _works("t03_template", opened["t03_template"])
 
 
 @pytest.mark.slow
@@ -223,9 +230,8 @@ def test_online_softmax_shows_each_tutorial_after_marks_on_at_most_four_lines(tm
         _works(name, page)
 
 
-def test_a_row_without_values_and_an_unknown_walk_are_told(tmp_path):
-    path = _marked(tmp_path, "t11_split_k")
-    (page,) = _opened(tmp_path, ["online_softmax?kernel=t11_split_k&seq_len=8&num_heads=1&walk=7"])
+def test_a_row_without_values_and_an_unknown_walk_are_told(opened, tmp_path):
+    path, page = _marked(tmp_path, "t11_split_k"), opened[WALK]
     assert page["told"] == ["walk is 7. This row has the walks 0, 1, 2."] and not page["error"]
     path.write_text(path.read_text().replace("head = blockIdx.z", "head = 5"))
     kernel = load_kernel(path)
