@@ -103,8 +103,8 @@ def _in_flight(table: pd.DataFrame) -> str:
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
-    """Returns the strip: the levels with their cycles next to one another. Everything also has the load of the step, its
-    ns, GB/s and the other spaces."""
+    """Returns the strip: the levels with their cycles next to one another. Everything also has the load of the step,
+    its ns, GB/s and the other spaces."""
     at, known, met = stairs(table), latencies(table), levels_met(table)
 
     def figures(space: str, which: int = 0) -> list[float | None]:

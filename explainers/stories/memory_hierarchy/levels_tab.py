@@ -55,7 +55,8 @@ def lesson(table: pd.DataFrame) -> str:
     if not waits:
         return ""
     times = at.cycles["Device memory"] / at.cycles["Shared memory"]
-    return f"A{waits[1:]} ({at.ns['Device memory']:.0f} ns), {times:.0f} times as long. So kernels bring a tile to shared memory once and read it often."
+    far = f"A{waits[1:]} ({at.ns['Device memory']:.0f} ns), {times:.0f} times as long."
+    return f"{far} So kernels bring a tile to shared memory once and read it often."
 
 
 @dataclass(frozen=True)
