@@ -270,10 +270,7 @@ export default function (host, { meta }, context) {
   const legend = [
     [`background:${COLOURS.read}`, '↓ bytes read from memory'],
     [`background:${COLOURS.written}`, '↑ bytes written to it'],
-    [
-      '',
-      'each byte counts once a launch: caches answer repeats. Pale: still to come, or no kernel runs',
-    ],
+    ['', 'each byte counts once a launch. Pale: to come, or no kernel runs'],
   ];
   return canvasView(host, context, {
     ...{ title: 'Ledger', layout, marks, locate, describe, label, legend },

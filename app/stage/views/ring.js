@@ -17,8 +17,9 @@ const inkOn = colour => {
 const two = (a, b) => `background:linear-gradient(90deg,${a} 50%,${b} 50%)`;
 const LEGEND = [
   [two(colourOf(0), colourOf(1)), 'K and V, in the colour of their first GPU'],
-  [`border:2px solid ${COLOURS.P}`, 'the followed query'],
-  [two(PALETTE.sign.below, PALETTE.sign.above), 'O below and above 0'],
+  [`background:${COLOURS.P};height:3px`, 'the followed query'],
+  ['border:1.5px dashed currentColor', 'arrives'],
+  ['', 'pale: an earlier round. pairs: a query times a key, in this round'],
 ];
 // The lower left half of a cell: a query meets no later key.
 const KINDS = {
@@ -101,7 +102,7 @@ export default function (host, { meta }, context) {
     const parts = met(gpu, step);
     made.text(
       `sums ${gpu}`,
-      [x + 0.5 * em, y + 7.3 * em, inner],
+      [x + 0.5 * em, y + 7.15 * em, inner],
       parts ? `m, l, O of ${parts} part${parts > 1 ? 's' : ''}` : 'm, l, O: none so far',
       { alpha: parts ? 1 : 0.7 },
     );
@@ -112,7 +113,7 @@ export default function (host, { meta }, context) {
       [x, y, w] = at,
       fill = pale ? blend(rgb(colourOf(part)), rgb(paint.background), 0.4) : colourOf(part);
     made.rect(id, at, { fill, ease: 'both', ...(from && { enter: { rect: from } }) });
-    if (pale) made.rect(`${id} edge`, at, { stroke: colourOf(part), width: 1.5 });
+    if (pale) made.rect(`${id} edge`, at, { stroke: colourOf(part), width: 1.5, dash: [4, 3] });
     made.text(`${id} text ${gpu}`, [x + w / 2, y + 1.1 * em, w - 4], fitted(said, w - 4, 0.04), {
       ...{ align: 'center', bold: !pale, fill: pale ? paint.text : inkOn(colourOf(part)) },
     });
@@ -208,7 +209,11 @@ export default function (host, { meta }, context) {
       'map title',
       [mapX - 2.2 * em, mapY - 1.6 * em],
       fitted(
-        ['Which queries have met which keys', 'Queries (down) and keys', 'Q and K'],
+        [
+          'Queries (down), keys (right) met so far',
+          'Queries (down), keys (right)',
+          'Q down, K right',
+        ],
         side + 2.4 * em,
         0.06,
       ),
@@ -241,11 +246,8 @@ export default function (host, { meta }, context) {
       });
     }
     made.text('of gpu', [mapX - 2.2 * em, mapY - 0.3 * em], 'GPU', { alpha: 0.7 });
-    const row = Math.floor(place / size);
-    made.rect('followed', [mapX, mapY + row * cell, side, cell - 1], {
-      stroke: COLOURS.P,
-      width: 2,
-    });
+    const line = mapY + ((place + 0.5) / size) * cell;
+    made.add('followed', 'line', [mapX, line, side, 0], { stroke: COLOURS.P, width: 2.5 });
     if (masked)
       made.text(
         'masked',
@@ -260,7 +262,7 @@ export default function (host, { meta }, context) {
       frame = frameAt(step);
     const [own, small] = ownNames(box.boxW - em);
     if (!box.narrow)
-      made.text('held', [0.3 * em, 1.1 * em], fitted([held, held.split(': ')[1], ''], width - em));
+      made.text('held', [0.3 * em, 1.1 * em], fitted([held, held.split('. ')[0]], width - em));
     for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     addSlots(made, paint, frame);
@@ -279,7 +281,7 @@ export default function (host, { meta }, context) {
       row = Math.floor((y - mapY) / cell),
       key = Math.floor((x - mapX) / cell);
     if (side && row >= 0 && row < count && key >= 0 && key < count) return { row, key };
-    return locateMerge(x, y, box.merge, em);
+    return locateMerge(x, y, box, em);
   };
   const describe = (at, step) => {
     const frame = frameAt(step);

@@ -4,16 +4,19 @@ import { wrapped } from './layouts/patterns.js';
 
 export const NAMES = ['before', 'this part', 'after'];
 const MEANING = [
-  'm: the largest score so far. l: the sum of e^(score - m).',
+  'm: the largest score (scale x q . k). l: the sum of e^(score - m).',
   'O: the rows of V, each times e^(score - m), added. At the end, O is divided by l.',
-  'Both parts need one m, so a merge scales the part with the smaller m.',
+  'Sums add up only under one m, so a merge scales the part with the smaller m.',
 ];
 const SHOWN = 16; // numbers of O
+const O_NAMES = ['O before', 'O this part', 'O after', 'O / l'];
+// The rows of O that have room.
+const rowsOf = box => (box.narrow ? [] : box.strips > 2 ? [0, 1, 2, 3] : [0, 2]);
 
 // Where the parts of the merge are in its place [x, y, w].
 const panelOf = ([x, y, w], n, em) => [x + (n * w) / 3, y, w / 3 - 0.6 * em, 5.5 * em];
 const stripOf = ([x, y, w], n, em) => {
-  const left = x + 4.8 * em;
+  const left = x + 5.4 * em;
   return [left, y + (9 + 1.6 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.2 * em];
 };
 
@@ -25,10 +28,12 @@ const stripOf = ([x, y, w], n, em) => {
 export function valuesAt(frames, step) {
   const merged = frames[step].merged,
     last = frames.slice(0, step + 1).findLast(f => f.merged)?.merged,
-    kept = value => [value ?? null, null, null];
-  if (merged) return { ...merged, o: [merged.before, [], merged.after], merges: true };
+    kept = value => [value ?? null, null, null],
+    output = merged?.output ?? [];
+  if (merged)
+    return { ...merged, o: [merged.before, merged.own, merged.after, output], merges: true };
   return {
-    ...{ m: kept(last?.m[2]), l: kept(last?.l[2]), shares: [], o: [last?.after ?? [], [], []] },
+    ...{ m: kept(last?.m[2]), l: kept(last?.l[2]), shares: [], o: [last?.after ?? [], [], [], []] },
     merges: false,
   };
 }
@@ -79,35 +84,38 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, box
     : 'these values wait for the merge';
   const [first, second] = sum
     ? [factors[shares[0] < 1 ? 0 : 1], sum]
-    : [m[0] === null ? '' : none, ''];
+    : [m[0] === null && !values.merges ? `query ${place} has met no key so far` : none, ''];
   made.text('merge factor', [x, y + 6.8 * em, w], first, { mono: !!sum });
   made.text('merge sum', [x, y + 8.2 * em, w], fitted([second, second.replaceAll(' ', '')], w), {
     mono: true,
   });
   addMeaning(made, box, paint.font);
-  if (!box.narrow) addO(made, paint, { area, o, dims }, fitted);
+  if (!box.narrow) addO(made, paint, { area, o, dims, rows: rowsOf(box) }, fitted);
 }
 
-// The first numbers of O, before and after.
-function addO(made, paint, { area, o, dims }, fitted) {
+// The first numbers of O: before, of this part, after, and divided by l at the end.
+function addO(made, paint, { area, o, dims, rows }, fitted) {
   const { em } = made,
-    [x, y, w] = area;
-  const span = Math.max(1e-9, ...o.flat().map(Math.abs)),
+    [x, y, w] = area,
+    span = Math.max(1e-9, ...o.slice(0, 3).flat().map(Math.abs)),
+    most = Math.max(1e-9, ...o[3].map(Math.abs)),
     colour = signed(rgb(paint.background));
-  [0, 2].forEach((part, n) => {
+  rows.forEach((part, n) => {
     const [left, top, each, high] = stripOf(area, n, em);
-    made.text(`o ${part}`, [x, top + 0.95 * em], `O ${NAMES[part]}`);
+    made.text(`o ${part}`, [x, top + 0.95 * em], O_NAMES[part]);
     for (let dim = 0; dim < SHOWN; dim++)
       made.rect(`o ${part} ${dim}`, [left + dim * each, top, each - 1, high], {
-        ...(dim < o[part].length && { fill: `rgb(${colour(o[part][dim], span).join(',')})` }),
+        ...(dim < o[part].length && {
+          fill: `rgb(${colour(o[part][dim], part === 3 ? most : span).join(',')})`,
+        }),
         stroke: paint.border,
       });
   });
-  const of = `${SHOWN} of ${dims} numbers of O`;
+  const of = `${SHOWN} of ${dims} numbers of O in fp32`;
   made.text(
     'o note',
-    [x, y + 13.1 * em],
-    fitted([`${of}, fp32, not yet divided by l`, `${of}, fp32`, of], w),
+    [x, y + (9.9 + 1.6 * rows.length) * em],
+    fitted([`${of}. Blue below 0, orange above`, of], w),
   );
 }
 
@@ -126,13 +134,14 @@ function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
     );
 }
 
-// The thing of the merge at a point: {merge: 0 to 2} or {o: 0 or 2, dim}.
-export function locateMerge(x, y, area, em) {
+// The thing of the merge at a point: {merge: 0 to 2} or {o: 0 to 3, dim}.
+export function locateMerge(x, y, box, em) {
+  const area = box.merge;
   for (let n = 0; n < 3; n++) {
     const [left, top, wide, high] = panelOf(area, n, em);
     if (x >= left && x < left + wide && y >= top && y < top + high) return { merge: n };
   }
-  for (const [n, part] of [0, 2].entries()) {
+  for (const [n, part] of rowsOf(box).entries()) {
     const [left, top, each, high] = stripOf(area, n, em),
       dim = Math.floor((x - left) / each);
     if (y >= top && y < top + high && dim >= 0 && dim < SHOWN) return { o: part, dim };
@@ -144,7 +153,7 @@ export function describeMerge({ merge, o: part, dim }, frames, step) {
   const { m, l, shares, o } = valuesAt(frames, step);
   if (part !== undefined) {
     const value = o[part][dim];
-    return `O ${NAMES[part]}, dim ${dim}: ${value === undefined ? 'no value so far' : exact(value)}`;
+    return `${O_NAMES[part]}, dim ${dim}: ${value === undefined ? 'no value so far' : exact(value)}`;
   }
   if (m[merge] === null) return `${NAMES[merge]}: no value in this step`;
   const factor = merge < 2 && shares.length ? `, factor ${exact(shares[merge])}` : '';

@@ -119,19 +119,35 @@ export default function (host, { meta }, context) {
         );
       });
     });
-    const y = top + box.name + hiding.lengths.length * 2.6 * em;
+    const y = top + box.name + hiding.lengths.length * 2.6 * em,
+      equal = `equal at about ${number(hiding.equal)} tokens (modelled)`,
+      longest = hiding.lengths.at(-1).tokens,
+      whole = Object.entries(hiding.orders).map(
+        ([name, us]) => `${name} ${(us / 1000).toPrecision(3)} ms`,
+      );
     made.text(
       'rule',
       [0, y + 1 * em, width],
       fitted(
         [
-          `Twice the tokens: twice the bytes, four times the products. Equal at about ${number(hiding.equal)} tokens (modelled). ` +
-            `This run has only ${number(tokens)}.`,
-          `Equal at about ${number(hiding.equal)} tokens (modelled). This run has ${number(tokens)}.`,
+          `Twice the tokens: twice the bytes, four times the products. So both are ${equal}. This run has only ${number(tokens)}.`,
+          `Products and copies are ${equal}.`,
         ],
         width,
       ),
     );
+    if (whole.length > 1)
+      made.text(
+        'whole',
+        [0, y + 2.4 * em, width],
+        fitted(
+          [
+            `Measured, the whole ring with ${number(longest)} tokens under the causal mask: ${whole.join(', ')}.`,
+            `Measured, ${number(longest)} tokens: ${whole.join(', ')}`,
+          ],
+          width,
+        ),
+      );
   };
   const marks = ({ step, paint }) => {
     const made = new Marks(em),

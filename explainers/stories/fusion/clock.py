@@ -197,13 +197,13 @@ def shown(times: Times, problem: Problem) -> ShownTime | None:
         for one in alike(times)
     ]
     by = size_of(times.problem).partition(",")[0].partition(" ")[2]
-    bytes_count = " There the bytes count." if gap_share(alike(times)[-1]) < 0.5 else ""
+    bytes_count = " (bytes count)" if gap_share(alike(times)[-1]) < 0.5 else ""
     return {
         "names": [launched(times, who) for who in names],
         "us": [in_graph(times, who) for who in names],
         "spans": [times.spans(who, "graph") for who in names],
         "said": times.place if times.problem == problem else f"{times.place}, {size_of(times.problem)}",
-        "note": f"Times as fast, by {by}: {', '.join(gains)}.{bytes_count}" if len(gains) > 1 else "",
+        "note": f"Times as fast by {by}. {', '.join(gains)}{bytes_count}" if len(gains) > 1 else "",
     }
 
 

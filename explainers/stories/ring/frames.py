@@ -1,5 +1,6 @@
 """The steps of a ring for its picture: products and copies, then the merge of one row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypedDict
@@ -7,6 +8,7 @@ from typing import TypedDict
 import numpy as np
 import pandas as pd
 
+from explainers.stories.ring.orders import Order
 from explainers.stories.ring.rounds import Merge, Moved, Round, followed, pieces, rounds
 from explainers.story.frames import Frame, Number
 from explainers.story.glossary import listed, short
@@ -14,7 +16,7 @@ from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
 SHOWN = 16  # dims of O in the picture
-PRODUCTS, MERGE = ("score",), ("m_before", "m_after", "l_after", "o_after")
+PRODUCTS, MERGE = ("score",), ("m_after", "l_after", "o_after")
 
 
 class Device(TypedDict):
@@ -30,13 +32,19 @@ class Device(TypedDict):
 
 
 class Merged(TypedDict):
-    """The values of a row: before, of this step, after. o: the first dims, before and after."""
+    """The values of a row: before, of this step, after.
+
+    before, own, after: the first dims of O, not divided by l. own: of this step.
+    output: the same of the output, at the last merge.
+    """
 
     m: list[Number]
     l: list[Number]
     shares: list[float]
     before: list[float]
+    own: list[float]
     after: list[float]
+    output: list[float]
 
 
 class RingFrame(Frame):
@@ -136,15 +144,18 @@ class Walk:
                 merged["sentence"] = self._merged(of_step[step])
                 if of_step[step].shares:
                     merged["lines"] = self._lines(step, MERGE)
-                merged["merged"] = _values(of_step[step])
+                merged["merged"] = _values(of_step[step], of_step[step] is merges[-1])
                 found.append(merged)
         return found
 
     def _merged(self, merge: Merge) -> str:
         who, last = f"Query {self.place}", merge is self.followed[2][-1]
-        ends = f" Then GPU {self.followed[0]} divides O by l." if last else ""
+        error = f"{self.run.max_abs_error:.1g}"
+        ends = f" Then GPU {self.followed[0]} divides O by l. Outputs are within {error} of float64." if last else ""
         if merge.shares is None:
-            kept = "" if last else f" GPU {self.followed[0]} keeps its m, l and O for the next part."
+            kept = (
+                "" if last else f" GPU {self.followed[0]} keeps m, l and O, and goes on when the next part has arrived."
+            )
             return f"{who} has met one part of the keys: its m is {short(merge.m[2])}.{kept}{ends}"
         earlier, now = merge.shares
         if earlier == 1.0 and now == 1.0:
@@ -152,11 +163,14 @@ class Walk:
                 return f"{who} keeps its m, so both parts count in full.{ends}"
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         before, own, after = (short(float(m or 0)) for m in merge.m)
+        why = "" if last else " Sums add up only under one m, so"
         if earlier < now:
-            said = f"{who} meets a larger score, so m grows to {after}. All terms need one m, so its earlier l and O"
-            return f"{said} are multiplied by e^({before} - {after}) = {earlier:.3g}.{ends}"
-        said = f"{who} meets no larger score, so m stays {after}. All terms need one m, so the l and O of this part"
-        return f"{said} are multiplied by e^({own} - {after}) = {now:.3g}.{ends}"
+            whose = "Its earlier l and O take" if last else " its earlier l and O take"
+            said = f"{who} meets a larger score, so m grows to {after}.{why or ' '}"
+            return f"{said}{whose} the factor e^({before} - {after}) = {earlier:.3g}.{ends}"
+        whose = "This part takes" if last else " this part takes"
+        said = f"{who} meets no larger score, so m stays {after}.{why or ' '}"
+        return f"{said}{whose} the factor e^({own} - {after}) = {now:.3g}.{ends}"
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step, without counts: one line computes many values."""
@@ -170,15 +184,19 @@ class Walk:
     def _sites(self) -> pd.DataFrame:
         return self.run.trace.frame("launch", "event", "file", "line")
 
-    def meta(self) -> RingMeta:
+    def meta(self, orders: Sequence[Order] = ()) -> RingMeta:
         size, own = pieces(self.run)
         device, row, _ = self.followed
         sent = max((move.bytes for one in self.rounds for move in one.moves), default=0)
         plan, kernel = self.run.request.plan, self.run.request.kernel
         q, k = (plan.tensor(kernel.tensor_in(plan.launches[0], part)) for part in "QK")
         whole = len(own) > 1 and own[0] == own[1]
-        where = f"{plan.devices} virtual GPUs. " if self.run.provenance == "executed" and plan.devices > 1 else ""
-        held = "all for its own heads" if whole else "of two parts, in use and arriving" if sent else "of one part"
+        virtual = "virtual " if self.run.provenance == "executed" else ""
+        order = orders[[one.own for one in orders].index(True)].name if len(orders) > 1 else ""
+        where = f"{plan.devices} {virtual}GPUs{f' in {order} order' if order else ''}. " if plan.devices > 1 else ""
+        held = f"K and V {_shape(k)}"
+        if sent and not whole:
+            held = f"two buffers for K and V {_shape(k)}: in use and arriving"
         return {
             "pieces": own,
             "size": size,
@@ -187,7 +205,7 @@ class Walk:
             "row": row,
             "place": self.place,
             "heads": whole,
-            "label": f"{where}In each memory: its Q {_shape(q)}, K and V {_shape(k)} {held} ({q.dtype}), m, l and O",
+            "label": f"{where}Each has Q {_shape(q)}, its m, l and O, and {held}.",
             "masked": self.run.request.problem.causal,
             "dims": q.shape[-1],
             "frames": self.frames,
@@ -204,13 +222,18 @@ def _device(part: int, pairs: int, rows: np.ndarray, keys: np.ndarray) -> Device
     return {"part": part, "pairs": pairs, "cells": cells.tolist()}
 
 
-def _values(merge: Merge) -> Merged:
+def _values(merge: Merge, last: bool) -> Merged:
+    """The values of a merge. The O of its step follows from the logged O before and after it."""
+    earlier, now = merge.shares or (0.0, 1.0)
+    before, after = merge.o_before[:SHOWN], merge.o_after[:SHOWN]
     return {
         "m": list(merge.m),
         "l": list(merge.l),
         "shares": list(merge.shares or ()),
-        "before": merge.o_before[:SHOWN],
-        "after": merge.o_after[:SHOWN],
+        "before": before,
+        "own": [(end - earlier * start) / now for start, end in zip(before or [0.0] * len(after), after)],
+        "after": after,
+        "output": [end / merge.l[2] for end in after] if last else [],
     }
 
 

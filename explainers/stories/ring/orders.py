@@ -25,11 +25,18 @@ class Against(TypedDict):
 
 
 class Hiding(TypedDict):
-    """Products against copies. said: what was recorded. equal: tokens at which both take equal time, by the rule."""
+    """Products against copies.
+
+    said, place: what was recorded, and on which GPUs.
+    equal: tokens at which both take equal time, by the rule.
+    orders: name of an order under a causal mask -> us of the whole ring with most tokens.
+    """
 
     said: str
+    place: str
     lengths: list[Against]
     equal: int
+    orders: dict[str, float]
 
 
 class ShownOrder(TypedDict):
@@ -93,7 +100,7 @@ def orders(subject: Request, own: Sequence[Round], runner: Runner) -> list[Order
     return sorted(found, key=lambda order: -order.ends[-1]) or [Order(THIS, own, True)]
 
 
-def result(found: Sequence[Order]) -> str:
+def result(found: Sequence[Order], hiding: Hiding | None = None) -> str:
     """The summary of the page."""
     worst, best = found[0], found[-1]
     waits = max(worst.waits)
@@ -103,8 +110,14 @@ def result(found: Sequence[Order]) -> str:
     if worst is best:
         return f"Under the causal mask, late queries meet more keys: {idle}, if each pair takes equal time (derived)."
     gain = worst.ends[-1] / best.ends[-1]
+    said = (
+        f"No GPU stores all keys: K and V go round the ring. In {worst.name} order {idle}. In {best.name} order no GPU "
+        f"waits: {gain:.2f} times as fast, counted in pairs."
+    )
+    if not hiding:
+        return said
+    longest = hiding["lengths"][-1]
+    share = longest["us"][1] / longest["us"][0]
     return (
-        f"No GPU stores all keys: K and V go round the ring. In {worst.name} order {idle}, because late queries meet "
-        f"more keys. {best.name.capitalize()} order divides the work equally: {gain:.2f} times as fast, counted in "
-        "pairs."
+        f"{said} On {hiding['place']} with {longest['tokens']:,} tokens, copies take {share:.0%} of the products' time."
     )

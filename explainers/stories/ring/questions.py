@@ -12,7 +12,7 @@ from kernels.measure import rings
 
 def questions(walk: Walk, orders: Sequence[Order]) -> list[Question]:
     """Who waits, or which share of the pairs each GPU has; how many bytes a GPU sends; the merge; the hidden copy."""
-    made = [_bytes(walk), _balance(walk, orders), _merge(walk)]
+    made = [_bytes(walk), _balance(walk, orders), _waiting(orders), _merge(walk)]
     return [one for one in (*made, _hidden()) if one]
 
 
@@ -57,6 +57,26 @@ def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
         step=len(walk.frames) - 1,
         view="orders",
         covers=[{"order": order.name} for order in orders],
+        veils=("headline",),
+    )
+
+
+def _waiting(orders: Sequence[Order]) -> Question | None:
+    """Why a GPU waits in the slowest order."""
+    worst = orders[0] if orders else None
+    if worst is None or not worst.waits or not max(worst.waits):
+        return None
+    device = worst.waits.index(max(worst.waits))
+    pairs = [one.works[device].pairs for one in worst.rounds]
+    return Question(
+        "waiting",
+        f"In {worst.name} order, why does GPU {device} wait most of the time?",
+        "options",
+        0,
+        f"It has the first queries. In round 1 it multiplies {pairs[0]:,} pairs, and then {sum(pairs[1:]):,}.",
+        options=["The mask hides the keys that arrive", "Its copies are slow", "It has fewer queries"],
+        reasons=["", "A copy takes as long for each GPU.", "All GPUs have as many queries."],
+        view="orders",
         veils=("headline",),
     )
 

@@ -29,7 +29,7 @@ class Ring(Story[Request]):
         walk = Walk(run)
         summary, tone = runner.broken(run)
         found = orders.orders(subject, walk.rounds, runner)
-        views = [View("ring", "ring", "The ring", walk.meta())]
+        views = [View("ring", "ring", "The ring", walk.meta(found))]
         if walk.run.request.plan.devices > 1:
             views.append(View("ring_orders", "orders", "Work and waiting", orders_meta(walk, found)))
         return stage.of_request(
@@ -39,7 +39,7 @@ class Ring(Story[Request]):
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(walk, found),
-            summary=summary or orders.result(found),
+            summary=summary or orders.result(found, hiding_of(walk)),
             tone=tone or "info",
         )
 
@@ -49,13 +49,18 @@ class Ring(Story[Request]):
 
 def orders_meta(walk: Walk, found: Sequence[orders.Order]) -> orders.OrdersMeta:
     """The pairs and the waiting of each GPU, and the recorded copies."""
-    values = walk.run.request.problem.values()
     return {
         "orders": [order.shown for order in found],
         "rounds": [frame["step"] for frame in walk.frames],
-        "tokens": int(str(values.get("seq_len", 0))),
-        "hiding": times.hiding(bool(values.get("causal")), str(values.get("order"))) if not walk.gathers else None,
+        "tokens": int(str(walk.run.request.problem.values().get("seq_len", 0))),
+        "hiding": hiding_of(walk),
     }
+
+
+def hiding_of(walk: Walk) -> orders.Hiding | None:
+    """The recorded products and copies of a ring like this one."""
+    values = walk.run.request.problem.values()
+    return times.hiding(bool(values.get("causal")), str(values.get("order"))) if not walk.gathers else None
 
 
 def _steps(subject: Request, runner: Runner) -> list[Block]:
@@ -80,7 +85,8 @@ def _steps(subject: Request, runner: Runner) -> list[Block]:
     )
     why = (
         "K and V travel, not Q: a query would take its m, l and O in fp32 along, and several query heads may share K "
-        "and V. A ring needs room for two parts on each GPU. Without a ring, each GPU would collect all parts first."
+        "and V. A ring needs room for two parts on each GPU. Without a ring, each GPU would collect all parts first. "
+        "A launch waits for the copies of its part, and a copy waits for the launch that still reads its buffer."
     )
     return [stage.text(said, "derived"), stage.text(why), stage.table(pd.DataFrame(rows).convert_dtypes())]
 

@@ -149,10 +149,15 @@ def hiding(causal: bool, order: str) -> Hiding | None:
     if not lengths:
         return None
     products, copies = lengths[-1]["us"]
-    said = (
-        f"recorded on {where.device.replace('NVIDIA ', '')}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s"
-    )
-    return {"said": said, "lengths": lengths, "equal": round(lengths[-1]["tokens"] * copies / products)}
+    place = where.device.replace("NVIDIA ", "")
+    most = table[(table.way == rings.RING) & table.causal & (table.seq_len == lengths[-1]["tokens"])]
+    return {
+        "said": f"recorded on {place}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s",
+        "place": place,
+        "lengths": lengths,
+        "equal": round(lengths[-1]["tokens"] * copies / products),
+        "orders": {str(row.order): float(str(row.sustained_us)) for row in most.itertuples()},
+    }
 
 
 def spans(ring: dict[str, object]) -> pd.DataFrame:

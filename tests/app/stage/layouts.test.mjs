@@ -331,13 +331,13 @@ test('ring: every GPU is in the pane, and map, merge and words are below them, a
   for (const pane of PANES)
     for (const gpus of [1, 4, 8]) {
       const made = ringLayout(pane, gpus, false),
-        { columns, gap, boxW, boxH, across, top, side, narrow, height } = made,
+        { columns, gap, boxW, boxH, across, top, side, narrow, strips, height } = made,
         low = top + (Math.ceil(gpus / columns) - 1) * across + boxH;
       assert.ok(boxW >= 6 * pane.em && gap + columns * (boxW + gap) <= pane.width + 1);
       const [mergeX, mergeY, mergeW] = made.merge,
         [wordsX, wordsY] = made.words,
         [x, y] = made.map,
-        high = (narrow ? 8.8 : 13.4) * pane.em,
+        high = (narrow ? 8.8 : 10.2 + 1.6 * strips) * pane.em,
         map = { x, y, w: side, h: side },
         merge = { x: mergeX, y: mergeY, w: mergeW, h: high };
       for (const [name, box] of Object.entries({ map, merge })) {

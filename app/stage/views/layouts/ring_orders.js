@@ -6,7 +6,7 @@ const NAME = 1.7, // em: the line with an order's name
 
 // Returns {tops (of each order), name, line (of a GPU), bars: {x, w}, hiding (its top), height}.
 export function ordersLayout({ width, height, em }, { gpus, orders, lengths }) {
-  const under = lengths ? NAME + LENGTH * lengths + 1.6 : 0,
+  const under = lengths ? NAME + LENGTH * lengths + 3 : 0,
     free = height / em - under - orders * (NAME + FOOT),
     line = Math.max(0.8, Math.min(2.4, free / (orders * gpus))) * em,
     each = (NAME + FOOT) * em + gpus * line,
