@@ -34,13 +34,13 @@ export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }
   const top = flat ? 0 : chain.height + Math.round(0.5 * em),
     left = flat ? wide + space : 0;
   const room = [left, top, width - left, Math.max(10 * em, height - top)];
-  if (narrow) room[3] -= FACTS * em;
+  if (narrow) room[3] -= (FACTS + 1) * em;
   const beside = !narrow && !flat && room[3] > LEAST_PANEL * em,
     memory = memoryLayout(room, em, { n, keys, panel: beside ? PANEL * em : 0 }),
     below = [em / 2, memory.height + 0.6 * em, width - em, FACTS * em],
     next = [width - PANEL * em + 7 * em, top, (PANEL - 7) * em, memory.height - top],
     panel = narrow ? below : beside ? next : null,
-    bottom = Math.max(chain.height, memory.height + (narrow ? (FACTS + 1) * em : 0));
+    bottom = Math.max(chain.height, memory.height + (narrow ? (FACTS + 0.6) * em : 0));
   return { em, ...chain, ...memory, panel, height: bottom };
 }
 
