@@ -12,7 +12,8 @@ from kernels.core import plan_tables
 from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, Tuned
 from kernels.core.problem import Problem
-from kernels.core.sources import includes, is_plain
+from kernels.core.shared_tables import completed
+from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
 from kernels.core.toml_tables import Table, check_keys, parse, tables, typed
 from kernels.core.watch import WatchText, watch_text
@@ -43,7 +44,6 @@ KEYS = (
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
-_SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 
 
@@ -81,7 +81,8 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
-    constants = _constants(name, table, _shared_constants(files), problem_type)
+    table = completed(name, table, files)
+    constants = _constants(name, table, problem_type)
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -127,32 +128,11 @@ def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:
     return tuple(watch_text(file, line, said) for line, said in entries.items())
 
 
-def _constants(name: str, table: Table, shared: dict[str, Table], problem_type: type[Problem]) -> tuple[Constant, ...]:
+def _constants(name: str, table: Table, problem_type: type[Problem]) -> tuple[Constant, ...]:
     return tuple(
-        _constant(name, key, _completed(entry, shared.get(key, {})), problem_type.role_of(key))
+        _constant(name, key, entry, problem_type.role_of(key))
         for key, entry in tables(name, "constants", table).items()
     )
-
-
-def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, Table]:
-    """The constants in the opening comments of headers: name -> keys. A header overrides its own includes."""
-    texts, shared, seen = dict(files), dict[str, Table](), set[str]()
-
-    def read(name: str) -> None:
-        seen.add(name)
-        for _, header in includes(name, texts[name]):
-            if header in texts and header not in seen:
-                read(header)
-        if found := _SHARED.match(texts[name]):
-            shared.update(tables(name, "constants", parse(name, found[1])))
-
-    read(files[0][0])
-    return shared
-
-
-def _completed(entry: Table, shared: Table) -> Table:
-    """A kernel's constant. If it has no `meaning`, it takes its missing keys from the header's."""
-    return entry if "meaning" in entry else {**shared, **entry}
 
 
 def _why(file: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:

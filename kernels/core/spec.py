@@ -99,8 +99,9 @@ class KernelSpec:
 
     @property
     def repeats(self) -> bool:
-        """Whether its launches repeat, on several GPUs or as children. A probe's name then has several tensors."""
-        return any(text.repeat for text in self.launch_texts)
+        """Whether its launches repeat with other tensors, on several GPUs. A probe's name then has several tensors.
+        Repeated children all have the tensors of their parent."""
+        return any(text.repeat and not text.parent for text in self.launch_texts)
 
     @property
     def code_hash(self) -> str:

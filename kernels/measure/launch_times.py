@@ -1,7 +1,7 @@
 """Launch times: the start and the end of each launch and copy of a run, and the host's calls, on a GPU or recorded."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from kernels.core.request import Request
 from kernels.core.streams import steps
 from kernels.errors import ProblemError, RunError
 from kernels.measure.kept import Kept, Stored
+from kernels.measure.load import Sustained
 from kernels.recordings.request_index import Recordings
 from kernels.recordings.requests import RecordedRequest, name_of, requests_of
 from kernels.recordings.resumable import Progress, silent
@@ -18,6 +19,7 @@ from kernels.run.backends import Device
 from kernels.run.backends.gpu_launches import AHEAD_NS
 
 RUNS = 31
+COLUMNS = ("events_ns", "host_ns", "framed_ns", "framed_events_ns", "after_ns")
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,11 @@ class LaunchTimes:
 
     table: a row for each launch and copy (core.streams.steps) of each repeat: ahead, run, step, start_ns, end_ns. Each
         run starts at 0. `ahead`: whether the host started its calls AHEAD_NS before the run.
-    runs: a row for each repeat: ahead, run, events_ns between two events, host_ns of the host's calls, and timed_ns
-        between two events of a timed build.
+    runs: a row for each repeat: ahead, run, events_ns between two events, host_ns of the host's calls, timed_ns
+        between two events of a timed build. Also framed_ns, framed_events_ns and after_ns of a framed run
+        (gpu_launches.LaunchRuns).
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
+    sustained: of the timed build.
     provenance: measured or recorded.
     """
 
@@ -37,6 +41,7 @@ class LaunchTimes:
     runs: pd.DataFrame
     timer_step_ns: int
     overhead_ns: float
+    sustained: Sustained
     provenance: str
     device: str
     date: str
@@ -53,10 +58,13 @@ class LaunchTimes:
         return float(self.median(ahead).end_ns.max())
 
     def apart(self, ahead: bool) -> float:
-        """How far the timer and two events (less their overhead) are apart, as a share. Medians of the same runs."""
+        """How far the timer and two events (less their overhead) are apart, as a share. Medians of framed runs."""
         own = self.runs[self.runs.ahead == ahead]
-        lasts = self.table[self.table.ahead == ahead].groupby("run").end_ns.max()
-        return float(lasts.median() / (own.events_ns.median() - self.overhead_ns)) - 1
+        return float(own.framed_ns.median() / (own.framed_events_ns.median() - self.overhead_ns)) - 1
+
+    def after_ns(self, ahead: bool) -> float:
+        """The median time from the last end to the first reading of the next kernel in the stream."""
+        return float(self.runs[self.runs.ahead == ahead].after_ns.median())
 
     def host_ns(self, ahead: bool) -> float:
         """The median time of the host's calls."""
@@ -75,7 +83,7 @@ class RecordedLaunchTimes(RecordedRequest):
         """The LaunchTimes. TraceError for an unreadable file."""
         name = name_of(self.request, self.code_hash)
         table, runs = self.read(f"{name}/steps", f"{name}/runs")
-        clock = self.said["timer_step_ns"], self.said["overhead_ns"]
+        clock = self.said["timer_step_ns"], self.said["overhead_ns"], Sustained(**self.said["sustained"])
         return LaunchTimes(
             self.request, table.to_pandas(), runs.to_pandas(), *clock, "recorded", self.device, self.date
         )
@@ -96,12 +104,13 @@ def launch_times(request: Request) -> LaunchTimes:
 def _measured(request: Request) -> LaunchTimes:
     from kernels.build import Mode
     from kernels.core.tolerance import worst
+    from kernels.measure import load
     from kernels.measure.judging import missed
     from kernels.run import execute
     from kernels.run.backends import gpu, gpu_launches
 
     made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
-    timed = execute.prepare(request, Mode.TIMED)
+    timed = gpu_launches.timed_run(*execute.prepare(request, Mode.TIMED))
     parts, runs = [], []
     for ahead in (True, False):
         found = gpu_launches.launch_times(made, plan, arrays, RUNS, ahead)
@@ -114,10 +123,11 @@ def _measured(request: Request) -> LaunchTimes:
         run, step = np.indices(spans.shape[:2]).reshape(2, -1)
         starts, ends = spans.reshape(-1, 2).T
         parts.append(pd.DataFrame({"ahead": ahead, "run": run, "step": step, "start_ns": starts, "end_ns": ends}))
-        numbers = {"events_ns": found.events_ns, "host_ns": found.host_ns.astype(float)}
-        numbers["timed_ns"] = gpu_launches.event_times(*timed, RUNS, ahead)
+        numbers = {name: getattr(found, name).astype(float) for name in COLUMNS}
+        numbers["timed_ns"] = gpu_launches.event_times(timed, RUNS, ahead)
         runs.append(pd.DataFrame({"ahead": ahead, "run": range(RUNS), **numbers}))
-    clock = gpu_launches.timer_step_ns(), gpu_launches.events_overhead_ns(RUNS)
+    sustained = load.sustained([timed], lambda: None, float(np.median(numbers["timed_ns"])) / 1000)
+    clock = gpu_launches.timer_step_ns(), gpu_launches.events_overhead_ns(RUNS), sustained
     today = datetime.date.today().isoformat()
     return LaunchTimes(request, pd.concat(parts), pd.concat(runs), *clock, "measured", gpu.device().name, today)
 
@@ -162,7 +172,7 @@ def asked() -> list[Request]:
 
 
 def _stored(made: LaunchTimes) -> Stored:
-    header = {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns}
+    header = {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns, "sustained": asdict(made.sustained)}
     return header, {"/steps": made.table, "/runs": made.runs}
 
 

@@ -119,13 +119,16 @@ def source(runs: list[LaunchRun]) -> str:
 def clock(made: LaunchTimes, ahead: bool) -> list[str]:
     """The precision of the times of a run."""
     own = made.runs[made.runs.ahead == ahead]
-    builds = own.timed_ns.median(), own.events_ns.median()
+    builds, sustained = (own.timed_ns.median(), own.events_ns.median()), made.sustained
+    load = f" at {sustained.clock:,} MHz and {sustained.power} W" if sustained.clock and sustained.power else ""
     return [
-        f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. "
-        f"The time line and two events are {abs(made.apart(ahead)):.1%} apart. "
-        f"The events' own {us(made.overhead_ns)} are taken off.",
+        f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before a "
+        f"run and one after it. Between both, timer and events are {abs(made.apart(ahead)):.1%} apart. "
+        f"The events' own {us(made.overhead_ns)} are taken off. "
+        f"The kernel after the run starts {us(made.after_ns(ahead))} after the last end.",
         f"Two events take {us(builds[0])} round the timed build and {us(builds[1])} round the build with the timer. "
-        "Each copy is between two kernels of one thread, which read the timer.",
+        "Each copy is between two kernels of one thread, which read the timer. "
+        f"On a chip at work{load}, a run takes {us(1000 * sustained.median_us)} (sustained).",
     ]
 
 

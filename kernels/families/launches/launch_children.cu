@@ -9,11 +9,8 @@ source = "CUDA C++ Programming Guide, dynamic parallelism."
 family = "launches"
 problem = "ragged"
 rung = 11
-constants."WARPS, PARTITION" = {}  # meaning: step.cuh
-scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
+scratch."m_part, l_part, o_part" = {}
 launches = [
   {entry = "parent", children = ["partials", "merge"], block = ["32 * ceil_div(sequences, 32)"], grid = [1], args = [
     "q", "k", "v", "lengths", "m_part", "l_part", "o_part", "o", "int32 sequences", "int32 num_heads", {struct = [
@@ -30,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_gmem, float* l_gmem,
          float* o_part_gmem, int sequence, int length, const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
-  ragged_partials(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
+  partials_of(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
 }
 
 // O of each query from its parts, a warp for each query
@@ -38,11 +35,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 merge(const int* lengths_gmem, float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int heads,
       const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
-  const int head = blockIdx.x * WARPS + threadIdx.x / 32, sequence = blockIdx.y;
-  if (head >= heads) return;
-  PROBE_LOAD(lengths_gmem, sequence, 4);
-  const int length = ldg<int>(&lengths_gmem[sequence]);
-  ragged_merge({m_gmem, l_gmem, o_part_gmem}, O_gmem, sequence * heads + head, length, z PROBE_PASS);
+  merge_ragged(lengths_gmem, {m_gmem, l_gmem, o_part_gmem}, O_gmem, heads, z PROBE_PASS);
 }
 
 // A thread for each sequence launches its grid. The first thread also launches the merge, which waits for all grids

@@ -8,29 +8,17 @@ limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = "CUDA C++ Programming Guide, streams."
 family = "launches"
 rung = 7
-constants."WARPS, PARTITION" = {}  # meaning: step.cuh
-scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
+scratch."m_part, l_part, o_part" = {}
 launches = [
-  {entry = "prefill", item = "row block", block = ["32 * WARPS"], grid = [
-    "ceil_div(prompt, WARPS)", "num_heads"], args = [
-    "prompt_q", "prompt_k", "prompt_v", "prompt_o", "int32 prompt", "float32 scale"]},
-  {entry = "partials", item = "partition block", block = ["32 * WARPS"], fetch = {tensors = [
-    "k", "v"], part = 0, parts = 2, stream = 0, memory = "pinned"}, grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "half"], args = [
-    "q", "k", "v", "m_part", "l_part", "o_part", "int32 0", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "partials", item = "partition block", block = ["32 * WARPS"], fetch = {tensors = [
-    "k", "v"], part = 1, parts = 2, stream = 0, memory = "pinned"}, grid = [
+  {entry = "prefill"},
+  {entry = "partials", fetch = {tensors = ["k", "v"], part = 0, parts = 2, stream = 0, memory = "pinned"}, grid = [
+    "ceil_div(context, PARTITION * WARPS)", "num_heads", "half"]},
+  {entry = "partials", fetch = {tensors = ["k", "v"], part = 1, parts = 2, stream = 0, memory = "pinned"}, grid = [
     "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences - half"], args = [
     "q", "k", "v", "m_part", "l_part", "o_part", "int32 half", {struct = [
     "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "merge", item = "query block", block = ["32 * WARPS"], grid = [
-    "ceil_div(sequences * num_heads, WARPS)"], args = [
-    "m_part", "l_part", "o_part", "o", "int32 sequences * num_heads", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]}]
+  {entry = "merge"}]
 */
 #include "step.cuh"
 
@@ -47,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_gmem, float* l_gmem,
          float* o_part_gmem, int first_sequence, const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
-  partials_of(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, first_sequence, z PROBE_PASS);
+  partials_of(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, first_sequence + blockIdx.z, z.context,
+              z PROBE_PASS);
 }
 
 // O of each query from its parts, a warp for each query
@@ -56,5 +45,5 @@ merge(float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int queri
       const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
   const int query = blockIdx.x * WARPS + threadIdx.x / 32;
-  if (query < queries) merge_parts({m_gmem, l_gmem, o_part_gmem}, O_gmem, query, z PROBE_PASS);
+  if (query < queries) merge_parts({m_gmem, l_gmem, o_part_gmem}, O_gmem, query, z.context, z PROBE_PASS);
 }

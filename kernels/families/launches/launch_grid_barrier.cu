@@ -10,16 +10,11 @@ family = "launches"
 rung = 5
 conditions = [{must = "ceil_div(context, PARTITION * WARPS) * num_heads * sequences <= 1024", message = """\
   A cooperative launch has at most 1,024 blocks here. Choose fewer sequences or larger parts."""}]
-constants."WARPS, PARTITION" = {}  # meaning: step.cuh
-scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
+scratch."m_part, l_part, o_part" = {}
 scratch.arrived = {dtype = "int32", initial = "restored", shape = [1], axes = ["one"]}
 launches = [
-  {entry = "prefill", item = "row block", block = ["32 * WARPS"], grid = [
-    "ceil_div(prompt, WARPS)", "num_heads"], args = [
-    "prompt_q", "prompt_k", "prompt_v", "prompt_o", "int32 prompt", "float32 scale"]},
+  {entry = "prefill"},
   {entry = "decode", item = "partition block", block = ["32 * WARPS"], cooperative = true, grid = [
     "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"], args = [
     "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o", "int32 sequences * num_heads", {struct = [
@@ -41,10 +36,10 @@ decode(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_g
        int* arrived_gmem, float* O_gmem, int queries, const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
   const Parts parts = {m_gmem, l_gmem, o_part_gmem};
-  partials_of(Q_gmem, K_gmem, V_gmem, parts, 0, z PROBE_PASS);
+  partials_of(Q_gmem, K_gmem, V_gmem, parts, blockIdx.z, z.context, z PROBE_PASS);
   grid_barrier(arrived_gmem);
   const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   const int blocks = gridDim.x * gridDim.y * gridDim.z;
   for (int query = block + blocks * (threadIdx.x / 32); query < queries; query += blocks * WARPS)
-    merge_parts(parts, O_gmem, query, z PROBE_PASS);
+    merge_parts(parts, O_gmem, query, z.context, z PROBE_PASS);
 }

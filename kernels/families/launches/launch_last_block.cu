@@ -8,17 +8,12 @@ limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = "Flash-Decoding, Dao et al. 2023. CUDA C++ Programming Guide, memory fence functions."
 family = "launches"
 rung = 6
-constants."WARPS, PARTITION" = {}  # meaning: step.cuh
-scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
+scratch."m_part, l_part, o_part" = {}
 scratch.arrived = {dtype = "int32", initial = "restored", shape = ["sequences", "num_heads"], axes = [
   "sequence", "head"]}
 launches = [
-  {entry = "prefill", item = "row block", block = ["32 * WARPS"], grid = [
-    "ceil_div(prompt, WARPS)", "num_heads"], args = [
-    "prompt_q", "prompt_k", "prompt_v", "prompt_o", "int32 prompt", "float32 scale"]},
+  {entry = "prefill"},
   {entry = "decode", item = "partition block", block = ["32 * WARPS"], shared_bytes = 4, grid = [
     "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"], args = [
     "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o", {struct = [
@@ -42,7 +37,7 @@ decode(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_g
   PROBE_BEGIN();
   const Parts parts = {m_gmem, l_gmem, o_part_gmem};
   const int query = blockIdx.z * gridDim.y + blockIdx.y;
-  partials_of(Q_gmem, K_gmem, V_gmem, parts, 0, z PROBE_PASS);
+  partials_of(Q_gmem, K_gmem, V_gmem, parts, blockIdx.z, z.context, z PROBE_PASS);
   __syncthreads();
   if (threadIdx.x == 0) {
     const bool last = is_last(&arrived_gmem[query], gridDim.x);
@@ -52,5 +47,5 @@ decode(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_g
   __syncthreads();
   if (threadIdx.x >= 32) return;
   PROBE_LOAD(last_smem, 0, 4);
-  if (lds<int>(&last_smem[0])) merge_parts(parts, O_gmem, query, z PROBE_PASS);
+  if (lds<int>(&last_smem[0])) merge_parts(parts, O_gmem, query, z.context, z PROBE_PASS);
 }

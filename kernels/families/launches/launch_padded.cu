@@ -9,18 +9,12 @@ source = "Flash-Decoding, Dao et al. 2023."
 family = "launches"
 problem = "ragged"
 rung = 10
-constants."WARPS, PARTITION" = {}  # meaning: step.cuh
-scratch."m_part, l_part" = {axes = ["sequence", "head", "part"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "part", "dim"], shape = [
-  "sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]}
+constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
+scratch."m_part, l_part, o_part" = {}
 launches = [
-  {entry = "partials", item = "partition block", block = ["32 * WARPS"], grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"], args = [
-    "q", "k", "v", "lengths", "m_part", "l_part", "o_part", {struct = [
+  {entry = "partials", args = ["q", "k", "v", "lengths", "m_part", "l_part", "o_part", {struct = [
     "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "merge", item = "query block", block = ["32 * WARPS"], grid = [
-    "ceil_div(num_heads, WARPS)", "sequences"], args = [
+  {entry = "merge", grid = ["ceil_div(num_heads, WARPS)", "sequences"], args = [
     "lengths", "m_part", "l_part", "o_part", "o", "int32 num_heads", {struct = [
     "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]}]
 */
@@ -34,7 +28,7 @@ partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const in
   const int sequence = blockIdx.z;
   PROBE_LOAD(lengths_gmem, sequence, 4);
   const int length = ldg<int>(&lengths_gmem[sequence]);
-  ragged_partials(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
+  partials_of(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
 }
 
 // O of each query from its parts, a warp for each query
@@ -42,9 +36,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 merge(const int* lengths_gmem, float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int heads,
       const __grid_constant__ Step z PROBE_PARAM) {
   PROBE_BEGIN();
-  const int head = blockIdx.x * WARPS + threadIdx.x / 32, sequence = blockIdx.y;
-  if (head >= heads) return;
-  PROBE_LOAD(lengths_gmem, sequence, 4);
-  const int length = ldg<int>(&lengths_gmem[sequence]);
-  ragged_merge({m_gmem, l_gmem, o_part_gmem}, O_gmem, sequence * heads + head, length, z PROBE_PASS);
+  merge_ragged(lengths_gmem, {m_gmem, l_gmem, o_part_gmem}, O_gmem, heads, z PROBE_PASS);
 }

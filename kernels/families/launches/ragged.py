@@ -136,5 +136,5 @@ class RaggedProblem(Problem):
 
     @classmethod
     def launch_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The run with recorded times of its launches."""
-        return [Case(cls.bench_default())]
+        """The runs with recorded times of their launches: four sequences, and 16 with up to 16,384 keys."""
+        return [Case(cls.bench_default()), Case(cls(16, 16384, 8, 64))]

@@ -7,6 +7,29 @@ meaning = "warps per block"
 default = 128
 values = [128, 32, 64, 256]
 meaning = "keys of a part, for one warp"
+[scratch."m_part, l_part"]
+shape = ["sequences", "num_heads", "ceil_div(context, PARTITION)"]
+axes = ["sequence", "head", "part"]
+[scratch.o_part]
+shape = ["sequences", "num_heads", "ceil_div(context, PARTITION)", "head_dim"]
+axes = ["sequence", "head", "part", "dim"]
+[launches.prefill]
+item = "row block"
+block = ["32 * WARPS"]
+grid = ["ceil_div(prompt, WARPS)", "num_heads"]
+args = ["prompt_q", "prompt_k", "prompt_v", "prompt_o", "int32 prompt", "float32 scale"]
+[launches.partials]
+item = "partition block"
+block = ["32 * WARPS"]
+grid = ["ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"]
+args = ["q", "k", "v", "m_part", "l_part", "o_part", "int32 0", {struct = [
+  "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]
+[launches.merge]
+item = "query block"
+block = ["32 * WARPS"]
+grid = ["ceil_div(sequences * num_heads, WARPS)"]
+args = ["m_part", "l_part", "o_part", "o", "int32 sequences * num_heads", {struct = [
+  "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]
 */
 // The three kernels of a step, as functions that each launch calls. A warp computes one query over a range of keys.
 //   prefill      causal attention of the prompt, a warp for each row
@@ -85,20 +108,20 @@ __device__ __forceinline__ void prefill_rows(const float* Q_gmem, const float* K
   write_row(O_gmem, head + row, part.o, part.l PROBE_PASS);
 }
 
-// The numbers of a decoding step
+// The numbers of a decoding step. Memory has room for `context` keys and `parts` parts of each sequence.
 struct Step { int context, parts; float scale; };
 // The results of the parts
 struct Parts { float *m_gmem, *l_gmem, *o_part_gmem; };
 
-// Grid: ceil(parts / WARPS) blocks, num_heads, sequences from first_sequence on
+// The parts of a sequence with `length` keys. Grid: at least ceil(parts / WARPS) blocks, num_heads
 __device__ __forceinline__ void partials_of(const float* Q_gmem, const float* K_gmem, const float* V_gmem,
-                                            const Parts& out, int first_sequence, const Step& z PROBE_REF) {
-  const int part = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (part >= z.parts) return;
+                                            const Parts& out, int sequence, int length, const Step& z PROBE_REF) {
+  const int part = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32, first = part * PARTITION;
+  if (first >= length) return;
   PROBE_MARK(part, part);
   float *m_gmem = out.m_gmem, *l_gmem = out.l_gmem, *o_part_gmem = out.o_part_gmem;
-  const size_t query = (size_t)(first_sequence + blockIdx.z) * gridDim.y + blockIdx.y, at = query * z.parts + part;
-  const int first = part * PARTITION, end = min(first + PARTITION, z.context);
+  const size_t query = (size_t)sequence * gridDim.y + blockIdx.y, at = query * z.parts + part;
+  const int end = min(first + PARTITION, length);
   const Part found = walk(Q_gmem, K_gmem, V_gmem, query, query * z.context, first, end, z.scale PROBE_PASS);
   if (lane == 0) {
     PROBE_VALUE(m, part, found.m);
@@ -108,15 +131,20 @@ __device__ __forceinline__ void partials_of(const float* Q_gmem, const float* K_
     PROBE_STORE(l_gmem, at, 4);
     stg<float>(&l_gmem[at], found.l);
   }
-  write_row(o_part_gmem, at, found.o, 1.f PROBE_PASS);
+  UNROLL for (int i = 0; i < DIMS; ++i) {
+    PROBE_STORE(o_part_gmem, at * HEAD_DIM + i * 32 + lane, 4);
+    stg<float>(&o_part_gmem[at * HEAD_DIM + i * 32 + lane], found.o[i]);
+  }
 }
 
-// One query of one sequence, by one warp. It reads past L1, because other blocks of the same launch may have written.
-__device__ __forceinline__ void merge_parts(const Parts& in, float* O_gmem, int query, const Step& z PROBE_REF) {
+// One query of a sequence with `length` keys, by one warp. It reads past L1, because other blocks of the same launch may
+// have written.
+__device__ __forceinline__ void merge_parts(const Parts& in, float* O_gmem, int query, int length,
+                                            const Step& z PROBE_REF) {
   PROBE_MARK(merge, query);
   const float *m_gmem = in.m_gmem, *l_gmem = in.l_gmem, *o_part_gmem = in.o_part_gmem;
   float m = -INFINITY, l = 0.f, o[DIMS] = {};
-  for (int part = 0; part < z.parts; ++part) {
+  for (int part = 0; part * PARTITION < length; ++part) {
     const size_t at = (size_t)query * z.parts + part;
     PROBE_LOAD(m_gmem, at, 4);
     const float m_part = ldg_l2<float>(&m_gmem[at]), m_new = fmaxf(m, m_part);

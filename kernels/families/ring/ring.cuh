@@ -5,6 +5,16 @@ values = [1, 0]
 meaning = "whether a merge brings both parts to one max"
 what_if = "Parts added as they are"
 effect = "l and O of two parts count against two maxima. The part with the smaller max weighs too much."
+[scratch."m_{gpu}, l_{gpu}"]
+repeat.gpu = "gpus"
+device = "gpu"
+shape = ["local_heads", "rows"]
+axes = ["head", "query"]
+[scratch."o_part_{gpu}"]
+repeat.gpu = "gpus"
+device = "gpu"
+shape = ["local_heads", "rows", "head_dim"]
+axes = ["head", "query", "dim"]
 */
 // The end of a step on one GPU: the m, l and O of one part of the keys join those of the steps before. Rows that have
 // met all their keys are divided by l and written. The other rows wait in global memory, in fp32.

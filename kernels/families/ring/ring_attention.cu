@@ -29,13 +29,9 @@ copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots
   {source = "v_{gpu}{slots[step]}", target = "v_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
   split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
   {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
-[constants]  # meaning and effect: ring.cuh, fragments.cuh, common.cuh
-"BLOCK_Q, BLOCK_KV, STAGES, SCALE_PARTS, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}
-
-[scratch]  # of the rows so far, on each GPU
-"m_{gpu}, l_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
-"o_part_{gpu}" = {repeat = {gpu = "gpus"}, device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
-  "head", "query", "dim"]}
+# Empty tables: ring.cuh, fragments.cuh, common.cuh
+constants."BLOCK_Q, BLOCK_KV, STAGES, SCALE_PARTS, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}
+scratch."m_{gpu}, l_{gpu}, o_part_{gpu}" = {}  # of the rows so far, on each GPU
 */
 #include "ring.cuh"
 #define PARTS (BLOCK_Q >= 64 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.

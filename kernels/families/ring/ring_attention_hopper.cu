@@ -13,8 +13,9 @@ tensor_products = 1
 tuned = [{when = "head_dim == 64 and rows >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
 conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """Three warpgroups with heads of \
 {head_dim} numbers hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
-constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD, SHARE, STREAK" = {}
-constants."SCALE_PARTS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
+constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD" = {}
+constants.SHARE = {default = 4}  # a weight above 1 is a small part of its row, so it rounds little
+constants."STREAK, SCALE_PARTS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
 launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, device = "gpu", item = "query tile", grid = [
   "min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"], shared_bytes = """\
   2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", block = [
@@ -33,9 +34,7 @@ copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots
   split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
   {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
 [scratch]
-"m_{gpu}, l_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows"], axes = ["head", "query"]}
-"o_part_{gpu}" = {repeat.gpu = "gpus", device = "gpu", shape = ["local_heads", "rows", "head_dim"], axes = [
-  "head", "query", "dim"]}
+"m_{gpu}, l_{gpu}, o_part_{gpu}" = {}  # ring.cuh
 "counter_{gpu}" = {repeat.gpu="gpus", device="gpu", dtype="int32", shape=[1], initial="restored", axes=["count"]}
 */
 #include "overlap.cuh"

@@ -35,16 +35,22 @@ extern "C" __global__ void read_often(long long* at, int count) { for (int i = 0
 
 @dataclass(frozen=True)
 class LaunchRuns:
-    """Repeated runs.
+    """Repeated runs, and as many framed ones: between two kernels of one thread, which read the timer.
 
     spans: ns of each run, [runs, steps, 2], from the start to the end of each launch and copy (streams.steps).
     events_ns: of each run, between two events.
     host_ns: of each run, the host's calls.
+    framed_ns: of each framed run, from one reading to the other.
+    framed_events_ns: of each framed run, between two events round its frame.
+    after_ns: of each framed run, from its last end to the next kernel's reading.
     """
 
     spans: np.ndarray
     events_ns: np.ndarray
     host_ns: np.ndarray
+    framed_ns: np.ndarray
+    framed_events_ns: np.ndarray
+    after_ns: np.ndarray
 
 
 def timer_step_ns() -> int:
@@ -93,25 +99,41 @@ def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: 
         def mark(step: Step, at: int) -> None:
             _kernel("mark")((1,), (1,), (marks[listed.index(step), at:],))
 
-        enqueue = enqueuer(build, plan, on_gpu, [(block,) for block in blocks], mark)
-        found, events, host = [], [], []
-        for _ in range(WARM_UPS + runs):
-            event, took = timed(enqueue, ahead)
+        def spans() -> list[tuple[int, int]]:
             copied = marks.get()
-            found.append([
+            return [
                 copied[n] if step.tensor else _span(blocks[step.number], plan.launches[step.number].entry)
                 for n, step in enumerate(listed)
-            ])  # fmt: skip
-            events.append(event)
-            host.append(took)
+            ]
+
+        enqueue = enqueuer(build, plan, on_gpu, [(block,) for block in blocks], mark)
+        found = [(*timed(enqueue, ahead), spans()) for _ in range(WARM_UPS + runs)][WARM_UPS:]
+        frame = cupy.zeros(2, np.int64)
+
+        def framed() -> None:
+            _kernel("mark")((1,), (1,), (frame,))
+            enqueue()
+            _kernel("mark")((1,), (1,), (frame[1:],))
+
+        frames = []
+        for _ in range(WARM_UPS + runs):
+            event, _ = timed(framed, ahead)
+            first, last = frame.get()
+            frames.append((last - first, event, last - np.max(spans())))
         bring_back(plan, arrays, on_gpu)
-    return LaunchRuns(*(np.array(values[WARM_UPS:]) for values in (found, events, host)))
+    events, host, each = zip(*found)
+    return LaunchRuns(np.array(each), np.array(events), np.array(host), *np.array(frames[WARM_UPS:], float).T)
 
 
-def event_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int, ahead: bool) -> np.ndarray:
-    """ns between two events of each run of a timed build."""
+def timed_run(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> Callable[[], None]:
+    """A function that enqueues a run of a timed build."""
     with errors():
-        enqueue = enqueuer(build, plan, {name: to_gpu(array) for name, array in arrays.items()})
+        return enqueuer(build, plan, {name: to_gpu(array) for name, array in arrays.items()})
+
+
+def event_times(enqueue: Callable[[], None], runs: int, ahead: bool) -> np.ndarray:
+    """ns between two events of each run."""
+    with errors():
         return np.array([timed(enqueue, ahead)[0] for _ in range(WARM_UPS + runs)][WARM_UPS:])
 
 

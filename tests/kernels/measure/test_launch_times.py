@@ -8,6 +8,7 @@ from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
+from kernels.measure.load import Sustained
 from kernels.run.backends import Device
 
 GPU = Device("gpu", "NVIDIA Test", "sm_90a", 227 * 1024, "1.0", 132)
@@ -24,15 +25,17 @@ def made(request: Request) -> LaunchTimes:
             parts.append(
                 pd.DataFrame({"ahead": ahead, "run": run, "step": range(count), "start_ns": starts, "end_ns": ends})
             )
-    runs = [pd.DataFrame({"ahead": ahead, "run": range(3), "events_ns": 2200.0, "host_ns": 9.0, "timed_ns": 2100.0})
-            for ahead in (True, False)]  # fmt: skip
-    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), 32, 150.0, "measured", GPU.name, "2026-11-26")
+    numbers = {"events_ns": 2200.0, "host_ns": 9.0, "timed_ns": 2100.0}
+    framed = {"framed_ns": 2900.0, "framed_events_ns": 3150.0, "after_ns": 700.0}
+    runs = [pd.DataFrame({"ahead": ahead, "run": range(3), **numbers, **framed}) for ahead in (True, False)]
+    clock = 32, 150.0, Sustained(2.5, 2.4, 2.6)
+    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), *clock, "measured", GPU.name, "2026-11-26")
 
 
 def test_the_median_run_is_one_of_the_runs_and_events_lose_their_overhead():
     found = made(launch_times.asked()[0])
     assert found.lasts_ns(True) == 2000 and len(found.median(True)) == len(launch_times.names(found.request))
-    assert found.apart(True) == pytest.approx(2000 / 2050 - 1)
+    assert found.apart(True) == pytest.approx(2900 / 3000 - 1) and found.after_ns(True) == 700
 
 
 def test_a_cpu_run_yields_no_time():

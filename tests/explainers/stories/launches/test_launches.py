@@ -13,6 +13,7 @@ from explainers.story.questions import MOST
 from kernels.core.request import Request
 from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
+from kernels.measure.load import Sustained
 
 
 def made(name: str, gap: int, length: int = 1000, host_ns: float = 9.0) -> LaunchTimes:
@@ -21,10 +22,11 @@ def made(name: str, gap: int, length: int = 1000, host_ns: float = 9.0) -> Launc
     count = len(launch_times.names(request))
     starts = np.arange(count) * (length + gap)
     table = pd.DataFrame({"ahead": True, "run": 0, "step": range(count), "start_ns": starts, "end_ns": starts + length})
-    runs = pd.DataFrame(
-        {"ahead": [True], "run": [0], "events_ns": [5000.0], "host_ns": [host_ns], "timed_ns": [5000.0]}
-    )
-    return LaunchTimes(request, table, runs, 32, 100.0, "recorded", "NVIDIA Test", "2026-11-26")
+    numbers = {"events_ns": 5000.0, "host_ns": host_ns, "timed_ns": 5000.0}
+    framed = {"framed_ns": 6000.0, "framed_events_ns": 6220.0, "after_ns": 1500.0}
+    runs = pd.DataFrame({"ahead": [True], "run": [0], **numbers, **framed})
+    clock = 32, 100.0, Sustained(4.5, 4.4, 4.6, 1980, 300)
+    return LaunchTimes(request, table, runs, *clock, "recorded", "NVIDIA Test", "2026-11-26")
 
 
 @pytest.fixture
@@ -71,6 +73,12 @@ def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_t
     assert f"One stream: {times}" in said
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
+
+
+def test_the_clocks_name_the_time_after_the_last_end_and_the_sustained_time(two):
+    said = " ".join(sentences.clock(two[0].made, True))
+    assert "timer and events are 2.0% apart" in said and "starts 1.5 µs after the last end" in said
+    assert "On a chip at work at 1,980 MHz and 300 W, a run takes 4.5 µs (sustained)." in said
 
 
 def test_the_source_names_the_run_that_the_host_still_enqueued(two):
