@@ -57,9 +57,11 @@ class LaunchTimes:
         """The median time from the first start to the last end."""
         return float(self.median(ahead).end_ns.max())
 
-    def apart(self, ahead: bool) -> float:
-        """How far the timer and two events (less their overhead) are apart, as a share. Medians of framed runs."""
-        own = self.runs[self.runs.ahead == ahead]
+    @property
+    def apart(self) -> float:
+        """How far the timer and two events (less their overhead) are apart, as a share. Medians of framed runs with the
+        host ahead. Without its lead, the events have its calls between them."""
+        own = self.runs[self.runs.ahead]
         return float(own.framed_ns.median() / (own.framed_events_ns.median() - self.overhead_ns)) - 1
 
     def after_ns(self, ahead: bool) -> float:

@@ -3,7 +3,7 @@
 All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
 without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Copies hardly load
 a chip, and a run on one GPU leaves the other one idle. Therefore each sustained turn starts with SETTLE seconds of its
-own load. Each output of our kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs,
+own load. At its power limit, a GPU changes its clock several times a second, so a sustained turn has TURN seconds. Each output of our kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs,
 and copies have none. They only show how much of the copies the launches hide.
 
 torch's ring and NCCL's copies run in processes of their own, right before. ring_peers.py has the rule for their
@@ -29,10 +29,9 @@ from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable
 from kernels.families.ring.problem import RingProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import gpu_states, load, ring_peers
+from kernels.measure import gpu_states, load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
-from kernels.measure.meeting import STATES
 from kernels.recordings import tables
 from kernels.recordings.resumable import Progress, silent
 from kernels.run.backends import Device, gpu, gpus
@@ -40,7 +39,8 @@ from kernels.run.backends import Device, gpu, gpus
 KIND = "rings"
 LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
 LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
-SETTLE = 0.4  # seconds of load before a sustained turn
+SETTLE, TURN = 0.8, 0.8  # seconds of load before a sustained turn, and of the turn
+STATES = (meeting.RESTED, replace(meeting.SUSTAINED, seconds=TURN))
 WATCHED = 0.6  # seconds of load for the states of the GPUs
 SPAN_RUNS = 10  # runs with spans, for the share of hidden copies
 RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"

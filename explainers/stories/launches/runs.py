@@ -71,6 +71,11 @@ class LaunchRun:
         return max(bar["end"] for bar in self.bars)
 
     @property
+    def resumed(self) -> float:
+        """ns from the first start until a next kernel in the stream can start."""
+        return self.total + self.made.after_ns(self.ahead)
+
+    @property
     def busy(self) -> float:
         """ns with some launch or copy."""
         return self.total - self.idle

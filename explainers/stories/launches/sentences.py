@@ -64,13 +64,16 @@ def _reason(run: LaunchRun, bar: int, wait: float, runs: list[LaunchRun]) -> str
 
 def ends(runs: list[LaunchRun]) -> str:
     """The end of each run, and the cost of the last one's way."""
-    said = " ".join(f"{run.title} ends after {us(run.total)}." for run in runs)
+    said = " ".join(
+        f"{run.title} ends after {us(run.total)}, and a next kernel starts {us(run.resumed - run.total)} later."
+        for run in runs
+    )
     return f"{said} The cost: {runs[-1].request.kernel.costs}"
 
 
 def summary(runs: list[LaunchRun]) -> str:
     """The gaps of each run, in the order of the picture. Then the idea of the last run, or its cost if it is slower."""
-    kernel, slower = runs[-1].request.kernel, runs[-1].total > (1 + NEAR) * runs[0].total
+    kernel, slower = runs[-1].request.kernel, runs[-1].resumed > (1 + NEAR) * runs[0].resumed
     times = " ".join(
         f"{run.title}: gaps of {us(run.idle)} in {us(run.total)}, the host's calls take {us(run.host_ns)}."
         for run in runs
@@ -123,7 +126,7 @@ def clock(made: LaunchTimes, ahead: bool) -> list[str]:
     load = f" at {sustained.clock:,} MHz and {sustained.power} W" if sustained.clock and sustained.power else ""
     return [
         f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before a "
-        f"run and one after it. Between both, timer and events are {abs(made.apart(ahead)):.1%} apart. "
+        f"run and one after it. Between both, timer and events are {abs(made.apart):.1%} apart. "
         f"The events' own {us(made.overhead_ns)} are taken off. "
         f"The kernel after the run starts {us(made.after_ns(ahead))} after the last end.",
         f"Two events take {us(builds[0])} round the timed build and {us(builds[1])} round the build with the timer. "
