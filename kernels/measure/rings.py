@@ -3,8 +3,9 @@
 All ways of a problem take turns in one process (load.in_turns): the ring, its launches without copies, its copies
 without launches, the same kernel on one GPU, the last rung on one GPU, and whole heads on each GPU. Copies hardly load
 a chip, and a run on one GPU leaves the other one idle. Therefore each sustained turn starts with SETTLE seconds of its
-own load. At its power limit, a GPU changes its clock several times a second, so a sustained turn has TURN seconds. Each output of our kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs,
-and copies have none. They only show how much of the copies the launches hide.
+own load. A GPU at its power limit changes its clock all the time, so a sustained turn has TURN seconds. Each output of
+our kernels is judged first (core/tolerance.py). Launches without copies have wrong outputs, and copies have none. They
+only show how much of the copies the launches hide.
 
 torch's ring and NCCL's copies run in processes of their own, right before. ring_peers.py has the rule for their
 outputs.

@@ -125,8 +125,8 @@ def clock(made: LaunchTimes, ahead: bool) -> list[str]:
     builds, sustained = (own.timed_ns.median(), own.events_ns.median()), made.sustained
     load = f" at {sustained.clock:,} MHz and {sustained.power} W" if sustained.clock and sustained.power else ""
     return [
-        f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before a "
-        f"run and one after it. Between both, timer and events are {abs(made.apart):.1%} apart. "
+        f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before "
+        f"a run and one after it. Between both, timer and events are {abs(made.apart):.1%} apart. "
         f"The events' own {us(made.overhead_ns)} are taken off. "
         f"The kernel after the run starts {us(made.after_ns(ahead))} after the last end.",
         f"Two events take {us(builds[0])} round the timed build and {us(builds[1])} round the build with the timer. "

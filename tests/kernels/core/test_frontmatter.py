@@ -12,6 +12,7 @@ from kernels import catalog
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core import frontmatter, plan_tables
 from kernels.core.scope import Scope
+from kernels.core.shared_tables import completed
 from kernels.errors import FrontMatterError, ProblemError
 
 GUIDE = Path(__file__).parents[3] / "kernels" / "front-matter.md"
@@ -163,6 +164,29 @@ def test_a_constant_with_a_meaning_of_its_own_takes_nothing_from_a_header(write_
     assert (width.meaning, width.what_if, width.effect) == ("own", "", "")
     with pytest.raises(FrontMatterError, match="the key constants.WIDTH.default is missing"):
         write_shared('{values = [1, 2], meaning = "own"}')
+
+
+SHARED_PLAN = """/*
+[scratch.sums]
+shape = [4]
+axes = ["part"]
+initial = "zero"
+[launches.row]
+grid = [2]
+block = [32]
+args = ["q"]
+*/
+"""
+
+
+def test_a_scratch_tensor_and_a_launch_take_their_missing_keys_from_a_header():
+    files = ("mine.cu", '/**/\n#include "near.cuh"\n'), ("near.cuh", SHARED_PLAN)
+    entries = [{"entry": "row", "grid": [3]}, {"entry": "parent", "children": ["child", "row"]}, {"entry": "row"}]
+    made = completed("mine.cu", {"scratch": {"sums": {"initial": "poison"}}, "launches": entries[:1]}, files)
+    assert made["scratch"] == {"sums": {"shape": [4], "axes": ["part"], "initial": "poison"}}
+    assert made["launches"] == [{"entry": "row", "grid": [3], "block": [32], "args": ["q"]}]
+    own = completed("mine.cu", {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}, files)
+    assert own == {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}  # a child takes nothing
 
 
 def test_a_key_in_quotes_names_several_constants_in_order(write, write_shared):
