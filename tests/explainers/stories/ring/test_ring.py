@@ -104,9 +104,9 @@ def test_speedups_are_over_the_fastest_way_on_one_gpu_of_the_same_turns():
     (rows,) = (rows for key, rows in times.groups(table) if key == (65536, True, "plain"))
     ring, one, last = (next(row for row in rows if row["way"] == way) for way in (rings.RING, rings.ONE, "last rung"))
     turns = table[table.seq_len.eq(65536) & table.causal & table.way.eq("last rung")].sustained_us
-    assert last["sustained_us"] == turns.iloc[1] < one["sustained_us"]  # the rung of zigzag's turns is the first
+    assert last["sustained_us"] == turns.iloc[1]  # the rung of zigzag's turns is the first
     shown, now = times._row(ring, rows), ring["sustained_us"]
-    assert shown["speedup, sustained"] == f"{last['sustained_us'] / now:.2f}"
+    assert shown["speedup, sustained"] == f"{min(one['sustained_us'], last['sustained_us']) / now:.2f}"
     assert shown["over the same kernel"] == f"{one['sustained_us'] / now:.2f}"
     assert shown["speedup, rested"] == f"{min(one['us'], last['us']) / ring['us']:.2f}"
     assert shown["GPU 0 meanwhile"] == f"{ring['sustained_clock']:.0f} MHz, {ring['sustained_power']:.0f} W"
