@@ -27,7 +27,7 @@ def completed(name: str, table: Table, files: tuple[tuple[str, str], ...]) -> Ta
     children = {child for entry in launches for child in entry.get("children", ())}
     if len(launches) == len(table["launches"]):
         made["launches"] = [
-            entry if entry.get("entry") in children else {**shared["launches"].get(entry.get("entry"), {}), **entry}
+            entry if entry.get("entry") in children else {**shared["launches"].get(str(entry.get("entry")), {}), **entry}
             for entry in launches
         ]
     return made
