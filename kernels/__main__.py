@@ -154,7 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     options.check_output("--arrays", args.arrays, ".npz")
     kernel = catalog.find(args.kernel)
     problem, settings = options.assignments(kernel, args.set)
-    device = workers.survey().pick(args.backend)
+    device = workers.survey().pick(args.backend, kernel.plain)
     request = Request(
         kernel, problem, settings, options.scope(args.scope, kernel.plan(problem, settings)), device.backend
     )

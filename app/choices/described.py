@@ -72,7 +72,7 @@ def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
 def _special(page: Page, state: State, survey: Survey, name: str) -> Description:
     """The labels of kernels, what-ifs and backends."""
     if name == "backend":
-        return {"label": "Run on", "options": _backends(survey)}
+        return {"label": "Run on", "options": _backends(survey, bool(page.kernels) and page.kernel_of(state).plain)}
     if name == "what_if":
         what_ifs = [{"value": c.name, "label": c.what_if, "help": _effect(c)} for c in page.kernel_of(state).what_ifs]
         return {"label": "What if", "options": [{"value": NONE, "label": "As written"}, *what_ifs]}
@@ -83,9 +83,9 @@ def _special(page: Page, state: State, survey: Survey, name: str) -> Description
     return {}
 
 
-def _backends(survey: Survey) -> list[Description]:
+def _backends(survey: Survey, plain: bool) -> list[Description]:
     titles = {name: f"{TITLES[name]}: {device.name}" for name, device in survey.devices.items()}
-    automatic = {"value": "auto", "label": f"Automatic: {titles[survey.pick().backend]}"}
+    automatic = {"value": "auto", "label": f"Automatic: {titles[survey.pick('auto', plain).backend]}"}
     usable = [{"value": name, "label": title} for name, title in titles.items()]
     missing = [{"value": name, "label": TITLES[name], "why": why} for name, why in survey.reasons.items()]
     return [automatic, *usable, *missing]

@@ -76,7 +76,7 @@ def ask(
     if change:
         _change(page, state, change, answer)
         answer.told += _correct(page, state, [] if carried else answer.told, change[0])
-    answer.backend = _backend(state, survey, answer)
+    answer.backend = _backend(page, state, survey, answer)
     of_recordings = []
     try:
         if answer.backend == "recorded" and page.kernels and page.recorded:
@@ -193,14 +193,17 @@ def _offer(page: Page, state: State) -> dict[str, object] | None:
     return None
 
 
-def _backend(state: State, survey: Survey, answer: Asking) -> str:
-    name = state.get("backend", "auto")
+def _backend(page: Page, state: State, survey: Survey, answer: Asking) -> str:
+    name, plain = state.get("backend", "auto"), bool(page.kernels) and page.kernel_of(state).plain
+    if plain and name == "gpu":
+        answer.told.append("backend is gpu. Only the CPU traces a kernel in CUDA's own names, so this page runs there.")
+        state["backend"] = name = "auto"
     try:
-        return survey.pick(name).backend
+        return survey.pick(name, plain).backend
     except BackendUnavailable as error:
         answer.told.append(f"backend is {name}. This machine has no usable {name} backend: {error}")
         state["backend"] = "auto"
-        return survey.pick().backend
+        return survey.pick("auto", plain).backend
 
 
 def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> list[described.Description]:

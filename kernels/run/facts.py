@@ -19,7 +19,10 @@ GPU_CANNOT = (
     "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
     "python -m kernels check --backend cpu looks for both."
 )
-NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh). Otherwise a page shows only the tensors."
+NOTHING_LOGGED = (
+    "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
+    "names. Otherwise a page shows only the tensors."
+)
 ROOT = Path(__file__).parents[2]
 
 

@@ -4,11 +4,12 @@ other last bits."""
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from explainers.stories.backward import parts, tabs
 from explainers.stories.backward.frames import SumsMeta
 from explainers.stories.backward.questions import Seen
-from explainers.story import picture, probed, stage
+from explainers.story import axes, picture, probed, stage
 from explainers.story.base import Runner
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -52,8 +53,8 @@ def _differing(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
-    """The numbers of the key tiles, and the logged dq of each [tiles, n, d]: from a run with a trace of all blocks of
-    the head. Empty if that trace would be too long, if query heads share K and V, or if the kernel logs no dq with row,
+    """The numbers of the key tiles, and the logged dq of each [tiles, n, d]: from a run with a trace of all blocks.
+    Empty if that trace would be too long, if query heads share K and V, or if the kernel logs no dq with row,
     tile and dim"""
     none = list[int](), np.zeros(0, np.float32)
     request = run.request
@@ -62,7 +63,7 @@ def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
     tile = next((name for name in ("key_tile", "tile") if name in logged.get(event, ())), "")
     if not tile or not {"row", "dim"} <= set(logged[event]) or parts.group_of(request) > 1:
         return none
-    whole = _of_head(request, head)
+    whole = replace(request, scope=Scope.everything(request.plan))
     share = sum(count for _, _, count in _items(whole)) / sum(count for _, _, count in _items(request))
     if run.trace.table.num_rows * share > MOST_RECORDS:
         return none
@@ -70,7 +71,8 @@ def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
         traced = runner.run(whole)
     except WarpglassError:
         return none
-    table = traced.trace.frame("event", "row", tile, "dim", "value")
+    table = traced.trace.frame("launch", "block", "event", "tensor", "space", "offset", "row", tile, "dim", "value")
+    table = _of_head(request, head, table)
     table = table[table.event.astype(str) == event]
     n, _, d = parts.sizes(request)
     place = {number: at for at, number in enumerate(sorted({int(number) for number in table[tile]}))}
@@ -86,13 +88,11 @@ def _items(request: Request) -> list[tuple[str, int, int]]:
     return [(kind, *request.scope.range_of(kind, request.plan)) for kind in kinds]
 
 
-def _of_head(request: Request, head: int) -> Request:
-    """The request with all blocks of a query head, or of its head of K and V, in its scope."""
-    plan, found = request.plan, {}
-    for item in dict.fromkeys(launch.item for launch in plan.launches):
-        items, heads = plan.items_of(item), parts.heads_of(request, item)
-        tiles = max(1, items // heads)
-        own = head * heads // parts.heads_of(request, picture.ITEM)
-        found[item] = min(own * tiles, items - 1), min(tiles, items)
-    others = tuple((kind, *span) for kind, span in found.items() if kind != plan.item)
-    return replace(request, scope=Scope(*found[plan.item], others))
+def _of_head(request: Request, head: int, table: pd.DataFrame) -> pd.DataFrame:
+    """The records of the blocks that first read Q of a head."""
+    q = parts.tensors(request)["Q"]
+    symbol = next(name for name, part in picture.places(request).items() if part == "Q")
+    reads = table[(table.tensor == symbol) & (table.space == "global")].drop_duplicates(["launch", "block"])
+    along = dict(zip(q.axes, axes.coordinates(q, reads.offset.to_numpy(np.int64))))
+    own = reads[along["batch"] * axes.length(q, "head") + along["head"] == head]
+    return table.merge(own[["launch", "block"]], on=["launch", "block"])

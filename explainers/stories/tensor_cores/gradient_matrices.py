@@ -26,7 +26,8 @@ SUMS = (
 SOURCE = {"S": "P", "dP": "dS"}  # a C without records -> the part with the same lanes and registers
 EVENT_OF = {"S": "score", "dP": "dp", "P": "p", "dS": "ds", "dV": "dv", "dK": "dk", "dQ": "dq_part"}
 OPERANDS = ("Q", "K", "V", "dO")
-TALL = 16  # rows of an mma.sync
+TALL, TALL_GROUP = 16, 64  # rows of an mma.sync and of a wgmma
+PANEL = 64  # columns of a 16-bit operand of wgmma that shared memory keeps together: rows of 128 bytes
 
 
 class GradientMatrices:
@@ -81,7 +82,8 @@ class GradientMatrices:
                 else:
                     values = np.nan_to_num(self._square(self.records, part)).astype(kind16).astype(np.float32)
                     found[name] = Matrix.of(0, 0, values)
-                    self._own_square(found[name], part, as_a=True)
+                    if kind.grows or not self.by_group:  # a warpgroup reads all keys of dS from shared memory
+                        self._own_square(found[name], part, as_a=True)
             if kind.c in parts.SQUARES:
                 found[kind.c] = Matrix.of(0, 0, self._square(self.own, kind.c))
                 logged = kind.c if (self.own.event == EVENT_OF[kind.c]).any() else SOURCE[kind.c]
@@ -121,7 +123,9 @@ class GradientMatrices:
             return m
         own = self.own[self.own.event == EVENT_OF[kind.c]].drop_duplicates([axis, "dim"])
         row, dim = own[axis].to_numpy(int), own.dim.to_numpy(int)
-        m.set(row, dim, lane=own.thread.to_numpy() % self.size, register=2 * (row % TALL // 8) + dim % 2)
+        eights = dim % PANEL // 8 if self.by_group else np.zeros_like(dim)
+        register = 4 * eights + 2 * (row % TALL // 8) + dim % 2
+        m.set(row, dim, lane=own.thread.to_numpy() % self.size, register=register)
         m.value[row, dim] = own.value
         return m
 

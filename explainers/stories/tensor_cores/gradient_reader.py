@@ -16,9 +16,11 @@ from explainers.stories.tensor_cores import logged, operand_memory
 from explainers.stories.tensor_cores.gradient_matrices import (
     KEYS_DOWN,
     OPERANDS,
+    PANEL,
     QUERIES_DOWN,
     SUMS,
     TALL,
+    TALL_GROUP,
     GradientMatrices,
 )
 from explainers.stories.tensor_cores.tensor_products import (
@@ -51,7 +53,7 @@ class GradientReader(GradientMatrices):
         self.head = self._head()
         self.fetches: list[Fetch] = []
         down = KEYS_DOWN if self._keys_down() else QUERIES_DOWN
-        self.kinds = {kind.c: kind for kind in (*down, *SUMS) if not (self.by_group and kind.c == "dQ")}
+        self.kinds = {kind.c: kind for kind in (*down, *SUMS) if kind.c != "dQ" or self._logs("dQ")}
         self.matrices = self._matrices()
         every = self._first_head()
         shown, tiles = self._shown(every, first_tile)
@@ -208,7 +210,7 @@ class GradientReader(GradientMatrices):
                     tile = (col if kind.axes[1] == "query" else top) // self.tile_rows
                     yield Product(kind.c, tile, (top, top + TALL), cols, span, (where, *lines), fetch, number)
             return
-        tops, fetched = self._tops(kind, k), squares.get(part_of(kind.a), [])
+        tops, fetched = self._tops(kind, TALL), squares.get(part_of(kind.a), [])
         for n, top in enumerate(tops):
             of_a, read = -1, lines
             if len(fetched) >= len(tops):
@@ -218,11 +220,10 @@ class GradientReader(GradientMatrices):
             tile = (top if kind.axes[0] == "query" else k) // self.tile_rows
             yield Product(kind.c, tile, (top, top + TALL), cols, span, read, of_a, number)
 
-    def _tops(self, kind: Kind, k: int) -> list[int]:
-        """The first rows of C of this warp. Of dQ: in the tile of this step."""
-        m = self.matrices[kind.c]
-        rows = np.flatnonzero((m.lane >= 0).any(axis=1))
-        tops = sorted({int(row) // TALL * TALL for row in rows})
+    def _tops(self, kind: Kind, tall: int) -> list[int]:
+        """The first rows of C of this warp or warpgroup, of a product with so many. Of dQ: in the tile of this step."""
+        rows = np.flatnonzero((self.matrices[kind.c].lane >= 0).any(axis=1))
+        tops = sorted({int(row) // tall * tall for row in rows})
         if kind.axes[0] == "key":
             return tops
         return [top for top in tops if top // self.tile_rows == self.tile]
@@ -251,12 +252,14 @@ class GradientReader(GradientMatrices):
         """The products of a warpgroup. The tensor cores fetch B, and A of S and dP, from shared memory."""
         asked = self.own[self.own.event == "product"].sort_values(["step", "seq"])
         of_step = {int(step): part for step, part in asked.groupby("step")}
-        phase, item = self.steps.table.phase.to_numpy(), self.tensors["Q"].itemsize
+        phase, tile_of = self.steps.table.phase.to_numpy(), self.steps.table.tile.to_numpy()
+        item = self.tensors["Q"].itemsize
         keys = np.flatnonzero((self.matrices["S"].lane >= 0).any(axis=0))
         rows = int(keys[0]) // 64 * 64, int(keys[0]) // 64 * 64 + 64
         waiting: list[tuple[Kind, Site, np.ndarray]] = []  # products with a mark before the copy of the tile
         for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
             kind = self.kinds.get(parts.MARKS.get(str(phase[step]), "")) if step in of_step else None
+            self.tile = int(tile_of[step])
             for record in of_step[step].itertuples() if kind else ():
                 site = self.sites[int(record.site)]
                 if kind and self.of_symbol.get(site.tensor or "", "") == part_of(kind.b):
@@ -265,27 +268,32 @@ class GradientReader(GradientMatrices):
             late = []
             for one in waiting:
                 made = self._group_products(*one, rows, now)
-                late += [] if made else [one]
-                yield from made
+                late += [one] if made is None else []
+                yield from made or ()
             waiting = late
 
     def _group_products(
         self, kind: Kind, site: Site, region: np.ndarray, rows: tuple[int, int], now: dict[str, np.ndarray]
-    ) -> list[Product]:
-        """The products of a warpgroup's rows with a tile of B: a sum over the dims, or over the queries of the tile.
-        None before the copy of the tile."""
+    ) -> list[Product] | None:
+        """The products of a warpgroup's rows with a tile of B: a sum over the dims, over the queries of the tile, or,
+        for dQ, over the keys of the block. None before the copy of the tile."""
         item, part = self.tensors["Q"].itemsize, part_of(kind.b)
         lies = now[part][region[region < len(now[part])]]
         known = lies[:, 0] >= 0
         if not known.any():
-            return []
+            return None
         self.matrices[kind.b].set(lies[known, 0], lies[known, 1], byte=region[: len(lies)][known] * item)
         if part_of(kind.a) in OPERANDS:
             of_a = now[part_of(kind.a)]
             at = np.flatnonzero(of_a[:, 0] >= 0)
             self.matrices[kind.a].set(of_a[at, 0], of_a[at, 1], byte=at * item)
-        start = int(lies[known, 0].min())
+        start, dim = (int(n) for n in lies[known].min(axis=0))
         tile, end = start // self.tile_rows, start + self.tile_rows
         over = range(start, end, K) if kind.grows else range(0, self.dims, K)
         cols = (0, self.dims) if kind.grows else (start, end)
+        if kind.c == "dQ":
+            tile, cols, over = self.tile, (dim, dim + PANEL), range(start, start + len(region) // PANEL, K)
+            if not (tops := self._tops(kind, TALL_GROUP)):
+                return []
+            rows = tops[0], tops[0] + TALL_GROUP
         return [Product(kind.c, tile, rows, cols, (k, k + K), (site.place,)) for k in over]

@@ -58,7 +58,7 @@ def _came(story: Products, product: Product) -> str:
     """The way of the operands in a sentence or two."""
     kind = story.kinds[product.c]
     a, b = part_of(kind.a), part_of(kind.b)
-    in_lanes = a in ("P", "dS")
+    in_lanes = a in ("P", "dS") and bool((story.matrices[kind.a].lane >= 0).any())
     if product.a >= 0 or product.b >= 0:
         fetched = [name for name, n in ((a, product.a), (b, product.b)) if n >= 0]
         stays = f"{a} is in registers already. " if product.a < 0 and in_lanes and product.c not in FORWARD else ""

@@ -136,6 +136,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     start_queries(dQ_rmem, of.dS, of.K_columns);
     product_wait<0>();
     settle(dQ_rmem);
+    log_query_part(dQ_rmem, group, tile, work.first_key, z PROBE_PASS);
     PROBE_MARK(add, tile);
     store_sums(tiles.sums, group, dQ_rmem PROBE_PASS);
     fence_shared();

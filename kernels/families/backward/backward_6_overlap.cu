@@ -22,13 +22,13 @@ scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
 scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
   "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
 launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
-  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
-  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
-  "min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  """ceil_div(batch * kv_heads, min(batch * kv_heads, ceil_div(264 + 264 * DETERMINISTIC, ceil_div(keys, \
-  BLOCK_KV))))"""], shared_bytes = """4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 4 * BLOCK_Q \
-  * BLOCK_KV + 64""", args = [{map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts", {struct = [
+  "int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}, {item = "key tile", block = [
+  "2 * BLOCK_KV + 128"], entry = "gradients", shared_bytes = """4 * BLOCK_KV * (head_dim + BLOCK_Q) + 64 + STAGES * (16\
+   * BLOCK_Q + 32792)""", grid = ["""min(max(1, batch * kv_heads - causal), ceil_div(max(264, causal * DETERMINISTIC \
+  * 65536 // head_dim), ceil_div(keys, BLOCK_KV)))""", "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads, \
+  min(max(1, batch * kv_heads - causal), ceil_div(max(264, causal * DETERMINISTIC * 65536 // head_dim), ceil_div( \
+  keys, BLOCK_KV))))"""], args = [{map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
@@ -158,6 +158,7 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
     product_wait<0>();
     PROBE_MARK(query_sums_done, tile);
     settle(dQ_rmem), settle(S_rmem);
+    log_query_part(dQ_rmem, group, tile, work.first_key, z PROBE_PASS);
     if (DETERMINISTIC) barrier_wait(tiles.turn, n & 1);
     PROBE_MARK(add, tile);
     add_sums(&dQ_sums_gmem[tile_of(step.head, tile, z) * Q_TILE], group, dQ_rmem);

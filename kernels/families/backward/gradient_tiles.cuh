@@ -251,6 +251,22 @@ __device__ __forceinline__ bool has_hidden(const Work& work, int tile, const Siz
   const int end = work.first_key + BLOCK_KV;
   return CAUSAL ? end - 1 > tile * BLOCK_Q + z.offset : end > z.keys;
 }
+// Logs this warpgroup's part of a tile of dQ. A lane has queries `row` and `row` + 8, and pairs of neighbouring dims.
+__device__ __forceinline__ void log_query_part(const float (&dQ_rmem)[32], int group, int tile, int first_key,
+                                               const Sizes& z PROBE_REF) {
+#ifdef PROBED
+  const int key_tile = first_key / BLOCK_KV, lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16;
+  const int first_row = tile * BLOCK_Q + (HEAD_DIM == 64 ? group * 64 : 0) + warp_row + lane / 4;
+  const int first_dim = (HEAD_DIM == 64 ? 0 : group * 64) + 2 * (lane % 4);
+  float copy[32];
+  UNROLL for (int i = 0; i < 32; ++i) copy[i] = dQ_rmem[i];
+  NO_UNROLL for (int i = 0; i < 32; ++i) {
+    const int row = first_row + i / 2 % 2 * 8, dim = first_dim + i / 4 * 8 + i % 2;
+    const float dq = z.scale * copy[i];
+    if (row < z.seq_len) PROBE_VALUE(dq_part, row, key_tile, dim, dq);
+  }
+#endif
+}
 // This warpgroup's part of a tile of dQ to shared memory
 //   sums_smem  [WARPGROUPS, 8, 128, 4]
 __device__ __forceinline__ void store_sums(float* sums_smem, int group, const float (&dQ_rmem)[32] PROBE_REF) {

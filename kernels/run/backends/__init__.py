@@ -48,11 +48,15 @@ class Survey:
     reasons: dict[str, str]
     gpus: tuple[Any, ...] = ()
 
-    def pick(self, name: str = "auto") -> Device:
-        """The Device of that backend, or the first with "auto". Raises BackendUnavailable or ProblemError."""
+    def pick(self, name: str = "auto", plain: bool = False) -> Device:
+        """The Device of that backend, or the first with "auto". Raises BackendUnavailable or ProblemError.
+
+        plain: for a kernel without written probes. A GPU traces nothing of it, so "auto" is not the GPU.
+        """
         if name != "auto" and name not in NAMES:
             raise ProblemError(f"backend is {name!r}. It must be one of auto, {', '.join(NAMES)}.")
-        candidates = NAMES if name == "auto" else (name,)
+        automatic = [one for one in NAMES if not (plain and one == "gpu")]
+        candidates = automatic if name == "auto" else [name]
         for candidate in candidates:
             if candidate in self.devices:
                 return self.devices[candidate]

@@ -12,6 +12,7 @@ from app.web import asking
 from explainers.story.builds import source_link
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 from kernels.run import workers
 from kernels.run.backends import Survey
 
@@ -96,6 +97,15 @@ def test_another_kernel_can_be_asked_for_on_every_page_that_lists_it(path):
         made = ask(path, change=(side, kernel))
         assert not made.refused and made.link[side] == kernel and kernel in made.headline
         assert made.error or f"name='{kernel}'" in repr(made.subject)
+
+
+def test_a_page_of_a_kernel_without_written_probes_runs_on_the_cpu(monkeypatch):
+    monkeypatch.setattr(KernelSpec, "plain", property(lambda self: True))
+    found = workers.survey().devices
+    survey = Survey({"gpu": replace(found["cpu"], backend="gpu"), **found}, {})
+    chosen, automatic = (ask(f"tiling?{SMALL}".replace("cpu", name), survey=survey) for name in ("gpu", "auto"))
+    assert chosen.backend == automatic.backend == "cpu" and not automatic.told
+    assert "Only the CPU traces a kernel in CUDA's own names" in chosen.told[0]
 
 
 # ---- changes ----

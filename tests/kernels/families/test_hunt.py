@@ -24,7 +24,9 @@ RUNGS = ("11_overlap", "12_optimistic")
 BACKWARD = current().of_family("backward")
 FP32_BACKWARD = [name for name, kernel in BACKWARD.items() if kernel.problem_type is GradientProblem]
 ON_CPU_BACKWARD = 12  # of each rung
-PARTS, PROBLEMS = 12, 3000  # on a GPU: parts, which pytest -n 12 runs at once; problems of all parts together
+# On a GPU: parts, and problems of all parts. OMP_NUM_THREADS=1 pytest -n 12 runs the parts at once, in half a minute.
+# Without the variable, each part has a thread for every processor, and the threads slow each other down.
+PARTS, PROBLEMS = 12, 3000
 ON_CPU = 120
 
 # They missed while 12_optimistic rounded weights that dominate their row.

@@ -20,7 +20,7 @@ from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.families.dense import DenseProblem
 from kernels.run import execute, workers
-from kernels.run.backends import Survey
+from kernels.run.backends import Device, Survey
 from kernels.run.workers import devices, local, pool, worker
 
 GOOD = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
@@ -210,6 +210,13 @@ def test_an_endless_kernel_is_stopped_at_its_limit():
 def test_a_task_error_comes_back_as_itself():
     with pytest.raises(ProblemError, match="query tiles 99"):
         submit(Request(KERNELS["03_flash"], DenseProblem(), scope=Scope(99))).result(30)
+
+
+def test_no_gpu_is_chosen_for_a_kernel_without_written_probes_unless_named():
+    survey = Survey({name: Device(name, name, "", 0) for name in ("gpu", "cpu", "recorded")}, {})
+    assert survey.pick().backend == "gpu" and survey.pick("gpu", plain=True).backend == "gpu"
+    assert survey.pick("auto", plain=True).backend == "cpu"
+    assert replace(survey, devices={"recorded": survey.devices["recorded"]}).pick("auto", True).backend == "recorded"
 
 
 def test_the_survey_names_a_reason_for_every_backend_it_lacks():

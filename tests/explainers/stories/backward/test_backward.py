@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from app.parts import running
-from explainers.stories.backward import errors, parts, products, tabs, times, turns, walk
+from explainers.stories.backward import errors, parts, products, sums, tabs, times, turns, walk
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -193,6 +193,17 @@ def test_the_terms_of_dq_add_up_to_the_bits_of_both_runs(name):
         assert np.array_equal(forward, view.columns["once"]) and np.array_equal(back, view.columns["again"])
     elif len(terms):
         assert np.allclose(forward, view.columns["once"], atol=1e-2)
+
+
+def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
+    """Under a causal mask, blocks of all heads take turns in the grid."""
+    spec = ACCEPTED["backward_4_mma"]
+    problem = spec.problem_type(seq_len=130, num_heads=2, causal=True)
+    run = running.run(Request(spec, problem, tuple(spec.settings_for(problem).items())))
+    for head in (0, 1):
+        tiles, terms = sums._terms(run, head, running)
+        assert tiles == [0, 1]
+        assert np.allclose(np.nansum(terms, axis=0), parts.values(run, "dQ", head), atol=1e-2)
 
 
 @EACH

@@ -41,10 +41,8 @@ def test_every_logged_sum_is_that_of_its_products(run, story):
     wrong, compared = fragments.disagreeing(story)
     logged = {site.event for site in run.sites if site.kind == "value"}
     assert wrong == 0 and (compared > 20) == ("dk" in logged)
-    made = {product.c for product in story.products}
-    absent = {product.made for product in parts.PRODUCTS} - made
-    assert absent == (set() if "dq_part" in logged else {"dQ"})
-    assert ("left out" in tensor_cores.unlogged(story)) == bool(absent)
+    assert {product.c for product in story.products} == {product.made for product in parts.PRODUCTS}
+    assert "left out" not in tensor_cores.unlogged(story)
 
 
 def test_all_terms_of_a_tile_are_there_once(run, story):
@@ -99,3 +97,22 @@ def test_a_sum_starts_with_the_tiles_that_came_before_in_the_loop(name):
     added = story.matrices["P of dV"].value[128:].T @ k.value[128:]
     np.testing.assert_allclose(story.before["dV"][1], added, rtol=1e-5)
     assert [frame["at_tile"] for frame in story.frames if frame["tile"] == 0][0] == 1
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.requires == "sm_90a"])
+@pytest.mark.parametrize("head_dim", (64, 128))
+def test_a_warpgroup_multiplies_ds_of_all_keys_from_shared_memory_for_dq(name, head_dim):
+    """Heads of 64: half of the queries. Heads of 128: half of the dims. Queries past the end have no record."""
+    run = run_of(KERNELS[name], {"seq_len": 130, "head_dim": head_dim})
+    story = tensor_cores.explain(run, 1)
+    own = [product for product in story.products if product.c == "dQ"]
+    rows, cols = ((64, 128), (0, 64)) if head_dim == 64 else ((0, 64), (64, 128))
+    assert (own[0].rows, own[0].cols) == (rows, cols) and {p.k for p in own} == {(k, k + 16) for k in range(0, 128, 16)}
+    assert not (story.matrices["dS of dQ"].lane >= 0).any() and (story.matrices["dS of dK"].lane >= 0).any()
+    said = next(frame["sentence"] for frame in story.frames if frame["c"] == "dQ")
+    assert said.endswith("The tensor cores read dS and K from shared memory.")
+    summed = story.matrices["dS of dQ"].value[:64, :128] @ story.matrices["K of dQ"].value[:128, : cols[1] - cols[0]]
+    dq = story.matrices["dQ"].value[:64]
+    known = np.isfinite(dq)
+    assert known.all()
+    np.testing.assert_allclose(dq, story.scale * summed[: len(dq)], atol=2e-3)
