@@ -60,7 +60,7 @@ def blocks(run: Run, head: int) -> list[Block]:
 
 
 def after_each_step(run: Run, head: int) -> Errors:
-    """The errors after each step that rounds, and those of the kernel's own gradients."""
+    """The errors after each step that rounds, and the errors of the kernel's own gradients."""
     due = replay(run, head, Rounds())
     found = {step: _errors(replay(run, head, rounds), due) for step, rounds in STEPS.items()}
     return found | {OWN: _errors(_own(run, head), due)}

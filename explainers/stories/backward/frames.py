@@ -75,7 +75,7 @@ class BackwardMeta(TypedDict):
 
     n, keys, d: queries, keys, and numbers of a query.
     group: the query heads that share K and V.
-    head: the first of them, counted over the batch.
+    head: the first head of the group, counted over the batch.
     adds: whether blocks add their parts of dQ in global memory.
     launches: the name of each launch for people.
     blocks: the number of blocks of each launch.

@@ -36,7 +36,7 @@ def _given(problem: "GradientProblem") -> dict[str, np.ndarray]:
 class GradientProblem(GradientCases, SixteenBitProblem):
     """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32.
 
-    Q, K and V are those of SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal
+    Q, K and V are as in SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal
     with standard deviation 1. O and lse are exact and rounded once, O to `dtype` and lse to fp32, so only the backward
     is judged.
 

@@ -51,7 +51,7 @@ class Survey:
     def pick(self, name: str = "auto", plain: bool = False) -> Device:
         """The Device of that backend, or the first with "auto". Raises BackendUnavailable or ProblemError.
 
-        plain: for a kernel without written probes. A GPU traces nothing of it, so "auto" is not the GPU.
+        plain: for a kernel without written probes. No GPU traces its accesses, so "auto" is the CPU.
         """
         if name != "auto" and name not in NAMES:
             raise ProblemError(f"backend is {name!r}. It must be one of auto, {', '.join(NAMES)}.")
