@@ -235,7 +235,7 @@ export default function (host, { meta }, context) {
             },
           );
     const each = Math.min(em, cell);
-    for (let piece = 0; piece < count && cell >= 0.7 * em; piece++) {
+    for (let piece = 0; piece < count && cell >= 0.92 * em; piece++) {
       const owner = String(ownerOf(piece)),
         middle = (piece + 0.5) * cell;
       made.text(`row ${piece}`, [mapX - 0.4 * em, mapY + middle + 0.35 * each], owner, {

@@ -15,20 +15,20 @@ export function ringLayout({ width, height, em }, gpus, heads) {
     rows = Math.ceil(gpus / columns),
     gap = (narrow ? 2 : 2.6) * em,
     top = (narrow ? 0.4 : 1.6) * em,
-    boxH = (narrow ? 6.5 : 7.6) * em,
+    boxH = (narrow ? 6.3 : 7.6) * em,
     across = boxH + (heads ? 2 : narrow ? 0.9 : 0.7) * em,
     boxW = Math.min(15 * em, (width - gap) / columns - gap),
     loop = heads || (rows % 2 && gpus > 1) ? 1.5 * em : 0, // the way back under the last row
     low = top + rows * across + loop + 1.2 * em,
     free = height - low - 0.4 * em,
-    most = narrow ? 0.23 * width : 0.4 * width,
+    most = narrow ? 0.25 * width : 0.4 * width,
     strips = free > (SHORT + 1.6 + 4 * O) * em ? 4 : 2,
     high = SHORT + 1.4 + strips * O, // em: of the merge
     side = heads ? 0 : Math.max(6 * em, Math.min(most, free - 1.6 * em)),
     mapX = 2.6 * em,
     mapY = low + 1.2 * em,
     right = heads ? 0.4 * em : mapX + side + (narrow ? 1 : 2.2) * em,
-    under = low + side + 2.3 * em, // of the map, on a phone
+    under = low + side + 2.1 * em, // of the map, on a phone
     merge =
       narrow && !heads
         ? [0.4 * em, under, width - 0.8 * em]
