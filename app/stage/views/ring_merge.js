@@ -17,7 +17,7 @@ const rowsOf = box => (box.narrow ? [] : box.strips > 2 ? [0, 1, 2, 3] : [0, 2])
 const panelOf = ([x, y, w], n, em) => [x + (n * w) / 3, y, w / 3 - 0.6 * em, 5.5 * em];
 const stripOf = ([x, y, w], n, em) => {
   const left = x + 5.4 * em;
-  return [left, y + (9 + 1.6 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.2 * em];
+  return [left, y + (9 + 1.4 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.1 * em];
 };
 
 /**
@@ -30,6 +30,11 @@ export function valuesAt(frames, step) {
     last = frames.slice(0, step + 1).findLast(f => f.merged)?.merged,
     kept = value => [value ?? null, null, null],
     output = merged?.output ?? [];
+  if (merged && !merged.shares.length) {
+    const { m, l } = merged; // the first part is all so far
+    const o = [[], merged.own, merged.after, output];
+    return { ...merged, m: [null, m[2], m[2]], l: [null, l[2], l[2]], o, merges: true };
+  }
   if (merged)
     return { ...merged, o: [merged.before, merged.own, merged.after, output], merges: true };
   return {
@@ -114,7 +119,7 @@ function addO(made, paint, { area, o, dims, rows }, fitted) {
   const of = `${SHOWN} of ${dims} numbers of O in fp32`;
   made.text(
     'o note',
-    [x, y + (9.9 + 1.6 * rows.length) * em],
+    [x, y + (9.9 + 1.4 * rows.length) * em],
     fitted([`${of}. Blue below 0, orange above`, of], w),
   );
 }

@@ -337,7 +337,7 @@ test('ring: every GPU is in the pane, and map, merge and words are below them, a
       const [mergeX, mergeY, mergeW] = made.merge,
         [wordsX, wordsY] = made.words,
         [x, y] = made.map,
-        high = (narrow ? 8.8 : 10.2 + 1.6 * strips) * pane.em,
+        high = (narrow ? 8.8 : 10.2 + 1.4 * strips) * pane.em,
         map = { x, y, w: side, h: side },
         merge = { x: mergeX, y: mergeY, w: mergeW, h: high };
       for (const [name, box] of Object.entries({ map, merge })) {

@@ -3,7 +3,7 @@
 
 const NARROW = 34, // em: a pane of a phone
   SHORT = 8.8, // em: the height of the merge without O, on a phone
-  O = 1.6, // em: a row of O
+  O = 1.4, // em: a row of O
   IN_A_ROW = 4;
 
 // heads: whether the GPUs have whole heads, without a map. Returns {columns, gap, boxW, boxH, across
@@ -28,7 +28,7 @@ export function ringLayout({ width, height, em }, gpus, heads) {
     mapX = 2.6 * em,
     mapY = low + 1.2 * em,
     right = heads ? 0.4 * em : mapX + side + (narrow ? 1 : 2.2) * em,
-    under = low + side + 2.1 * em, // of the map, on a phone
+    under = low + side + 2.8 * em, // of the map, on a phone
     merge =
       narrow && !heads
         ? [0.4 * em, under, width - 0.8 * em]
