@@ -308,8 +308,10 @@ class Chain {
     });
     if (!made) return;
     const [fx, fy, , fh] = laid.held.dP,
-      most = box[0] - fx - 1.6 * em;
-    marks.text('formula of delta', [fx - em, fy + fh / 2 + 0.35 * em, most], formulaOf(name), {
+      [ox, , ow] = laid.held.O,
+      from = laid.small ? ox + ow + 0.5 * em : fx - em,
+      most = box[0] - from - 2.6 * em;
+    marks.text('formula of delta', [from, fy + fh / 2 + 0.35 * em, most], formulaOf(name), {
       bold: true,
     });
   }
