@@ -174,9 +174,8 @@ def test_bad_usage_exits_2_with_the_value_and_the_remedy(args, message, capsys):
 
 
 def test_bad_usage_is_a_scripts_exit_code_and_no_traceback():
+    """test_one_file runs scripts that end well."""
     assert "seq_len is 0. It must be" in script("run", "03_flash", "--set", "seq_len=0", code=2)
-    facts = script("run", "lab_fma", "--backend", "cpu", "--json", code=0)
-    assert json.loads(facts)["correct"]
 
 
 @pytest.fixture
