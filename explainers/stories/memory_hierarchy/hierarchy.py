@@ -11,7 +11,7 @@ import pandas as pd
 
 from explainers.charts.chart_view import chart_view
 from explainers.stories.memory_hierarchy.broadcast_tab import broadcast_blocks
-from explainers.stories.memory_hierarchy.level_charts import COLOURS, NOTES, bandwidth_chart, latency_chart
+from explainers.stories.memory_hierarchy.level_charts import COLOURS, DASHED, NOTES, bandwidth_chart, latency_chart
 from explainers.stories.memory_hierarchy.level_questions import questions
 from explainers.stories.memory_hierarchy.levels_tab import lesson, levels_tab
 from explainers.stories.memory_hierarchy.memory_levels import (
@@ -103,8 +103,7 @@ def _in_flight(table: pd.DataFrame) -> str:
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
-    """Returns the strip: the levels with their cycles next to one another. Everything also has the load of the step,
-    its ns, GB/s and the other spaces."""
+    """Returns the strip: the levels with their cycles next to one another. Everything also has the other figures."""
     at, known, met = stairs(table), latencies(table), levels_met(table)
 
     def figures(space: str, which: int = 0) -> list[float | None]:
@@ -185,7 +184,14 @@ def stage_of(
     few, bandwidth = shown[~shown.space.isin(FEW_USE)], bandwidth_chart(shown, table)
     about = "Cycles of one load for each size of the data"
     source = f"{label.capitalize()} on {measured.device}, {measured.date}, median of {RUNS} runs."
-    others = _view("others", "Constant and texture", latency_chart(shown, table, machine), about, at, source)
+    others = _view(
+        "others",
+        "Constant and texture",
+        latency_chart(shown, table, machine),
+        about,
+        at,
+        DASHED * bool(machine) + source,
+    )
     views = [
         _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),

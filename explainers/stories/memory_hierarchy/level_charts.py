@@ -24,10 +24,11 @@ HALVES = {"in L2": "L2", FAR: "likely L2's far half"}  # names if FAR is a plate
 NOTES = {
     "latency": "One thread follows a chain in random order, one load at a time. At a grey band, the data stops fitting "
     "into a cache.",
-    "others": "One thread follows a chain, one load at a time. Constant memory and textures have caches of their own. "
-    "The dashed line is the shared memory of an SM, from CUDA's table.",
+    "others": "One thread follows a chain, one load at a time. Constant memory has its own caches. A texture "
+    "uses L1, but on a longer way.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
 }
+DASHED = "The dashed line is the shared memory of an SM, from CUDA's table. "
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     last = last.assign(said=last.line if rows.source.nunique() > 1 else last["where"])
     last = _merged(last, column)
     ends = named_ends(data, last, x, y, bounds, colour, ["beyond"])
-    named = measure.kind == "latency" and SPACES["through_l1"] in set(rows["where"]) and not shared
+    drawn = set(rows["where"])
+    named = measure.kind == "latency" and SPACES["through_l1"] in drawn and SPACES["texture"] not in drawn
     marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
     levels = _plateau_names(data, marked, x, y) if named else []
     return data.layered([*marks, *rule, *lines, *levels, *ends], 360)
@@ -224,6 +226,7 @@ def _marks(
     """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
     half = kind == "latency" and _has_far(marked)
     names = {"L2 cache": "half of L2 (likely)"} if half else {}
+    names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
     ends = [
         {
             "working_set": edge.fits,

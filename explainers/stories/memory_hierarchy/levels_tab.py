@@ -54,9 +54,9 @@ def lesson(table: pd.DataFrame) -> str:
     waits = _waits(at)
     if not waits:
         return ""
-    times = at.cycles["Device memory"] / at.cycles["Shared memory"]
-    far = f"A{waits[1:]} ({at.ns['Device memory']:.0f} ns), {times:.0f} times as long."
-    return f"{far} So kernels bring a tile to shared memory once and read it often."
+    far, times = at.ns["Device memory"], at.cycles["Device memory"] / at.cycles["Shared memory"]
+    so = "So kernels bring a tile to shared memory once and read it often."
+    return f"A{waits[1:]} ({far:.0f} ns), {times:.0f} times as long. {so}"
 
 
 @dataclass(frozen=True)
