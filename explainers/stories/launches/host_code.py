@@ -109,8 +109,8 @@ def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
     memory = {tensor: fetch.memory for fetch in fetches for tensor in fetch.tensors}
     for tensor, kind in memory.items():
         size = plan.tensor(tensor).nbytes
-        said = f"cudaMallocHost(&host_{tensor}, {size});" if kind == "pinned" else f"host_{tensor} = malloc({size});"
-        found.add(f"{said}  // once, {kind}")
+        pinned, pageable = f"cudaMallocHost(&host_{tensor}, {size});", f"host_{tensor} = malloc({size});"
+        found.add(f"{pinned if kind == 'pinned' else pageable}  // once")
     if any(launch.dependent for launch in plan.launches):
         found.add("cudaLaunchAttribute early;", f"early.id = {EARLY};", f"early.val.{ALLOWED} = 1;")
     if plan.graph:

@@ -101,8 +101,9 @@ def called(run: LaunchRun) -> str:
 def note(made: LaunchTimes, ahead: bool) -> str:
     """The source of the times and the problem, for the picture."""
     count = len(made.runs[made.runs.ahead == ahead])
+    size = made.request.problem.size
     said = f"{made.provenance.capitalize()} on {device(made)}, rested, median of {count} runs."
-    return f"{said} Problem: {made.request.problem.size}."
+    return f"{said} {size[0].upper()}{size[1:]}."
 
 
 def source(runs: list[LaunchRun]) -> str:
