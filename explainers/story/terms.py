@@ -140,6 +140,7 @@ TERMS = {
         "bank_conflicts",
         NSIGHT,
     ),
+    "divergent": Term("Of a warp whose lanes take different branches. Some lanes then wait.", "patterns", CUDA),
     "barrier": Term("A place in the code where all threads of a block wait for the last one.", "patterns", CUDA),
     "shuffle": Term("Each lane of a warp reads a register of another lane, without memory.", "patterns", CUDA),
     "stream": Term("A queue of kernels and copies. The GPU runs them one after another.", "launches", CUDA),

@@ -1,4 +1,4 @@
-"""Patterns in a real Chromium: the page's cycles, wavefronts, barriers and bytes, computed again."""
+"""Patterns in a real Chromium: the page's cycles, wavefronts, chains and barriers, computed again."""
 
 import re
 from math import ceil
@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from kernels.recordings import tables
 
-FIGURES = r"{}: ([\d,]+) wavefronts?, (\d+) barriers?, ([\d,]+) B, ([\d,]+) cycles"
+FIGURES = r"{}: ([\d,]+) wavefronts?, (\d+) in a chain, (\d+) barriers?, ([\d,]+) cycles"
 
 
 def shown(page, way):
@@ -21,9 +21,9 @@ def shown(page, way):
 def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(visit):
     page = visit("/patterns?backend=cpu")
     adders = [2**n for n in range(7, -1, -1)]  # threads of each step
-    waves, barriers, moved, cycles = shown(page, "Tree, no conflicts")
+    waves, chain, barriers, cycles = shown(page, "Tree, no conflicts")
     assert waves == 3 * sum(ceil(n / 32) for n in adders) and barriers == len(adders)  # two reads and a write
-    assert moved == 3 * 4 * sum(adders)
+    assert chain == 3 * len(adders)  # no warp has more than three wavefronts in a step
     (table, _), *_ = tables.recorded("patterns").values()
     row = table[(table.settings == "TREE=2") & table.problem.str.startswith("numbers=256 ")].iloc[0]
     assert cycles == round(np.median(pd.to_numeric(row.medians.split())))
@@ -34,4 +34,4 @@ def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(vis
     page.locator(".wg .guide-button").click()
     for _ in adders[1:]:
         press(page, "ArrowRight")
-    assert dict(read(page)["state"])["wavefronts so far"] == str(total)
+    assert dict(read(page)["state"])["wavefronts so far"] == f"{total} of {total}"

@@ -10,6 +10,8 @@ import { launchesLayout } from './layouts/launches.js';
 const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
   COPY = COLOURS.Q;
 const MICRO = 1e3; // ns
+const BRACKET =
+  'border:1.5px solid currentColor;border-top:0;width:1.1rem;height:.35rem;border-radius:0';
 const DASHED =
   'background:repeating-linear-gradient(currentColor 0 3px,transparent 3px 5px) 0 0/2px 100% no-repeat;' +
   'width:.5rem;height:.9rem';
@@ -161,7 +163,11 @@ export default function (host, { meta }, context) {
     }
     const last = one.bars.every(other => other === bar || other.start < bar.start),
       after = xOf(bar.end) + 3;
-    if (last && after + wide(bar.name) < box.x + box.w) onPlate(g, paint, bar.name, after, middle);
+    if (!last) return;
+    const named = [`${bar.name} ${micro(bar.end - bar.start)}`, bar.name].find(
+      one => after + wide(one) < box.x + box.w,
+    );
+    if (named) onPlate(g, paint, clock.covers.length ? bar.name : named, after, middle);
   };
   // A text on a plate of the background.
   const onPlate = (g, paint, said, x, middle) => {
@@ -291,9 +297,10 @@ export default function (host, { meta }, context) {
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
-    ['', 'bracket: a gap, with no kernel on the row'],
+    [BRACKET, 'a gap, with no kernel on the row'],
+    ['', 'pale: not yet run'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
-      ? [['', 'the first bracket of children: from the start of their parent']]
+      ? [[BRACKET, 'the first of children: from the start of their parent']]
       : []),
     [DASHED, 'time of the step'],
   ];

@@ -10,7 +10,7 @@ const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 
 // meta: explainers/stories/patterns/frames.py PatternsMeta
 export default function (host, { meta }, context) {
-  const { ways, frames, note, words, heads } = meta;
+  const { ways, frames, note, words } = meta;
   const { clock } = context,
     slowest = Math.max(...ways.map(way => way.time));
   let em,
@@ -118,11 +118,14 @@ export default function (host, { meta }, context) {
   };
 
   // ---- words ----
+  const figures = way => way.counts.map(([figure, noun]) => `${figure} ${noun}`).join(', ');
   const over = (g, { step, at: thing, paint, width }) => {
     const small = smallText(em),
       { number, way, move, n } = shown(step);
     g.textAlign = 'left';
-    drawWords(g, paint, way, width, small);
+    drawWords(g, paint, way, move, width, small);
+    drawArrow(g, paint, move);
+    drawColumns(g, paint, width, small);
     ways.forEach((one, w) => drawBar(g, paint, one, w, w === number, width, small));
     g.strokeStyle = paint.primary;
     g.lineWidth = 2;
@@ -132,7 +135,7 @@ export default function (host, { meta }, context) {
       if (thing.number < move[thing.part].length)
         g.strokeRect(...spot(box[thing.part], thing.number), box.cw, box.ch);
   };
-  const drawWords = (g, paint, way, width, small) => {
+  const drawWords = (g, paint, way, move, width, small) => {
     const line = LINE * small,
       base = (top, n = 0) => top + (n + 0.85) * line,
       measure = text => g.measureText(text).width;
@@ -142,36 +145,95 @@ export default function (host, { meta }, context) {
     const cycles = clock.hide(way.cycles);
     g.fillText(cycles, width - 2 - measure(cycles), base(box.name));
     g.font = `${small}px ${paint.font}`;
-    g.fillText(heads[0], box.threads[0], base(box.heads), LANES * box.cw);
-    g.fillText(heads[1], box.places[0], base(box.heads), LANES * box.cw);
+    g.fillText(way.heads[0], box.threads[0], base(box.heads), LANES * box.cw);
+    g.fillText(way.heads[1], box.places[0], base(box.heads), LANES * box.cw);
+    const [other, own] = move.pairs;
+    if (box.apart && move.pairs.length && own !== other)
+      g.fillText(
+        `number ${other} + number ${own}`,
+        box.places[0],
+        base(box.name),
+        LANES * box.cw * 0.6,
+      );
     const reason = wrapped(clock.hide(way.why), width - 4, box.reasons, measure),
       counts = box.counts - (box.reasons - reason.length) * line;
     reason.forEach((text, n) => g.fillText(text, 1, base(box.reason, n), width - 4));
-    g.fillText('All ways, in cycles (click one to see its steps)', 1, base(box.list), width - 4);
+    g.fillText(
+      box.apart ? 'All ways (click one)' : 'All ways, in cycles (click one)',
+      1,
+      base(box.list),
+    );
     if (!box.apart) {
-      const all = clock.hide(way.counts.map(([figure]) => figure).join(', '));
-      g.fillText(all, 1, base(counts), width - 4);
+      g.fillText(clock.hide(figures(way)), 1, base(counts), width - 4);
       return;
     }
-    way.counts.forEach(([figure, meaning], n) => {
-      const said = clock.hide(figure);
+    way.counts.forEach(([figure, noun, meaning], n) => {
+      const said = clock.hide(`${figure} ${noun}`);
       g.font = `600 ${small}px ${paint.font}`;
       g.fillText(said, 1, base(counts, n));
       const x = 1 + measure(said);
       g.font = `${small}px ${paint.font}`;
-      if (meaning) g.fillText(`: ${meaning}`, x, base(counts, n), width - x - 2);
+      g.fillText(`: ${meaning}`, x, base(counts, n), width - x - 2);
     });
   };
+  // One of the additions: from the other number to its place.
+  const drawArrow = (g, paint, move) => {
+    const [from, to] = move.pairs.length ? [move.pairs[0], move.pairs[1]] : [0, 0];
+    if (from === to || box.ch < 6) return;
+    const middle = number => {
+      const [x, y] = spot(box.places, number);
+      return [x + box.cw / 2, y + box.ch / 2];
+    };
+    const [x, y] = middle(from),
+      [toX, toY] = middle(to),
+      angle = Math.atan2(toY - y, toX - x);
+    g.strokeStyle = paint.text;
+    g.lineWidth = 1.5;
+    g.beginPath();
+    g.moveTo(x, y);
+    g.lineTo(toX, toY);
+    for (const turn of [2.6, -2.6]) {
+      g.moveTo(toX, toY);
+      g.lineTo(toX + 6 * Math.cos(angle + turn), toY + 6 * Math.sin(angle + turn));
+    }
+    g.stroke();
+  };
+  // The counts of all ways, in columns before the bars of a wide picture.
+  const columns = width =>
+    box.apart ? ways[0].counts.map((_, n) => (0.27 + 0.1 * n) * width) : [];
+  const drawColumns = (g, paint, width, small) => {
+    const line = LINE * small;
+    g.fillStyle = paint.text;
+    g.font = `${small}px ${paint.font}`;
+    g.textAlign = 'right';
+    columns(width).forEach((x, n) => {
+      g.fillText(longest(n), x, box.list + 0.85 * line);
+      ways.forEach((way, w) => {
+        const said = clock.hide(`${way.counts[n][0]} ${way.counts[n][1]}`).split(' ')[0];
+        g.fillText(said, x, box.bars + (w + 0.75) * box.bar);
+      });
+    });
+    g.textAlign = 'left';
+  };
+  const longest = n =>
+    ways.map(way => way.counts[n][1]).reduce((a, b) => (b.length > a.length ? b : a));
   const drawBar = (g, paint, way, n, now, width, small) => {
     const top = box.bars + n * box.bar,
       base = top + 0.75 * box.bar,
-      name = Math.min(15 * small, 0.42 * width),
+      name = box.apart
+        ? (0.2 + 0.1 * way.counts.length) * width
+        : Math.min(15 * small, 0.42 * width),
       room = width - name - 6.5 * small,
       cycles = clock.hide(way.cycles),
       known = way.time && cycles === way.cycles;
     g.font = `${now ? 700 : 400} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
-    g.fillText(`${now ? '\u25b8 ' : '\u2003'}${way.name}`, 1, base, name - 4);
+    g.fillText(
+      `${now ? '\u25b8 ' : '\u2003'}${way.name}`,
+      1,
+      base,
+      box.apart ? 0.21 * width : name - 4,
+    );
     if (known) {
       const orange = rgb(PALETTE.wavefronts.now);
       g.fillStyle = now ? PALETTE.wavefronts.now : blend(orange, rgb(paint.background), 0.45);
@@ -203,7 +265,6 @@ export default function (host, { meta }, context) {
         'user',
       );
   };
-  const figures = way => way.counts.map(([figure]) => figure).join(', ');
   const describe = ({ way: n, part, number }, step) => {
     const way = ways[n];
     if (part === 'way') return `${way.name}\n${figures(way)}, ${way.cycles}\nClick: its first step`;
@@ -240,7 +301,7 @@ export default function (host, { meta }, context) {
       [`background:${PALETTE.wavefronts.now}`, 'a thread at work'],
       ...Object.entries(words).map(([state, said]) => [swatches[state], said]),
       ...(ways.some(way => way.sum >= 0)
-        ? [['border:2px solid currentColor', 'the sum, at the end']]
+        ? [['border:2px solid var(--st-primary-color)', 'the sum, at the end']]
         : []),
     ],
   });

@@ -81,9 +81,9 @@ def host_code(request: Request) -> HostCode:
     for other in others:
         found.add(f"cudaEventRecord(ended{other}, stream{other});", f"cudaStreamWaitEvent(stream0, ended{other});")
     if plan.graph:
-        found.add("cudaStreamEndCapture(stream0, &graph);", "cudaGraphInstantiate(&ready, graph, 0);", "")
+        found.add("cudaStreamEndCapture(stream0, &graph);", "cudaGraphInstantiate(&exec, graph, 0);", "")
         found.add("// Each run: one call starts all kernels")
-        found.add("cudaGraphLaunch(ready, stream0);")
+        found.add("cudaGraphLaunch(exec, stream0);")
         for lines in found.of_step.values():
             lines.append(len(found.lines))
     return found
@@ -114,7 +114,8 @@ def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
     if any(launch.dependent for launch in plan.launches):
         found.add("cudaLaunchAttribute early;", f"early.id = {EARLY};", f"early.val.{ALLOWED} = 1;")
     if plan.graph:
-        found.add("// Once: record the calls, without a run", "cudaStreamBeginCapture(stream0,")
+        found.add("// Once: record the calls, without a run", "cudaGraph_t graph; cudaGraphExec_t exec;")
+        found.add("cudaStreamBeginCapture(stream0,")
         found.add("    cudaStreamCaptureModeRelaxed);")
 
 

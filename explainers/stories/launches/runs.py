@@ -60,6 +60,13 @@ class LaunchRun:
         waits |= {gap["before"]} if gap else set()
         return max(waits, key=lambda n: self.bars[n]["end"], default=None)
 
+    def needs(self, bar: int, before: int) -> bool:
+        """Whether a launch uses a tensor that an earlier launch or copy writes."""
+        plan, listed = self.request.plan, list(steps(self.request.plan))
+        own, other = (plan.launches[listed[n].number] for n in (bar, before))
+        written = {listed[before].tensor} | {t.name for t in plan.written if t.name in other.tensors}
+        return bool(written & {*own.tensors}) or bool(own.parent or other.parent)
+
     @staticmethod
     def _before(listed: list[Step], other: Step, own: Step) -> bool:
         """Whether a launch waits for an event of another stream's launch or copy."""

@@ -59,6 +59,9 @@ def _reason(run: LaunchRun, bar: int, wait: float, runs: list[LaunchRun]) -> str
     gap = None if run is plain or place is None else plain.gap_before(place)
     if gap and gap["since"] == "end" and gap["end"] > gap["start"]:
         return f"The same gap above takes {us(gap['end'] - gap['start'])}."
+    before = run.awaited(bar)
+    if before is not None and not run.needs(bar, before):
+        return f"It needs nothing of {run.bars[before]['name']}, but a stream keeps its order."
     return "In between, the GPU completes its writes and hands out the next launch."
 
 
@@ -72,29 +75,36 @@ def ends(runs: list[LaunchRun]) -> str:
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The gaps of each run, in the order of the picture. Then the idea of the last run, or its cost if it is slower."""
+    """The idea of the last run, or its cost if it is slower. Then the times of each run."""
     kernel, slower = runs[-1].request.kernel, runs[-1].resumed > (1 + NEAR) * runs[0].resumed
-    times = " ".join(
-        f"{run.title}: gaps of {us(run.idle)} in {us(run.total)}, the host's calls take {us(run.host_ns)}."
-        for run in runs
-    )
-    why = f"The cost: {kernel.costs}" if slower else kernel.idea[0].upper() + kernel.idea[1:]
-    return f"In a gap, the GPU runs no kernel. {times} {why.rstrip('.')}."
+    why = f"The cost: {kernel.costs}" if slower else f"{kernel.title}: {kernel.idea}"
+    amounts = {
+        "Gaps without a kernel": [run.idle for run in runs],
+        "Whole run": [run.total for run in runs],
+        "Calls of the host": [run.host_ns for run in runs],
+    }
+    said = " ".join(f"{name}: {_change(values)}." for name, values in amounts.items())
+    return f"{why.rstrip('.')}. {said}"
+
+
+def _change(values: list[float]) -> str:
+    """The amounts of the shown runs."""
+    return us(values[0]) if len(values) == 1 else f"{us(values[0])} above, {us(values[1])} below"
 
 
 def lead(runs: list[LaunchRun]) -> str:
     """The host's calls against the start of the run."""
-    said = "The host's calls from Python, on the same scale"
+    said = "Length of the host's calls from Python"
     if not runs[-1].ahead:
         return f"{said}. The GPU was idle before the first one."
     if any(run.made.late for run in runs):
-        return f"{said}. The longer ones went on during the run."
-    return f"{said}. The GPU was held back until all were made."
+        return f"{said}. The longer ones also went on during the run."
+    return f"{said}. The GPU waited until all were made, so the gaps are its own."
 
 
 def called(run: LaunchRun) -> str:
     """The host's calls, and the time of the same run if the GPU is not held back."""
-    free = f" If the GPU is not held back, the run takes {us(run.without_lead)}." if run.ahead else ""
+    free = f" If the GPU does not wait: {us(run.without_lead)} from first start to last end." if run.ahead else ""
     return f"{run.enqueued}: {us(run.host_ns)}.{free if run.without_lead else ''}"
 
 

@@ -73,7 +73,9 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
         found.append(
             {
                 "tile": -1,
-                "title": f"{run.bars[bar]['name']} starts",
+                "title": f"{run.title}: {run.bars[bar]['name']}"
+                if len(runs) > 1
+                else f"{run.bars[bar]['name']} starts",
                 "sentence": sentences.start(run, bar, runs),
                 "lines": sentences.lines(run, bar),
                 "panel": panel,
@@ -142,11 +144,11 @@ def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
     bars = [run.bars[bar] if bar >= 0 else None for run, bar in shown]
     gaps = [run.gap_before(bar) for run, bar in shown]
     waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
-    places = ["gaps so far"] if len(runs) == 1 else ["gaps above", "gaps below"]
+    places = ["gaps so far"] if len(runs) == 1 else ["gaps so far, above", "gaps so far, below"]
     idle = [State(said, [us(run.idle_until(f["at"])) for f in frames]) for said, run in zip(places, runs)]
     return [
-        State("gap before it", [us(wait) if wait and wait > 0 else "none" for wait in waits]),
-        State("it lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
+        State("gap before", [us(wait) if wait and wait > 0 else "none" for wait in waits]),
+        State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
         *idle,
     ]
 

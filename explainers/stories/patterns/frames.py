@@ -17,6 +17,7 @@ class Move(TypedDict):
     working: number of threads that work.
     wavefronts, accesses: of shared memory, in this step. An access is of a warp.
     ideal: the wavefronts if no two words shared a bank.
+    longest: the most wavefronts of one warp.
     lines: FILE:LINE of its accesses and values.
     tile: its tile, or -1.
     coming: whether its copies land later.
@@ -31,6 +32,7 @@ class Move(TypedDict):
     wavefronts: int
     accesses: int
     ideal: int
+    longest: int
     lines: list[str]
     tile: int
     coming: bool
@@ -43,7 +45,8 @@ class Way(TypedDict):
 
     name: its title.
     moves: its steps.
-    counts: its derived figures, such as 24 wavefronts, each with its meaning or "".
+    counts: its derived figures, such as 24 and wavefronts, each with its meaning.
+    heads: over its threads and over its places.
     why: the reason for its cycles, in a sentence.
     cycles: in words.
     time: the cycles, or 0 if they are not known.
@@ -52,7 +55,8 @@ class Way(TypedDict):
 
     name: str
     moves: list[Move]
-    counts: list[tuple[str, str]]
+    counts: list[tuple[str, str, str]]
+    heads: tuple[str, str]
     why: str
     cycles: str
     time: float
@@ -76,11 +80,9 @@ class PatternsMeta(TypedDict):
     frames: the way and the step of each frame.
     note: the source of the cycles and counts.
     words: the state of a place -> its words for the legend.
-    heads: over the threads and over the places.
     """
 
     ways: list[Way]
     frames: list[PatternFrame]
     note: str
     words: dict[str, str]
-    heads: tuple[str, str]

@@ -30,6 +30,7 @@ class Walk:
     are those of shared memory, from the first step on.
     alone: sums of a tile while no other tile is on its way.
     stages: tiles that shared memory holds, 0 for a reduction.
+    total: the sum of a reduction, as logged in its last step. None if it goes to global memory.
     """
 
     moves: list[Move]
@@ -40,6 +41,12 @@ class Walk:
     bytes: int
     alone: int = 0
     stages: int = 0
+    total: float | None = None
+
+    @property
+    def longest(self) -> int:
+        """The wavefronts of the busiest warp of each step, added up."""
+        return sum(move["longest"] for move in self.moves)
 
 
 def walk_of(run: Run) -> Walk:
@@ -52,7 +59,7 @@ def _logged(run: Run) -> pd.DataFrame:
     """The trace with the mark (phase) and its step or tile (number) of each record."""
     cut = steps.cut(run.trace, run.sites)
     keys = [key for key in ("step", "tile", "at", "other") if key in run.trace.keys]
-    table = run.trace.frame("thread", "file", "line", "event", "space", "tensor", "offset", "bytes", *keys)
+    table = run.trace.frame("thread", "file", "line", "event", "space", "tensor", "offset", "bytes", "value", *keys)
     known = cut.table.iloc[np.maximum(cut.of_record, 0)]
     clocks = {f"{t.name}_gmem" for t in run.request.problem.tensors() if t.role is Role.SCRATCH}
     table["phase"] = np.where(cut.of_record >= 0, known.phase.to_numpy(), "")
@@ -104,11 +111,12 @@ def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]
     for n, part in enumerate(parts):
         number[(part.own & (logged.space == "shared")).to_numpy()] = n
     costs = traced.requests(run.trace, "shared", number).costs
-    sums = costs.assign(accesses=1).groupby("apart")[["wavefronts", "ideal", "accesses"]].sum()
-    return [_move(run, logged, part, sums[sums.index == n].sum()) for n, part in enumerate(parts)]
+    sums = costs.assign(accesses=1).groupby(["apart", "warp"])[["wavefronts", "ideal", "accesses"]].sum()
+    of_part = sums.index.get_level_values("apart")
+    return [_move(run, logged, part, sums[of_part == n]) for n, part in enumerate(parts)]
 
 
-def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.Series) -> Move:
+def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> Move:
     block = int(np.prod(run.request.plan.launches[0].block))
     working = set(map(int, part.threads))
     done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
@@ -117,9 +125,10 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.Series) -> Move
         "threads": "".join("1" if thread in working else "0" for thread in range(block)),
         "places": part.places,
         "working": len(working),
-        "wavefronts": int(waves.wavefronts),
-        "ideal": int(waves.ideal),
-        "accesses": int(waves.accesses),
+        "wavefronts": int(waves.wavefronts.sum()),
+        "longest": int(waves.wavefronts.max()) if len(waves) else 0,
+        "ideal": int(waves.ideal.sum()),
+        "accesses": int(waves.accesses.sum()),
         "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
         "tile": -1,
         "coming": False,
@@ -164,7 +173,9 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     for name in ("wavefronts", "bytes"):
         found[name] = sum(move[name] for move in moves)
     found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
-    return Walk(moves, **found)
+    done = logged[(logged.event == "partial") & (logged.thread == 0)]
+    total = float(done.value.iloc[-1]) if pairs[-1] and len(done) else None
+    return Walk(moves, **found, total=total)
 
 
 def _adds_words(logged: pd.DataFrame) -> bool:

@@ -1,5 +1,6 @@
 """Patterns: the ways of one pattern, one after another, such as eight ways to add 256 numbers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,7 @@ from explainers.stories.patterns.frames import (
 from explainers.stories.patterns.moves import Walk
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import count, figure, logged
 from explainers.story.stage import Block, Code, Stage, State, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -37,9 +38,10 @@ WORDS = {
     COMING: "on its way",
     FREE: "free or done with",
 }
+TOLD = {FREE: "waits, or no longer needed", WRITTEN: "read, then written"}  # in place of WORDS, for additions
 MEANINGS = {
-    "wavefront": "a turn of shared memory, with at most one word of each bank",
-    "barrier": "all threads wait there for the last one",
+    "wavefront": "a pass through shared memory. Each of its 32 banks gives one word in a pass",
+    "barrier": "every thread waits until the slowest has come",
     "request": "a load of a warp from global memory",
     "sector": "32 bytes of global memory",
 }
@@ -142,22 +144,23 @@ def code(shown: Sequence[Shown], chosen: Shown, frames: Sequence[PatternFrame]) 
     return replace(made, files=[*made.files, *others])
 
 
-def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str]]:
-    """The derived figures of a way, each with its meaning."""
+def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str, str]]:
+    """The derived figures of a way: the number, its noun and its meaning."""
     walk = way.walk
+    waves = _counted(walk, "wavefront")
     if not walk.stages:
-        moved = f"{walk.bytes:,} B", "to and from shared memory"
-        return [*(_counted(walk, name) for name in ("wavefront", "barrier")), moved]
-    moved = f"{walk.bytes:,} B", "from global memory"
+        chain = f"{walk.longest:,}", "in a chain", "the wavefronts that the busiest warp of each step waits for"
+        return [waves, chain, _counted(walk, "barrier")]
     if max(other.walk.stages for other in together) == 1:
-        return [*(_counted(walk, name) for name in ("request", "sector", "wavefront")), moved]
+        return [_counted(walk, "request"), _counted(walk, "sector"), waves]
     tiles = sum(READ in move["places"] for move in walk.moves)
-    alone = f"{walk.alone} of {tiles} tiles", "added while no copy runs"
-    return [alone, moved, _counted(walk, "wavefront")]
+    alone = f"{walk.alone} of {tiles}", "tiles alone", "added while no copy runs"
+    return [alone, waves]
 
 
-def _counted(walk: Walk, name: str) -> tuple[str, str]:
-    return count(getattr(walk, f"{name}s"), name), MEANINGS[name]
+def _counted(walk: Walk, name: str) -> tuple[str, str, str]:
+    number = getattr(walk, f"{name}s")
+    return f"{number:,}", count(number, name).partition(" ")[2], MEANINGS[name]
 
 
 def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
@@ -167,6 +170,7 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
             "name": way.name,
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
+            "heads": heads(way.walk),
             "why": why(way),
             "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
             "time": way.cycles.cycles if way.cycles else 0.0,
@@ -175,16 +179,19 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
         for way in shown
     ]
     seen = {state for way in ways for move in way["moves"] for state in move["places"]}
-    words = {state: said for state, said in WORDS.items() if state in seen}
-    return {"ways": ways, "frames": frames, "note": note(shown), "words": words, "heads": heads(shown)}
+    named = WORDS if shown[0].walk.stages else WORDS | TOLD
+    words = {state: said for state, said in named.items() if state in seen}
+    return {"ways": ways, "frames": frames, "note": note(shown), "words": words}
 
 
-def heads(shown: Sequence[Shown]) -> tuple[str, str]:
-    """The words over the threads and over the places."""
-    first = shown[0].walk
-    warps = -(-len(first.moves[0]["threads"]) // 32)
+def heads(walk: Walk) -> tuple[str, str]:
+    """The words over the threads and over the places of a way."""
+    warps = -(-len(walk.moves[0]["threads"]) // 32)
     threads = f"threads: {count(warps, 'row')} = {count(warps, 'warp')} of 32"
-    return threads, "shared memory: a cell is 128 bytes" if first.stages else "numbers: a column is a bank (or lane)"
+    if walk.stages:
+        return threads, "shared memory: a cell is 128 bytes"
+    held = any(HELD in move["places"] for move in walk.moves)
+    return threads, f"numbers: a column is a {'lane' if held else 'bank'}"
 
 
 def why(way: Shown) -> str:
@@ -200,7 +207,8 @@ def summary(shown: Sequence[Shown]) -> str:
     if walks[0].stages:
         several = max(walk.stages for walk in walks) > 1
         task = "copy tiles to shared memory and add them" if several else "copy a tile to shared memory"
-    said = f"{count(len(shown), 'way')} for one block to {task}"
+    why = "A kernel computes on tiles in shared memory" if walks[0].stages else "Softmax needs the sum of each row"
+    said = f"{why}. {count(len(shown), 'way')} for one block to {task}"
     known = sorted(((way.cycles.cycles, way) for way in shown if way.cycles), key=lambda one: one[0])
     if len(known) < 2:
         return f"{said}."
@@ -221,11 +229,11 @@ def note(shown: Sequence[Shown]) -> str:
     here = [way.name for way in shown if not way.traced]
     traces = " and ".join("there" if place == measured else f"on {place}" for place in kept)
     counts = "Counts derived from traces" + (f" recorded {traces}" if traces else "")
-    counts += f" ({here[0]}: a run here)." if traces and len(here) == 1 else "."
+    counts += f" (“{here[0]}”: run here)." if traces and len(here) == 1 else "."
     if known is None:
         return f"{counts} No cycles are recorded for this problem."
-    runs = f"one block alone on an SM, median of {pattern_cycles.LAUNCHES} launches"
-    return f"Cycles {known.label} on {measured}: {runs}. {counts}"
+    gpu = re.sub(r" \d+GB.*", "", known.device)
+    return f"Cycles {known.label} on {gpu}, one block alone. {counts}"
 
 
 def _place(device: str, date: str) -> str:
@@ -263,9 +271,9 @@ def sentence(way: Shown, n: int) -> str:
     said = f"{way.name}, step {n + 1} of {len(moves)}: {move['title']}"
     if way.walk.stages:
         return f"{said}. {_during(move)}"
-    warps = sum("1" in move["threads"][first : first + 32] for first in range(0, len(move["threads"]), 32))
-    said += f", in {count(warps, 'warp')}. {_cost(move)}" if move["working"] > 1 else f". {_cost(move)}"
-    return f"{said} The sum is complete." if last else said
+    said += f", in {count(_warps(move), 'warp')}. {_cost(move)}" if move["working"] > 1 else f". {_cost(move)}"
+    total = "" if way.walk.total is None else f": {logged(way.walk.total)}"
+    return f"{said} The sum is complete{total}." if last else said
 
 
 def _cost(move: Move) -> str:
@@ -276,11 +284,21 @@ def _cost(move: Move) -> str:
     if move["working"] > 1 and HELD in move["places"] and READ not in move["places"]:
         shuffled = "A shuffle brings each lane another lane's register."
         return f"{shuffled} Shared memory takes {said}." if waves else shuffled
+    each = f"{figure(accesses / _warps(move), 2)} accesses"
     if waves > move["ideal"]:
-        return f"Words share banks: each access takes {figure(waves / accesses, 2)} wavefronts, {waves} in all."
+        turns = f"each needs {figure(waves / accesses, 2)} wavefronts"
+        return f"Each warp makes {each}. Words share banks, so {turns}: {waves}."
     if waves > accesses:
         return f"Each lane reads several words: {said}."
-    return f"No two words share a bank: {said} in all." if move["working"] > 1 else f"It takes {said}."
+    if move["working"] == 1:
+        return f"It takes {said}."
+    return f"Each warp makes {each}, and no two words share a bank: {said}."
+
+
+def _warps(move: Move) -> int:
+    """The warps at work."""
+    threads = move["threads"]
+    return sum("1" in threads[first : first + 32] for first in range(0, len(threads), 32))
 
 
 def _during(move: Move) -> str:
@@ -298,14 +316,11 @@ def strip(shown: Sequence[Shown], frames: Sequence[PatternFrame]) -> list[State]
     at = [(shown[frame["way"]], frame["move"]) for frame in frames]
     moves = [way.walk.moves[n] for way, n in at]
     so_far = [sum(move["wavefronts"] for move in way.walk.moves[: n + 1]) for way, n in at]
-    found = [
-        State("threads at work", [move["working"] for move in moves], of=len(moves[0]["threads"])),
-        State("wavefronts so far", so_far),
+    threads = len(moves[0]["threads"])
+    return [
+        State("threads at work", [f"{move['working']} of {threads}" for move in moves]),
+        State("wavefronts so far", [f"{n} of {way.walk.wavefronts}" for n, (way, _) in zip(so_far, at)]),
     ]
-    if any(way.cycles for way in shown):
-        said = [f"{figure(way.cycles.cycles)} ({way.cycles.label})" if way.cycles else "\u2013" for way, _ in at]
-        found.append(State("cycles in all", said))
-    return found
 
 
 def figures_tab(look: Look, runner: Runner) -> list[Block]:
@@ -320,6 +335,7 @@ def figures_tab(look: Look, runner: Runner) -> list[Block]:
             "most": way.cycles.most if way.cycles else None,
             "steps": len(way.walk.moves),
             "wavefronts": way.walk.wavefronts,
+            "in a chain": way.walk.longest,
             "barriers": way.walk.barriers,
             "requests of the input": way.walk.requests,
             "sectors of the input": way.walk.sectors,

@@ -9,8 +9,8 @@ source = "Luitjens, \"Faster Parallel Reductions on Kepler\", NVIDIA Technical B
 family = "lab"
 problem = "reduce"
 why = [
-  "Inside a warp: no shared memory and no barrier. Then one thread adds the sums of all warps, one by one.",
-  "Inside a warp: no shared memory and no barrier. Then the first warp adds the sums of all warps by shuffles, too.",
+  "A shuffle passes registers between lanes: no shared memory, no barrier. Then one thread adds the sums of all warps.",
+  "A shuffle passes registers between lanes: no shared memory, no barrier. Then the first warp adds the sums of all warps.",
 ]
 rung = 21
 

@@ -9,7 +9,7 @@ const AXIS = 1.9, // em: the axis, the title of a panel, the title and a row of 
   STRIP = 1.35, // em: under the bars of each row
   BARS = 1.7, // em: the least height of the bars of a row, and of each further part of a row
   PART = 1.15,
-  MOST = 7; // em: the most of the first part
+  MOST = 9; // em: the most of the first part
 
 // panels: the rows of each panel, each with its parts and whether it has gaps. Returns {x, w, axis,
 // panels: [{y, rows: [{y, h, strip}]}], host: null or {y, rows: [{y, h}]}, height}. h: of the bars.

@@ -52,8 +52,12 @@ def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
 def test_a_step_says_why_it_needs_its_wavefronts(walks):
     way = story.Shown("Tree", None, walks["lab_reduce_tree"]["Tree, not divergent"], None, "")
     said = [story.sentence(way, n) for n in (0, 7)]
-    assert said[0].endswith("add, in 4 warps. Words share banks: each access takes 2 wavefronts, 24 in all.")
-    assert said[1].endswith("1 of 256 threads adds. It takes 3 wavefronts. The sum is complete.")
+    assert said[0].endswith(
+        "in 4 warps. Each warp makes 3 accesses. Words share banks, so each needs 2 wavefronts: 24."
+    )
+    assert "1 of 256 threads adds. It takes 3 wavefronts. The sum is complete: " in said[1]
+    chains = [walks["lab_reduce_tree"][f"Tree, {name}"].longest for name in ("divergent", "not divergent")]
+    assert chains == [8 * 3, 3 * (2 + 4 + 8 + 8 + 8 + 4 + 2 + 1)]
     ones = story.Shown("Ones", None, walks["lab_reduce_tree"]["Sum by tensor cores"], None, "")
     assert "share" not in story.sentence(ones, 0)  # four words of each lane are no conflict
 
@@ -103,6 +107,6 @@ def test_the_note_says_where_recorded_traces_come_from():
         story.Shown(name, None, story.Walk([], 0, 0, 0, 0, 0, stages=1), cycles, traced)
         for name, traced in (("Here", ""), ("Other", "H200, 2026-01-02"))
     ]
-    assert "Counts derived from traces recorded on H200, 2026-01-02 (Here: a run here)." in story.note(shown)
+    assert "Counts derived from traces recorded on H200, 2026-01-02 (“Here”: run here)." in story.note(shown)
     there = f"{cycles.device.removeprefix('NVIDIA ')}, {cycles.date}"
     assert "traces recorded there." in story.note([replace(shown[1], traced=there)])
