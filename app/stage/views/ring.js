@@ -127,7 +127,7 @@ export default function (host, { meta }, context) {
         `K, V ${part}`,
       ];
       addSlot(made, paint, {
-        ...{ gpu, slot: 0, part, pale: !pairs, id: `kv ${part} ${frame.step}` },
+        ...{ gpu, slot: 0, part, pale: !pairs, id: `kv ${part} ${frame.step}`, from: null },
         said: heads ? ['K, V of its heads', 'K, V'] : [...own, String(part)],
       });
       if (heads || gpus < 2) return;
