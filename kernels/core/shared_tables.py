@@ -27,8 +27,8 @@ def completed(name: str, table: Table, files: tuple[tuple[str, str], ...]) -> Ta
     children = {child for entry in launches for child in entry.get("children", ())}
     if len(launches) == len(table["launches"]):
         made["launches"] = [
-            entry if entry.get("entry") in children else {**shared["launches"].get(str(entry.get("entry")), {}), **entry}
-            for entry in launches
+            one if one.get("entry") in children else {**shared["launches"].get(str(one.get("entry")), {}), **one}
+            for one in launches
         ]
     return made
 

@@ -114,7 +114,7 @@ def _step(name: str, case: Case, given: tuple[Tensor, Tensor, Tensor], do: Tenso
 
 @contextmanager
 def _only(name: str) -> Iterator[None]:
-    """Allows one backend of torch's attention. The timed calls run inside, so the cost of this choice is not torch's."""
+    """Allows one backend of torch's attention. The timed calls run inside, so this choice costs them nothing."""
     if name not in SDPA:
         yield
         return
