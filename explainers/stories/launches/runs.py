@@ -83,6 +83,12 @@ class LaunchRun:
         return self.total + self.made.after_ns(self.ahead)
 
     @property
+    def timed_ns(self) -> float:
+        """The median ns of the timed build between two events. The build with the timer takes another time."""
+        runs = self.made.runs
+        return float(runs[runs.ahead == self.ahead].timed_ns.median())
+
+    @property
     def busy(self) -> float:
         """ns with some launch or copy."""
         return self.total - self.idle

@@ -75,8 +75,8 @@ def ends(runs: list[LaunchRun]) -> str:
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The idea of the last run, or its cost if it is slower. Then the times of each run."""
-    kernel, slower = runs[-1].request.kernel, runs[-1].resumed > (1 + NEAR) * runs[0].resumed
+    """The idea of the last run, or its cost if its timed build is slower. Then the times of each run."""
+    kernel, slower = runs[-1].request.kernel, runs[-1].timed_ns > (1 + NEAR) * runs[0].timed_ns
     why = f"The cost: {kernel.costs}" if slower else f"{kernel.title}: {kernel.idea}"
     amounts = {
         "Gaps without a kernel": [run.idle for run in runs],

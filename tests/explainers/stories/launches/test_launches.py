@@ -22,7 +22,7 @@ def made(name: str, gap: int, length: int = 1000, host_ns: float = 9.0) -> Launc
     count = len(launch_times.names(request))
     starts = np.arange(count) * (length + gap)
     table = pd.DataFrame({"ahead": True, "run": 0, "step": range(count), "start_ns": starts, "end_ns": starts + length})
-    numbers = {"events_ns": 5000.0, "host_ns": host_ns, "timed_ns": 5000.0}
+    numbers = {"events_ns": 5000.0, "host_ns": host_ns, "timed_ns": float(starts[-1] + length)}
     framed = {"framed_ns": 6000.0, "framed_events_ns": 6220.0, "after_ns": 1500.0}
     runs = pd.DataFrame({"ahead": [True], "run": [0], **numbers, **framed})
     clock = 32, 100.0, Sustained(4.5, 4.4, 4.6, 1980, 300)
