@@ -30,7 +30,9 @@ QUESTIONS = (copy_questions, operand_questions, turn_questions)
 
 
 def explain(made: Pipeline, block: int = 0) -> BlockStory:
-    """The BlockStory of a block with marks."""
+    """The BlockStory of a block. A block without marks has no work, so the first one with marks takes its place."""
+    marked = made.marks[made.marks.launch == made.launch].block
+    block = block if (marked == block).any() else int(marked.min())
     bars = pipeline_bars.bars(made, block)
     first_at = float(bars.start_ns.min())
     bars = bars.assign(start_ns=bars.start_ns - first_at, end_ns=bars.end_ns - first_at)
