@@ -117,7 +117,7 @@ export default function (host, { meta }, context) {
   const titleOf = one =>
     clock.covers.length
       ? one.title
-      : `${one.title}: ${micro(one.total)}, with ${micro(one.idle)} in gaps`;
+      : `${one.title}: ${micro(one.total)}, ${micro(one.idle)} of it idle`;
 
   // ---- the names of bars, the lengths of gaps and the axis do not move ----
   const over = (g, { at, paint }) => {
@@ -178,7 +178,7 @@ export default function (host, { meta }, context) {
     g.fillStyle = paint.text;
     g.fillText(said, x + 2, middle + 0.36 * small);
   };
-  // A gap has a bracket in the strip under its row, and its ns if there is room after the label before.
+  // A gap has a bracket in the strip under its row, and its length if there is room after the label before.
   // Returns the end of the row's last label.
   const drawGap = (g, paint, gap, row, last) => {
     const length = gap.end - gap.start;
@@ -297,7 +297,7 @@ export default function (host, { meta }, context) {
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
-    [BRACKET, 'a gap, with no kernel on the row'],
+    [BRACKET, 'a gap: neither kernel nor copy on the row'],
     ['', 'pale: not yet run'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
       ? [[BRACKET, 'the first of children: from the start of their parent']]

@@ -37,7 +37,7 @@ def _between_kernels(run: LaunchRun) -> list[int]:
 
 def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
     """The reason for the first gap, if the host is not one and no kernel on another stream is."""
-    if not run.ahead or run.made.late or len(run.rows) > 1 or any(bar["copy"] for bar in run.bars):
+    if not run.own_gaps or len(run.rows) > 1 or any(bar["copy"] for bar in run.bars):
         return []
     for place in _between_kernels(run)[:1]:
         gap, after = run.gaps[place], run.gaps[place]["after"]
@@ -51,7 +51,7 @@ def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
                     f"The host calls {name} too late": f"The host's calls took {us(run.host_ns)}, before the run.",
                     f"{name} waits for a copy from the host": "No copy is part of this run.",
                 },
-                f"After the last block of {before}, the GPU completes its writes and hands out {name}: {us(wait)}.",
+                f"The gap takes {us(wait)}. Likely (not measured), the GPU first completes the writes of {before}.",
                 step=_step(frames, 0, after),
                 view="launches",
                 veils=("sentence", "strip", "headline"),
@@ -78,7 +78,7 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
                 f"{run.title}: how long is the gap from the end of {before} to the start of {name}?",
                 right,
                 {text: reason for text, reason in said.items() if text != right},
-                f"{right}: after the last block of {before}, the GPU takes this long to start {name}.",
+                f"{right} by the GPU's timer, from the end of {before} to the start of {name}.",
                 ordered=[*said],
                 step=_step(frames, 0, after),
                 view="launches",

@@ -43,6 +43,11 @@ class LaunchRun:
         """The host's calls in C++."""
         return host_code(self.request)
 
+    @property
+    def own_gaps(self) -> bool:
+        """Whether the gaps are the GPU's own: the host had made all its calls before the run."""
+        return self.ahead and not self.made.late
+
     def row_name(self, row: int) -> str:
         """The name of a row."""
         stream, children = self.rows[row]

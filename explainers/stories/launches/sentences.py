@@ -30,7 +30,7 @@ def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     when = f"{said} starts {us(wait)} after the end of {before}"
     if awaited != gap["before"]:
         return f"{when}, on {run.row_name(run.bars[awaited]['row'])}: it waits for the event of this end."
-    return f"{when}. {work.strip() or _reason(run, bar, wait, runs)}"
+    return f"{when}. {work.strip() or _reason(run, bar, runs)}".rstrip()
 
 
 def _first(run: LaunchRun, bar: int) -> str:
@@ -52,17 +52,21 @@ def _early(run: LaunchRun, bar: int) -> str:
     return "They run at the same time."
 
 
-def _reason(run: LaunchRun, bar: int, wait: float, runs: list[LaunchRun]) -> str:
-    """The reason for a gap on a stream. The second run has the gap of the first one in its place."""
+def _reason(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
+    """The reason for a gap on a stream, or "". The second run has the gap of the first one in its place."""
     plain, name = runs[0], run.bars[bar]["name"]
     place = next((n for n, one in enumerate(plain.bars) if one["name"] == name), None)
     gap = None if run is plain or place is None else plain.gap_before(place)
     if gap and gap["since"] == "end" and gap["end"] > gap["start"]:
         return f"The same gap above takes {us(gap['end'] - gap['start'])}."
-    before = run.awaited(bar)
+    if not run.own_gaps:
+        return "" if run.request.plan.graph else "The host makes its calls meanwhile: a part of this may be its time."
+    launch, before = run.request.plan.launches[list(steps(run.request.plan))[bar].number], run.awaited(bar)
+    if launch.dependent or launch.parent:
+        return ""
     if before is not None and not run.needs(bar, before):
         return f"It needs nothing of {run.bars[before]['name']}, but a stream keeps its order."
-    return "In between, the GPU completes its writes and hands out the next launch."
+    return f"Likely (not measured): the GPU first completes the writes of {run.bars[before or 0]['name']}."
 
 
 def ends(runs: list[LaunchRun]) -> str:
@@ -79,7 +83,7 @@ def summary(runs: list[LaunchRun]) -> str:
     kernel, slower = runs[-1].request.kernel, runs[-1].timed_ns > (1 + NEAR) * runs[0].timed_ns
     why = f"The cost: {kernel.costs}" if slower else f"{kernel.title}: {kernel.idea}"
     amounts = {
-        "Gaps without a kernel": [run.idle for run in runs],
+        "GPU idle": [run.idle for run in runs],
         "Whole run": [run.total for run in runs],
         "Calls of the host": [run.host_ns for run in runs],
     }

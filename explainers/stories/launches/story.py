@@ -144,7 +144,7 @@ def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
     bars = [run.bars[bar] if bar >= 0 else None for run, bar in shown]
     gaps = [run.gap_before(bar) for run, bar in shown]
     waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
-    places = ["gaps so far"] if len(runs) == 1 else ["gaps so far, above", "gaps so far, below"]
+    places = ["idle so far"] if len(runs) == 1 else ["idle so far, above", "idle so far, below"]
     idle = [State(said, [us(run.idle_until(f["at"])) for f in frames]) for said, run in zip(places, runs)]
     return [
         State("gap before", [us(wait) if wait and wait > 0 else "none" for wait in waits]),

@@ -1,5 +1,6 @@
 """Launches: bars, gaps, steps and questions from the times of two runs, and the bytes of a run on the CPU."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from explainers.stories.launches.host_code import host_code
 from explainers.stories.launches.runs import explain
 from explainers.story.questions import MOST
 from kernels.core.request import Request
+from kernels.core.streams import steps
 from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
 from kernels.measure.load import Sustained
@@ -45,8 +47,18 @@ def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
     lit = lit_code(two[1], story.code(two, frames), second["lines"])
     order, needed = (next(f["sentence"] for f in frames if f["panel"] == 0 and f["bar"] == n) for n in (1, 2))
     assert order.endswith("It needs nothing of prefill, but a stream keeps its order.")
-    assert needed.endswith("In between, the GPU completes its writes and hands out the next launch.")
+    assert needed.endswith("Likely (not measured): the GPU first completes the writes of partials.")
     assert lit[0].startswith("partials<<<dim3(") and lit[-1] == "cudaGraphLaunch(exec, stream0);"
+
+
+def test_a_gap_has_no_reason_of_the_gpu_if_the_host_may_be_the_cause_or_the_launch_waits_for_no_writes(two):
+    behind = explain(replace(two[0].made, table=two[0].made.table.assign(ahead=False)), False)
+    late = explain(made("launch_one_stream", 700, host_ns=1e6), True)
+    for run in (behind, late):
+        assert "The host makes its calls meanwhile" in sentences.start(run, 1, [run])
+        assert not {"why"} & {q.id for q in launch_questions.questions([run], story.frames_of([run]))}
+    early = explain(made("launch_dependent", 700), True)
+    assert sentences.start(early, 1, [early]).endswith("starts 0.7 µs after the end of prefill.")
 
 
 def lit_code(run, code, lines):
@@ -55,14 +67,23 @@ def lit_code(run, code, lines):
     return [files[name][int(line) - 1] for name, line in (place.rsplit(":", 1) for place in lines)]
 
 
+def sizes_after(entry, call):
+    """The numbers and dim3 of a call behind the name of its kernel, each as three numbers."""
+    found = re.findall(r"dim3\(([\d, ]+)\)|(?<!\w)(\d+)", call.partition(entry)[2])
+    numbers = [tuple(map(int, (several or single).split(","))) for several, single in found]
+    return [size + (1,) * (3 - len(size)) for size in numbers]
+
+
 def test_the_host_calls_each_launch_with_the_grid_of_the_plan(two):
     for name in ("launch_one_stream", "launch_dependent", "launch_grid_barrier", "launch_copy_pinned"):
         request = made(name, 700).request
         calls = host_code(request)
         said = " ".join(line.strip() for line in calls.lines)
-        for launch in request.plan.launches:
-            x, y, z = launch.grid
-            assert launch.entry in said and (f"dim3({x}, {y}" in said or f"{x}, 128" in said)
+        for place, step in enumerate(steps(request.plan)):
+            launch = request.plan.launches[step.number]
+            own = " ".join(calls.lines[number - 1].strip() for number in calls.of_step[place])
+            if not step.tensor:
+                assert sizes_after(launch.entry, own)[:2] == [launch.grid, launch.block]
         assert said.count("cudaMemcpyAsync(") == sum(2 for launch in request.plan.launches if launch.fetch)
         assert ("&early" in said) == (name == "launch_dependent")
     assert "cudaStreamWaitEvent(stream0, copied_k1);" in said and "cudaMallocHost(&host_k" in said
@@ -72,7 +93,7 @@ def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_t
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
     said = sentences.summary(two)
-    assert "Gaps without a kernel: 1.4 µs above, 0.6 µs below. Whole run: 4.4 µs above, 3.6 µs below." in said
+    assert "GPU idle: 1.4 µs above, 0.6 µs below. Whole run: 4.4 µs above, 3.6 µs below." in said
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 
@@ -134,7 +155,7 @@ def test_children_have_a_row_with_gaps_from_the_start_of_their_parent_and_from_t
     assert gaps["partials 3"] == ("end", -10000) and family.enqueued == "1 launch"
     said = [frame["sentence"] for frame in story.frames_of([family])]
     assert said[1] == "Partials 0, a child, starts 7 µs after the start of parent, the kernel that launches it."
-    assert said[5].startswith("Merge, a child, starts 8 µs after the end of partials 0. ")
+    assert said[5] == "Merge, a child, starts 8 µs after the end of partials 0."
     lit = lit_code(family, story.code([family], []), sentences.lines(family, 2))
     assert [line.strip().partition("<<<")[0] for line in lit] == ["partials"]
 

@@ -92,6 +92,7 @@ def test_the_page_asks_with_the_figures_of_the_run():
         assert all(len(part.split()) <= 25 for frame in made.frames for part in frame["sentence"].split(". "))
         files = {file["name"]: len(file["lines"]) for file in made.codes[0].files}
         lit = [place.rsplit(":", 1) for frame in made.frames for place in frame["lines"]]
+        assert all(frame["lines"] for frame in made.frames)
         assert all(int(line) <= files.get(name, 0) for name, line in lit)
         ways = made.views[0].meta["ways"]
         assert [(f["way"], f["move"]) for f in made.frames] == [
