@@ -13,8 +13,8 @@ MOST_STEPS = 50_000_000  # of a case. A longer case takes seconds, and runs on a
 
 
 def sampled(kernel, cases, turn):
-    """Some of the cases, in their order: those of one build, with every value of every field between them. Of equally
-    good cases it takes the shortest.
+    """Some of the cases, in their order: those of one build, with every value of every field between them, but no case
+    of more than MOST_STEPS. Of equally good cases it takes the shortest.
 
     turn: the kernel's number in its family. Neighbours of a family take different builds of those that most cases need.
     """

@@ -65,12 +65,15 @@ def kernels(monkeypatch):
         assert ended == code, printed.getvalue() + complaint.getvalue()
         return (printed if code == 0 or out else complaint).getvalue()
 
-    ours = list(families.__path__)[0]
+    ours, known = list(families.__path__)[0], set(sys.modules)
     monkeypatch.setattr(workers, "submit", submit)
     monkeypatch.setattr(workers, "stop", lambda: None)
     monkeypatch.setattr(workers, "survey", lambda: backends.survey(("cpu", "recorded")))
     yield call
     monkeypatch.undo()
+    for name in set(sys.modules) - known:
+        if name.startswith(families.__name__ + "."):
+            del sys.modules[name]  # of a dropped folder
     recordings_changed()
 
 

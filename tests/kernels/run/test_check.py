@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from dropped import odd_kernel
-from sampled import sampled
+from sampled import MOST_STEPS, sampled
 
 from kernels.catalog import KERNELS, current
 from kernels.core.problem import Case
@@ -86,12 +86,15 @@ def test_both_builds_agree_with_float64_on_the_cpu_in_every_case(kernel):
 
 
 def test_the_cases_that_the_cpu_runs_leave_out_no_length_and_no_value_of_any_field():
-    """A dense kernel has every length, with and without a mask; the kernels have all other values between them."""
+    """A dense kernel has the common lengths, with and without a mask. Between them, the kernels have every length
+    of a short case and all other values."""
     some = {name: sampled(kernel, cases(kernel), NUMBERS[name]) for name, kernel in DENSE.items()}
     for name, kernel in DENSE.items():
         assert values(some[name], "causal") == {False, True} and len(some[name]) < len(cases(kernel))
         assert values(some[name], "seq_len") >= {1, 17, 31, 33, 63, 65, 100, 129, 257}, name
     together, whole = sum(some.values(), []), [case for kernel in DENSE.values() for case in cases(kernel)]
+    short = [case for case in whole if case.problem.cpu_steps <= MOST_STEPS]
+    assert values(together, "seq_len") == values(short, "seq_len")
     for field in ("head_dim", "batch", "num_heads", "score_scale"):
         assert values(together, field) == values(whole, field)
 
