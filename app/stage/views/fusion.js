@@ -195,7 +195,7 @@ export default function (host, { meta }, context) {
       (parts[n] ?? []).forEach(([from, to], part) =>
         made.rect(
           `${name} part ${n} ${part}`,
-          [left + (full * from) / value, top, (full * (Math.min(to, value) - from)) / value, high],
+          [left + (full * from) / value, top, (full * (to - from)) / value, high],
           { fill: fill(1) },
         ),
       );
@@ -254,7 +254,7 @@ export default function (host, { meta }, context) {
       return `${kernels[at.total]}: ${number(totals[at.total])} bytes read and written`;
     if (at.note) return time.note;
     if (at.time !== undefined)
-      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\nin a CUDA graph, sustained, ${time.said}`;
+      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\nin a CUDA graph, sustained, recorded on ${time.said}`;
     const t = tensors.findIndex(one => one.name === at.tensor),
       { name, shape, part } = tensors[t];
     if (at.launch === undefined)
@@ -270,7 +270,8 @@ export default function (host, { meta }, context) {
   const legend = [
     [`background:${COLOURS.read}`, '↓ bytes read from memory'],
     [`background:${COLOURS.written}`, '↑ bytes written to it'],
-    ['', 'each byte counts once a launch. Pale: to come, or no kernel runs'],
+    ['', 'each byte counts once a launch. Pale bytes: to come'],
+    ...(time ? [['', 'solid time: a kernel runs, as the timeline build recorded it']] : []),
   ];
   return canvasView(host, context, {
     ...{ title: 'Ledger', layout, marks, locate, describe, label, legend },

@@ -133,7 +133,7 @@ def caption(times: Times) -> list[str]:
         times.problem.size,
         f"{times.said} {kind}, hot L2, rested.",
         "Grey: from one chain to the next.",
-        "Colours: from a launch's first block to its last one.",
+        "Colours: from a launch's first block to its last one, by the timeline build.",
     ]
 
 
@@ -176,34 +176,47 @@ def gaps(times: Times) -> list[float]:
 
 
 def gap_share(times: Times) -> float:
-    """The gaps between the separate launches over the time that fusion saves. NaN without them."""
+    """The gaps between the separate launches over the time that fusion saves. NaN without them.
+
+    It can exceed 1: the gaps come from the timeline build, the time from the timed one.
+    """
     return sum(gaps(times)) / saved(times) if gaps(times) and saved(times) > 0 else math.nan
+
+
+def first_size(problem: Problem) -> tuple[str, int]:
+    """The name and value of a problem's first size, such as tokens, 16."""
+    name, value = next(iter(problem.values().items()))
+    return name, int(str(value))
 
 
 def size_of(problem: Problem) -> str:
     """The size of a problem as a person says it, such as 16 tokens, hidden 4096."""
+    name, value = first_size(problem)
     first, *others = problem.size.split(", ")
-    name, _, value = first.partition(" ")
-    return ", ".join([f"{int(value):,} {name}" if value.isdigit() else first, *others])
+    return ", ".join([count(value, name.removesuffix("s"), name) if first == f"{name} {value}" else first, *others])
 
 
-def shown(times: Times, problem: Problem) -> ShownTime | None:
+def source(times: Times) -> str:
+    """The GPU, date, size and type of a recording."""
+    kind = times.problem.values().get("dtype", "")
+    return f"recorded on {times.place}, with {size_of(times.problem)}{f', {kind}' if kind else ''}"
+
+
+def shown(times: Times) -> ShownTime | None:
     """The times in the picture."""
     if math.isnan(saved(times)):
         return None
     names = [who for who in ("separate", "compiled", "fused") if not math.isnan(in_graph(times, who))]
     gains = [
-        f"{size_of(one.problem).partition(' ')[0]}: {in_graph(one, 'separate') / in_graph(one, 'fused'):.2f}"
+        f"{first_size(one.problem)[1]:,}: {in_graph(one, 'separate') / in_graph(one, 'fused'):.2f}"
         for one in alike(times)
     ]
-    by = size_of(times.problem).partition(",")[0].partition(" ")[2]
-    bytes_count = " (bytes count)" if gap_share(alike(times)[-1]) < 0.5 else ""
     return {
         "names": [launched(times, who) for who in names],
         "us": [in_graph(times, who) for who in names],
         "spans": [times.spans(who, "graph") for who in names],
-        "said": times.place if times.problem == problem else f"{times.place}, {size_of(times.problem)}",
-        "note": f"Times as fast by {by}. {', '.join(gains)}{bytes_count}" if len(gains) > 1 else "",
+        "said": source(times).removeprefix("recorded on "),
+        "note": f"Times as fast, by {first_size(times.problem)[0]}. {', '.join(gains)}" if len(gains) > 1 else "",
     }
 
 
@@ -215,26 +228,20 @@ def launched(times: Times, who: str) -> str:
     return name if pd.isna(launches) else f"{name}, {count(int(launches), 'launch', 'launches')}"
 
 
-def sentence(times: Times, problem: Problem, second: str) -> str:
-    """The time that fusion saves, and the gap before the second launch."""
+def sentence(times: Times) -> str:
+    """The time before and after fusion."""
     if math.isnan(saved(times)):
         return ""
-    size = "" if times.problem == problem else f" with {size_of(times.problem)}"
-    said = f"On an {times.place.partition(',')[0]}{size}, it saves {saved(times):.2f} of "
-    said += f"{in_graph(times, 'separate'):.2f} µs."
-    if not gap_share(times) > 0.5:
-        return said
-    if len(gaps(times)) == 1:
-        return f"{said} {sum(gaps(times)):.2f} µs of that is the gap before {second}, in which no kernel runs."
-    return f"{said} {sum(gaps(times)):.2f} µs of that are gaps between launches, in which no kernel runs."
+    before, after = in_graph(times, "separate"), in_graph(times, "fused")
+    return f"The time goes from {before:.2f} to {after:.2f} µs ({source(times)})."
 
 
 def gap_sentence(times: Times, entries: Sequence[str]) -> str:
     """The gap before the second launch in words, or "" without a recording."""
     if not gaps(times):
         return ""
-    first = times.spans("separate", "graph")[0]
+    first, where = times.spans("separate", "graph")[0], source(times)
     return (
-        f"On an {times.place.partition(',')[0]}, {entries[0]} runs for {first[1] - first[0]:.2f} µs. Then no kernel "
-        f"runs for {gaps(times)[0]:.2f} µs, until {entries[1]} starts. One launch has no such gap."
+        f"{entries[0]} runs for {first[1] - first[0]:.2f} µs. Then no kernel runs for {gaps(times)[0]:.2f} µs, "
+        f"until {entries[1]} starts. One launch has no such gap. {where[0].upper()}{where[1:]}."
     )

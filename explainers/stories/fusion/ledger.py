@@ -16,10 +16,10 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
+from kernels.trace.memory.model import SECTOR
 
 SIDES = ("separate", "fused")
 NEVER, ONCE = "never", "once"
-SECTOR = 32  # bytes that memory moves at least
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Ledger:
     kernels: their specs.
     feeds: tensor -> tensors that the warps of a separate launch store after they load it.
     place: where the fused kernel keeps a value between its parts.
+    clusters: whether blocks of the fused kernel can read the shared memory of others.
     """
 
     moves: tuple[Move, ...]
@@ -63,6 +64,7 @@ class Ledger:
     kernels: tuple[KernelSpec, KernelSpec]
     feeds: dict[str, tuple[str, ...]]
     place: str = "on the chip"
+    clusters: bool = False
 
     def bytes(self, side: int, tensor: str = "", kind: str = "", launch: int = -1) -> int:
         """The bytes of a side, of one tensor, kind or launch if it is given."""
@@ -94,6 +96,11 @@ class Ledger:
         """The tensors that the fused kernel never moves."""
         return [tensor for tensor in self.tensors if self.kept(tensor) == NEVER]
 
+    @property
+    def apart(self) -> bool:
+        """Whether no block of the fused kernel reads a saved tensor from memory, or can read it from another block."""
+        return not self.clusters and not any(self.bytes(1, tensor, "load") for tensor in self.saved)
+
     @cached_property
     def saved(self) -> dict[str, int]:
         """tensor -> the bytes that the fused kernel moves less, the largest first. Without the others."""
@@ -109,7 +116,8 @@ def ledger(runs: Sequence[Run]) -> Ledger:
     entries = tuple(tuple(launch.entry for launch in run.request.plan.launches) for run in runs)
     place = "on the chip" if any(site.space == "shared" for site in runs[1].sites) else "in registers"
     kernels = (runs[0].request.kernel, runs[1].request.kernel)
-    return Ledger(tuple(moves), known, entries, kernels, _feeds(runs[0]), place)
+    clusters = any(launch.cluster for launch in runs[1].request.plan.launches)
+    return Ledger(tuple(moves), known, entries, kernels, _feeds(runs[0]), place, clusters)
 
 
 def _feeds(run: Run) -> dict[str, tuple[str, ...]]:

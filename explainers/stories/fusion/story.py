@@ -46,12 +46,12 @@ class Fusion(Story[Pair]):
         problem, where = subject.request.problem, runner.provenance(runs[1])
         gap = clock.gap_sentence(times, found.entries[0]) if times else ""
         frames = walk.frames_of(found, clock.size_of(problem), gap)
-        shown = clock.shown(times, problem) if times else None
+        shown = clock.shown(times) if times else None
         views = [View("fusion", "ledger", "Bytes", walk.meta_of(found, frames, shown))]
         if times:
             meta = {"spec": clock.chart(times).to_dict(), "alt": clock.ALT, "at": []}
             views.append(View("chart", "clock", "Time", meta))
-        said = clock.sentence(times, problem, found.entries[0][-1]) if times else ""
+        said = clock.sentence(times) if times else ""
         return Stage(
             headline=stage.headline(subject.request.kernel),
             frames=frames,

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explainers.stories.fusion.frames import FusionMeta, MoveFrame, ShownMove, ShownTime
-from explainers.stories.fusion.ledger import SECTOR, Ledger, Move
+from explainers.stories.fusion.ledger import Ledger, Move
 from explainers.story.frames import Lines
 from explainers.story.glossary import count, listed, short
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
+from kernels.trace.memory.model import SECTOR
 
 VERBS = {"load": "reads", "store": "writes"}
 SMALL = 2**22  # bytes that stay in the L2 cache of every GPU in use
@@ -47,31 +48,10 @@ def frames_of(ledger: Ledger, size: str = "", gap: str = "") -> list[MoveFrame]:
     size: of the problem, in words. gap: a sentence on the recorded gap between launches.
     """
     frames, so_far = list[MoveFrame](), [0, 0]
-    fused = len(ledger.entries[0])
     for step in steps_of(ledger):
         for move in step.moves:
             so_far[move.side] += move.bytes
-        stays = ledger.kept(step.tensor) and not step.fused
-        launch = step.separate.launch if step.separate else fused
-        verb = VERBS[step.moves[0].kind]
-        who = ledger.entries[0][launch] if step.separate else ledger.entries[1][0]
-        frames.append(
-            {
-                "tile": launch,
-                "title": f"{who} {verb} {step.tensor}",
-                "sentence": sentence(ledger, step),
-                "details": requests(step),
-                "tensor": list(ledger.tensors).index(step.tensor),
-                "cells": [
-                    *([launch] if step.separate else []),
-                    *([fused] if step.fused or stays else []),
-                ],
-                "so_far": list(so_far),
-                "timed": False,
-                "separate_lines": step.separate.lines if step.separate else {},
-                "fused_lines": step.fused.lines if step.fused else goes_on(ledger, [step.tensor]) if stays else {},
-            }
-        )
+        frames.append(_frame(ledger, step, list(so_far)))
     saved = [move for move in ledger.moves if move.side == 0 and move.tensor in ledger.saved]
     first: MoveFrame = {
         "tile": -1,
@@ -85,10 +65,30 @@ def frames_of(ledger: Ledger, size: str = "", gap: str = "") -> list[MoveFrame]:
         "separate_lines": lines_of(saved),
         "fused_lines": goes_on(ledger, ledger.saved),
     }
-    last: MoveFrame = {**first, "tile": fused + 1, "so_far": list(so_far)}
+    last: MoveFrame = {**first, "tile": len(ledger.entries[0]) + 1, "so_far": list(so_far)}
     time: MoveFrame = {**last, "title": "The launch itself", "sentence": gap, "timed": True}
     end: MoveFrame = {**last, "title": "Why fusion works", "sentence": reason(ledger)}
     return [first, *frames, *([time] if gap else []), end]
+
+
+def _frame(ledger: Ledger, step: Step, so_far: list[int]) -> MoveFrame:
+    """The frame of a step."""
+    fused = len(ledger.entries[0])
+    stays = ledger.kept(step.tensor) and not step.fused
+    launch = step.separate.launch if step.separate else fused
+    who = ledger.entries[0][launch] if step.separate else ledger.entries[1][0]
+    return {
+        "tile": launch,
+        "title": f"{who} {VERBS[step.moves[0].kind]} {step.tensor}",
+        "sentence": sentence(ledger, step),
+        "details": requests(step),
+        "tensor": list(ledger.tensors).index(step.tensor),
+        "cells": [*([launch] if step.separate else []), *([fused] if step.fused or stays else [])],
+        "so_far": so_far,
+        "timed": False,
+        "separate_lines": step.separate.lines if step.separate else {},
+        "fused_lines": step.fused.lines if step.fused else goes_on(ledger, [step.tensor]) if stays else {},
+    }
 
 
 def goes_on(ledger: Ledger, tensors: Iterable[str]) -> Lines:
@@ -119,7 +119,7 @@ def sentence(ledger: Ledger, step: Step) -> str:
         return f"{said} The registers of a launch end with it, so the next one needs {tensor} in memory. {own}"
     if kept and not fused:
         small = ledger.tensors[tensor].nbytes <= SMALL
-        where = " It is small, so the L2 cache still has it. A large tensor would come from memory." if small else ""
+        where = " It is small, so it comes from the L2 cache (modelled), not from device memory." if small else ""
         return f"{said}{where} The fused kernel still has it {ledger.place}."
     if not fused:
         return f"{said} The fused kernel has moved these bytes before."
@@ -163,6 +163,8 @@ def reason(ledger: Ledger) -> str:
         return f"The separate launches move {before:,} bytes, and the fused one {after:,}."
     costs = ledger.kernels[1].costs
     cost = f" The cost: {costs}" if costs else ""
+    if not ledger.apart:
+        return f"The fused kernel moves fewer bytes of {listed([*ledger.saved])}.{cost}"
     return f"Fusion works because no block needs another block's part of {listed([*ledger.saved])}.{cost}"
 
 
@@ -174,7 +176,7 @@ def difference(ledger: Ledger) -> str:
     ends = [ledger.entries[0][n] for n in passed(ledger, tensor)]
     said = f"The separate launches move {saved:,} bytes of {tensor} more."
     if len(ends) == 2:
-        said = f"{ends[0]} writes {tensor} to memory, and {ends[1]} reads it back."
+        said = f"{ends[0]} writes {tensor}, and {ends[1]} reads it back, from the L2 cache or device memory."
     return f"{said} The fused kernel keeps it {ledger.place}."
 
 

@@ -1,5 +1,6 @@
 """The ledger of fusion is the trace's, byte for byte, and its questions have the run's numbers."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -117,10 +118,14 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     asked = {question.id: question for question in made.questions}
     assert "2.00 times" in asked["graph_gain"].options[asked["graph_gain"].answer]
     assert asked["why_faster"].options[asked["why_faster"].answer] == "The saved launch"
-    assert f"On an Small GPU with {clock.size_of(times.problem)}, it saves 1.00 of 2.00 µs. 0.75 µs" in made.summary
+    said = "ecorded on Small GPU, 20.*, with 1 token, 32 query heads and 8 KV heads of 128, float16"
+    assert re.search(f"from 2.00 to 1.00 µs .r{said}", made.summary)
+    assert all(re.search(said, asked[name].why) for name in ("why_faster", "graph_gain"))
+    assert "8,192: 2.00" in clock.shown(clock.alike(clock.all_times(spec)[0])[0])["note"]
     assert made.views[0].meta["time"]["us"] == [2, 1.5, 1]
     gap = next(frame for frame in made.frames if frame["timed"])["sentence"]
     assert "rope runs for 0.50 µs. Then no kernel runs for 0.75 µs, until cache_write starts." in gap
+    assert re.search(said, gap)
     assert len(clock.table(clock.all_times(spec))) == 2 * len(rows)
     clock.all_times.cache_clear()
 
@@ -148,6 +153,19 @@ def test_the_products_that_one_launch_would_repeat_exceed_those_of_attention():
     seen = [2, 4]  # keys that each query tile sees
     assert tiny.repeated_flops == (4 * sum(seen) - 2 * 4) * one_key
     assert all(len(part.split()) <= 25 for said in one_launch.sentences() for part in said.split(". "))
+
+
+def test_a_size_is_said_for_people():
+    problem = current().kernels["add_rms_norm"].problem_type
+    assert [clock.size_of(problem(n, 64)) for n in (1, 8192)] == ["1 token, hidden 64", "8,192 tokens, hidden 64"]
+
+
+def test_no_block_needs_the_part_of_another_only_if_none_can_read_it():
+    pair = pair_of("rope_write")
+    found = ledger.ledger([run_of(pair.separate), run_of(pair.request)])
+    read = next(m for m in found.moves if m.side == 0 and m.tensor in found.saved and m.kind == "load")
+    for other in (replace(found, clusters=True), replace(found, moves=(*found.moves, replace(read, side=1)))):
+        assert "no block needs" in walk.reason(found) and "no block needs" not in walk.reason(other)
 
 
 def test_the_sentences_of_the_steps_are_short():
