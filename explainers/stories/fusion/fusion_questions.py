@@ -61,7 +61,8 @@ def why_faster(times: Times, step: int) -> list[Question]:
     """The cause of most of the saved time, if the gaps between launches are most of it."""
     if not gap_share(times) > 0.5:
         return []
-    launch, others = "The saved launch", ["Fewer bytes", "Fewer computations"]
+    launch = "The saved launch" if len(gaps(times)) == 1 else "The saved launches"
+    others = ["Fewer bytes", "Fewer computations"]
     why = f"Fusion saves {saved(times):.2f} µs. In a timeline of the separate launches, no kernel runs for "
     why += f"{sum(gaps(times)):.2f} µs between them. One launch has no such gap. Both: {source(times)}."
     text = f"Fused, it takes {in_graph(times, 'fused'):.2f} µs in place of {in_graph(times, 'separate'):.2f} µs. "
