@@ -7,7 +7,8 @@ import { chartView } from '../core/charts.js';
 import { legend } from '../core/canvas.js';
 import { element, textSize, unfetched } from '../core/paint.js';
 
-const NAMES = 'ends'; // so begin the names of the layers that name the lines at their ends
+const NAMES = 'ends', // so begin the names of the layers that name the lines at their ends
+  ON_LINES = 'levels'; // and of those that name parts of lines: a low pane has no room for them
 
 export default function (host, { meta, title }, context) {
   const { clock } = context;
@@ -49,7 +50,8 @@ export default function (host, { meta, title }, context) {
   const draw = async () => {
     const tall = sheet.clientHeight > ((meta.legend?.length ?? 0) * 1.35 + 4) * textSize(),
       named = tall && sheet.clientWidth > 2.4 * room(),
-      key = `${named} ${textSize()}`;
+      low = sheet.clientHeight < 20 * textSize(),
+      key = `${named} ${low} ${textSize()}`;
     if (!sheet.clientWidth || !sheet.clientHeight) return;
     if (drawn === key) return made && fit();
     drawn = key;
@@ -59,15 +61,22 @@ export default function (host, { meta, title }, context) {
     );
     // names beyond the plot are fitted in too
     const padding = { left: 4, top: 10, right: 4, bottom: 2 };
-    const layer = named ? meta.spec.layer : meta.spec.layer.filter(l => !l.name?.startsWith(NAMES));
+    const leftOut = [...(named ? [] : [NAMES]), ...(low ? [ON_LINES] : [])],
+      layer = meta.spec.layer.filter(l => !leftOut.some(name => l.name?.startsWith(name))),
+      config = low ? { axisY: { titleLimit: 9 * textSize() } } : {};
     made?.unmount();
     made = null;
     let next;
     try {
-      next = await chartView(sheet, { ...meta.spec, layer, padding }, context, {
-        fill: true,
-        press: goTo,
-      });
+      next = await chartView(
+        sheet,
+        { ...meta.spec, layer, padding, config: { ...meta.spec.config, ...config } },
+        context,
+        {
+          fill: true,
+          press: goTo,
+        },
+      );
     } catch (error) {
       drawn = '';
       return unfetched(sheet)(error);

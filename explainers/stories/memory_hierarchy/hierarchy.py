@@ -4,18 +4,26 @@ The steps of the clock are the working sets at the ends of the plateaus.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.chart_view import chart_view
 from explainers.stories.memory_hierarchy.broadcast_tab import broadcast_blocks
-from explainers.stories.memory_hierarchy.level_charts import COLOURS, DASHED, NOTES, bandwidth_chart, latency_chart
+from explainers.stories.memory_hierarchy.level_charts import (
+    COLOURS,
+    DASHED,
+    NOTES,
+    bandwidth_chart,
+    has_far,
+    latency_chart,
+)
 from explainers.stories.memory_hierarchy.level_questions import questions
 from explainers.stories.memory_hierarchy.levels_tab import lesson, levels_tab
 from explainers.stories.memory_hierarchy.memory_levels import (
     SPACES,
+    bandwidths,
     bytes_said,
     edges,
     latencies,
@@ -56,20 +64,26 @@ WHY = {  # the level of a load -> the reason for its cycles
     "in L1": "All of it fits in L1, the cache of one SM.",
     "partly in L1": "L1 holds only a part of it, and L2 brings the rest.",
     "in L2": "It does not fit in L1, so the load goes on to L2, the cache of all SMs.",
-    "partly in L2": "Likely, the far half of L2 has most of it.",
+    "partly in L2": "L2 holds only a part of it, and device memory brings the rest.",
     "in device memory": "It does not fit in L2, so the load goes to device memory, outside the chip.",
+}
+FAR_HALF = {"partly in L2": "Likely, the far half of L2 has most of it."}  # if these sizes are a plateau
+READS = {  # the end of the L1 of all SMs, of L2 and of device memory -> the source of a stream
+    "L1 cache": "Each SM finds its part in its own L1, or in L2 if it skips L1.",
+    "L2 cache": "The L1 caches hold at most a part of it, and L2 brings the rest.",
+    "": "The caches hold at most a part of it, and device memory brings the rest.",
 }
 
 
 def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]]:
     """Returns a frame for each step. lines: space -> source line of its load. A frame has that of its first space."""
     found, levels, known, fits = [], levels_met(table), latencies(table), {edge.fits for edge in edges(table)}
-    steps = stairs(table)
+    steps, why = stairs(table), WHY | (FAR_HALF if has_far(table) else {})
     for number, size in enumerate(steps):
         figures = {space: known[space, size] for space in SPACES if (space, size) in known}
         main = next((space for space in ("through_l1", *figures) if space in figures and space in lines), "")
         lit = {lines[main]: 1} if main else {}
-        said = size_sentence(size, figures, levels[size])
+        said = size_sentence(size, figures, why.get(levels[size], ""))
         if "through_l1" in figures:
             said += _beside(figures, levels[size]) if size not in fits else " More data takes longer."
         if size == steps[-1]:
@@ -78,14 +92,14 @@ def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]
     return found
 
 
-def size_sentence(size: int, figures: dict[str, tuple[float, float]], level: str) -> str:
+def size_sentence(size: int, figures: dict[str, tuple[float, float]], why: str) -> str:
     """Returns the cycles of a load, and their reason. figures: space -> (cycles, ns)."""
     if "through_l1" not in figures:
         others = {"that skips L1": figures.get("from_l2"), "from shared memory": figures.get("shared")}
         rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
         return f"With {bytes_said(size)} of data, {rest}."
     cycles, _ = figures["through_l1"]
-    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. {WHY.get(level, '')}".rstrip()
+    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. {why}".rstrip()
 
 
 def _beside(figures: dict[str, tuple[float, float]], level: str) -> str:
@@ -100,6 +114,34 @@ def _in_flight(table: pd.DataFrame) -> str:
     far = plateaus(table).set_index("level").loc["Device memory"]
     read = far.ns * far["GB/s"] / 1e3  # kB
     return "" if pd.isna(read) else f" Meanwhile, the GPU could read {read:,.0f} kB: kernels keep many loads under way."
+
+
+def bandwidth_frames(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Returns a frame for each step of the picture of bandwidth."""
+    found, at = [], bandwidths(table)
+    for number, size in enumerate(stairs(table, "bandwidth")):
+        why = next((READS[edge.level] for edge in edges(table, "bandwidth") if size <= edge.fits), READS[""])
+        streams = {"through L1": at.get(("through_l1", size)), "skipping L1": at.get(("from_l2", size))}
+        known = [f"{read:,.0f} GB/s {way}" for way, read in streams.items() if read]
+        said = f"With {bytes_said(size)} of data, all SMs together read {' and '.join(known)}. {why}"
+        found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": {}, "sentence": said})
+    return found
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value)
+
+
+def _bandwidth_states(table: pd.DataFrame) -> list[stage.State]:
+    """Returns the strip of the picture of bandwidth: GB/s of each way at its steps."""
+    known, at = bandwidths(table), stairs(table, "bandwidth")
+    spaces = [space for space in SPACES if any((space, size) in known for size in at)]
+    return [
+        stage.State(
+            SPACES[space], [_rounded(known.get((space, size))) for size in at], "GB/s", colour=COLOURS[SPACES[space]]
+        )
+        for space in spaces
+    ]
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
@@ -195,7 +237,7 @@ def stage_of(
     views = [
         _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),
-        _view("bandwidth", "Bandwidth", bandwidth, "GB/s of the whole GPU against the working set", at, source),
+        _bandwidth_view(table, bandwidth, source),
     ]
     said = (
         f"{label.capitalize()} on {measured.device}, driver {measured.driver}, {measured.date}: median of {RUNS} runs."
@@ -214,6 +256,14 @@ def stage_of(
         questions=[replace(question, hides=[*question.hides, lesson(table)]) for question in questions(table)],
         summary=lesson(table),
     )
+
+
+def _bandwidth_view(table: pd.DataFrame, chart: alt.LayerChart, source: str) -> stage.View:
+    """Returns the picture of bandwidth, with steps of its own: its streams have other sizes than the chains."""
+    about, at = "GB/s of the whole GPU against the size of the data", stairs(table, "bandwidth")
+    made = _view("bandwidth", "Bandwidth", chart, about, at, source)
+    states = [asdict(state) for state in _bandwidth_states(table)]
+    return replace(made, meta={**made.meta, "clock": True, "frames": bandwidth_frames(table), "state": states})
 
 
 def _view(kind: str, title: str, chart: alt.LayerChart, about: str, at: Sequence[int], source: str) -> stage.View:

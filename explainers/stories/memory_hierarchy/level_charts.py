@@ -89,7 +89,7 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     colours = alt.Scale(domain=present, range=[COLOURS[name] for name in present])
     colour = alt.Color("where:N", legend=None, scale=colours)
     lines = _lines(data, rows, measure, x, y, colour)
-    rule = _step_rule(data, rows, marked, x)
+    rule = _step_rule(data, rows, marked, measure.kind, x)
     last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
     last = last.assign(said=last.line if rows.source.nunique() > 1 else last["where"])
     last = _merged(last, column)
@@ -111,7 +111,7 @@ def _merged(last: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Returns the rows of the chart, with the line, the step and the size of each."""
-    step = {size: n for n, size in enumerate(stairs(marked), 1)}
+    step = {size: n for n, size in enumerate(stairs(marked, measure.kind), 1)}
     rows, known = rows[rows.kind == measure.kind], edges(marked)
     beyond = rows.working_set > known[0].fits if known else False
     return rows.assign(
@@ -175,17 +175,19 @@ def _tips(measure: Measure) -> list[alt.Tooltip]:
     ]
 
 
-def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
+def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, kind: str, x: alt.X) -> list[alt.Chart]:
     """Returns the rule at the working set of the step, if a step is in the chart."""
     smallest, largest = rows.working_set.min(), rows.working_set.max()
     steps = [
-        {"working_set": size, "step": n} for n, size in enumerate(stairs(marked), 1) if smallest <= size <= largest
+        {"working_set": size, "step": n}
+        for n, size in enumerate(stairs(marked, kind), 1)
+        if smallest <= size <= largest
     ]
     rule = data.chart("steps", pd.DataFrame(steps)).mark_rule(color=AXIS, strokeWidth=1.5)
     return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
 
 
-def _has_far(marked: pd.DataFrame) -> bool:
+def has_far(marked: pd.DataFrame) -> bool:
     """Whether the sizes between L2 and device memory have a plateau of their own."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     far = chain[chain.index.map(levels_met(marked)) == FAR]
@@ -193,10 +195,10 @@ def _has_far(marked: pd.DataFrame) -> bool:
 
 
 def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Returns the name of each level over its part of the chain through L1."""
+    """Returns the name of each level over its part of the chain through L1. The page removes them in a low chart."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
-    names = PLATEAUS | (HALVES if _has_far(marked) else {})
+    names = PLATEAUS | (HALVES if has_far(marked) else {})
     for level, part in parts.items():
         if name := names.get(level):
             low, high = float(part.index.min()), float(part.index.max())
@@ -211,6 +213,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         base.mark_text(align=side, baseline="bottom", dy=-9)
         .encode(x=x, y=height, text="said:N")
         .transform_filter(alt.datum.side == side)
+        .properties(name=f"levels_{side}")
         for side in sides
     ]
 
@@ -224,7 +227,7 @@ def _marks(
     ends_of_axis: tuple[float, float],
 ) -> list[alt.Chart]:
     """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
-    half = kind == "latency" and _has_far(marked)
+    half = kind == "latency" and has_far(marked)
     names = {"L2 cache": "half of L2 (likely)"} if half else {}
     names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
     ends = [
@@ -235,7 +238,7 @@ def _marks(
         }
         for edge in edges(marked, kind)
     ]
-    layers, middle = [], ends_of_axis[0] ** 0.7 * ends_of_axis[1] ** 0.3
+    layers, middle = [], ends_of_axis[0] ** 0.7 * ends_of_axis[1] ** 0.3 if kind == "latency" else ends_of_axis[1]
     if ends:
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))

@@ -33,8 +33,8 @@ def _waits(levels: pd.DataFrame) -> str:
         return ""
     shared, l1, l2, far = cycles
     return (
-        f"a load waits {shared:.0f} cycles for shared memory, {l1:.0f} for L1, {l2:.0f} for L2 and {far:.0f} for "
-        "device memory"
+        f"A load waits {shared:.0f} cycles for shared memory, {l1:.0f} for L1, {l2:.0f} for L2. Device memory takes "
+        f"{far:.0f}"
     )
 
 
@@ -45,7 +45,8 @@ def sentence(levels: pd.DataFrame, device: str) -> str:
     if not waits:
         return f"Only a part of {device} has been measured so far."
     l1, l2, far = (at.cycles[name] for name in ("L1 cache", "L2 cache", "Device memory"))
-    return f"On {device} {waits}: L2 is {l2 / l1:.1f} times as far as L1, device memory {far / l1:.1f} times."
+    times = f"L2 takes {l2 / l1:.1f} times as long as L1, and device memory {far / l1:.1f} times"
+    return f"On {device}, {waits[0].lower()}{waits[1:]}. So {times}."
 
 
 def lesson(table: pd.DataFrame) -> str:
@@ -54,9 +55,9 @@ def lesson(table: pd.DataFrame) -> str:
     waits = _waits(at)
     if not waits:
         return ""
-    far, times = at.ns["Device memory"], at.cycles["Device memory"] / at.cycles["Shared memory"]
+    times = at.cycles["Device memory"] / at.cycles["Shared memory"]
     so = "So kernels bring a tile to shared memory once and read it often."
-    return f"A{waits[1:]} ({far:.0f} ns), {times:.0f} times as long. {so}"
+    return f"{waits}: {times:.0f} times as long as shared memory. {so}"
 
 
 @dataclass(frozen=True)

@@ -236,18 +236,27 @@ def sizes(table: pd.DataFrame) -> list[int]:
     return sorted(int(v) for v in table[table.kind == "latency"].working_set.unique())
 
 
+def bandwidths(table: pd.DataFrame) -> dict[tuple[str, int], float]:
+    """Returns (space, working set) -> GB/s of the whole GPU."""
+    rows = table[(table.kind == "bandwidth") & table.gb_per_s.notna()]
+    return {(r.space, int(r.working_set)): float(r.gb_per_s) for r in rows.itertuples()}
+
+
 STEPPED = ("through_l1", "from_l2", "shared")  # spaces with stairs
 
 
-def stairs(table: pd.DataFrame) -> list[int]:
-    """Returns the steps of the clock: the working sets at both ends of each plateau, and all sizes on a rise.
+def stairs(table: pd.DataFrame, kind: str = "latency") -> list[int]:
+    """Returns the steps of the clock: the working sets at both ends of each plateau, and all sizes on a slope.
+
+    kind: latency or bandwidth.
 
     Rule: the first and the last size of each space, and both sizes of each change of a tenth.
     """
-    found = set[int]()
-    for _, chain in table[(table.kind == "latency") & table.space.isin(STEPPED)].groupby("space"):
+    found, column = set[int](), "cycles" if kind == "latency" else "gb_per_s"
+    for _, chain in table[(table.kind == kind) & table.space.isin(STEPPED)].groupby("space"):
         rows = chain.sort_values("working_set")
         found |= {int(rows.working_set.iloc[0]), int(rows.working_set.iloc[-1])}
-        pairs = zip(rows.itertuples(), rows.iloc[1:].itertuples())
-        found |= {int(r.working_set) for a, b in pairs if abs(b.cycles / a.cycles - 1) > NEAR for r in (a, b)}
+        points = [*zip(rows.working_set, rows[column])]
+        pairs = zip(points, points[1:])
+        found |= {int(size) for (a, first), (b, then) in pairs if abs(then / first - 1) > NEAR for size in (a, b)}
     return sorted(found)

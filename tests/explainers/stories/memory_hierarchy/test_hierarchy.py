@@ -86,6 +86,30 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert frames[-1]["sentence"].endswith("the GPU could read 500 kB: kernels keep many loads under way.")
 
 
+def test_sizes_partly_in_l2_name_its_far_half_only_if_they_are_a_plateau():
+    table = hierarchy_table()
+    chain = (table.kind == "latency") & (table.space == "through_l1")
+
+    def said(cycles):
+        changed = table.copy()
+        for size, value in cycles.items():
+            changed.loc[chain & (table.working_set == size), "cycles"] = value
+        return {frame["title"]: frame["sentence"] for frame in hierarchy.frames(changed, {})}
+
+    slope, plateau = said({2**26: 300.0, 2**27: 400.0}), said({2**26: 400.0, 2**27: 401.0})
+    assert slope["64 MiB of data"].endswith("L2 holds only a part of it, and device memory brings the rest.")
+    assert plateau["64 MiB of data"].endswith("Likely, the far half of L2 has most of it.")
+
+
+def test_the_picture_of_bandwidth_has_its_own_steps_with_the_rates_of_its_streams():
+    table = hierarchy_table()
+    table.loc[table.kind == "bandwidth", "working_set"] += 2**9  # no chain has a size of a stream
+    known, steps = memory_levels.bandwidths(table), memory_levels.stairs(table, "bandwidth")
+    for size, frame in zip(steps, hierarchy.bandwidth_frames(table), strict=True):
+        assert f"read {known['through_l1', size]:,.0f} GB/s through L1" in frame["sentence"]
+        assert "cycles" not in frame["sentence"]
+
+
 def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_every_step():
     measured = Measured(hierarchy_table(), "NVIDIA H200", "580", "2026-11-22", "NVRTC 13.0")
     spec = probed.first(hierarchy)
