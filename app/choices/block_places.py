@@ -20,13 +20,9 @@ OWN = {
 }
 
 
-def _kinds(request: Request) -> dict[str, tuple[int, int]]:
-    """Item of the plan -> its heads over the batch, and the tiles of a head."""
-    found = {}
-    for launch in request.plan.launches:
-        heads = parts.heads_of(request, launch.item)
-        found[launch.item] = heads, max(1, request.plan.items_of(launch.item) // heads)
-    return found
+def _kinds(request: Request) -> list[str]:
+    """The kinds of items of the plan."""
+    return list(dict.fromkeys(launch.item for launch in request.plan.launches))
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
@@ -34,7 +30,7 @@ def limits(page: Page, state: State) -> dict[str, int]:
     request = page.request_of(state)
     k = picture.tensor_at(request, "K")
     batches = axes.length(k, "batch")
-    tiles = max(tiles for _, tiles in _kinds(request).values())
+    tiles = max(parts.tiles_of(request, item) for item in _kinds(request))
     return {"at_batch": batches - 1, "at_head": axes.heads(k) // batches - 1, "at_tile": tiles - 1}
 
 
@@ -44,10 +40,9 @@ def request(page: Page, state: State, backend: str) -> Request:
     kv_heads = limits(page, state)["at_head"] + 1
     head = state["at_batch"] * kv_heads + state["at_head"]
     first = {}
-    for item, (heads, tiles) in _kinds(whole).items():
-        of_head = head * heads // axes.heads(picture.tensor_at(whole, "K"))
-        number = of_head * tiles + min(state["at_tile"], tiles - 1)
-        first[item] = min(number, whole.plan.items_of(item) - 1)
+    for item in _kinds(whole):
+        of_head = head * parts.heads_of(whole, item) // axes.heads(picture.tensor_at(whole, "K"))
+        first[item] = parts.item_of(whole, item, of_head, state["at_tile"])
     others = tuple((item, at, 1) for item, at in first.items() if item != whole.plan.item)
     scope = Scope(first[whole.plan.item], 1, others)
     return Request(whole.kernel, whole.problem, whole.settings, scope, backend)

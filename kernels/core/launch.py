@@ -169,6 +169,8 @@ class Launch:
     step: the number of its step in this plan.
     children: the entries of the launches that its kernel makes (dynamic parallelism).
     parent: the entry of the launch that makes it, or "" for a launch by the host. A child has no args.
+    heads: of a grid [heads of a section, tiles, sections], or 0 for another order. The first section has the rest, at
+        its end. Its first blocks do nothing.
 
     Block numbers count x fastest, then y, z.
     """
@@ -190,6 +192,7 @@ class Launch:
     step: int = 0
     children: tuple[str, ...] = ()
     parent: str = ""
+    heads: int = 0
 
     @property
     def has_attributes(self) -> bool:
@@ -212,6 +215,20 @@ class Launch:
     @property
     def items(self) -> int:
         return self.blocks // self.blocks_per_item
+
+    @property
+    def first_item(self) -> int:
+        """The first item with work."""
+        return self.grid[0] * self.grid[2] - self.heads if self.heads else 0
+
+    def item_of(self, head: int, tile: int) -> int:
+        """The item of a head's tile, in a launch with `heads`."""
+        section, place = divmod(self.first_item + head, self.grid[0])
+        return (section * self.grid[1] + tile) * self.grid[0] + place
+
+    def head_of(self, item: int) -> int:
+        """The head of an item with work, in a launch with `heads`."""
+        return item // (self.grid[0] * self.grid[1]) * self.grid[0] + item % self.grid[0] - self.first_item
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -268,6 +285,10 @@ class Plan:
         """The number of items of a kind, or 0 without such a launch."""
         return max((launch.items for launch in self.launches if launch.item == item), default=0)
 
+    def first_of(self, item: str) -> int:
+        """The first item of a kind with work."""
+        return next((launch.first_item for launch in self.launches if launch.item == item), 0)
+
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
@@ -318,6 +339,7 @@ class LaunchText:
     when: str = ""
     children: tuple[str, ...] = ()
     parent: str = ""
+    heads: str | int = 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kernels.errors import FrontMatterError
 LAUNCH_KEYS = (
     *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
     *ORDER_KEYS,
-    *("device", "repeat", "when"),
+    *("device", "repeat", "when", "heads"),
 )
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
 COPY_KEYS = ("source", "target", "repeat", "when")
@@ -107,6 +107,7 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table, pare
         repeat=_repeat(file, where, entry),
         when=typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
         parent=parent,
+        heads=_number(file, f"{where}.heads", entry.get("heads", 0)),
     )
 
 

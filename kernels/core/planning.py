@@ -135,6 +135,7 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         _step_of(text.repeat, names),
         text.children,
         text.parent,
+        whole(text.heads, names, f"{where}.heads"),
     )
     if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
         raise FrontMatterError(

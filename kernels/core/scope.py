@@ -11,7 +11,7 @@ class Scope:
     """The traced items of a plan.
 
     first, count: items of the first launch's kind.
-    others: (item, first, count) for other kinds. The default for a kind is its first item.
+    others: (item, first, count) for other kinds. The default for a kind is its first item with work.
 
     An item of dense attention is a query tile. The order is row tiles, heads, batches. An item of paged attention is a
     query head of a sequence. The order is heads, sequences.
@@ -31,7 +31,7 @@ class Scope:
         """The first item and the number of items of a kind."""
         if item == plan.item:
             return self.first, self.count
-        return next(((first, count) for name, first, count in self.others if name == item), (0, 1))
+        return next(((first, count) for name, first, count in self.others if name == item), (plan.first_of(item), 1))
 
     def blocks(self, launch: Launch, plan: Plan) -> tuple[int, int]:
         """The first block and the number of blocks of a launch for these items."""

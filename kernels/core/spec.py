@@ -273,8 +273,8 @@ def _code_hash(spec: KernelSpec) -> str:
 
 
 def _older(text: dict[str, Any]) -> dict[str, Any]:
-    """A launch or scratch tensor as its hash sees it."""
-    return {key: value for key, value in text.items() if value or key not in YOUNGER}
+    """A launch or scratch tensor as its hash sees it. The heads of a launch only describe its grid."""
+    return {key: value for key, value in text.items() if key != "heads" and (value or key not in YOUNGER)}
 
 
 YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when", "children", "parent")

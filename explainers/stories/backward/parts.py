@@ -6,6 +6,7 @@ import numpy as np
 
 from explainers.story import axes, picture
 from kernels.core.dtypes import element_type
+from kernels.core.launch import Launch
 from kernels.core.request import Request
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.run import races
@@ -116,9 +117,32 @@ def heads_of(request: Request, item: str) -> int:
     return axes.heads(tensors(request)["K" if item == KEY_ITEM else "Q"])
 
 
+def tiles_of(request: Request, item: str) -> int:
+    """The tiles of a head, of a kind of items."""
+    launch = _launch_of(request, item)
+    return launch.grid[1] if launch.heads else max(1, launch.items // heads_of(request, item))
+
+
 def key_tiles(request: Request) -> int:
     """The key tiles of a head."""
-    return request.plan.items_of(KEY_ITEM) // heads_of(request, KEY_ITEM)
+    return tiles_of(request, KEY_ITEM)
+
+
+def item_of(request: Request, item: str, head: int, tile: int) -> int:
+    """The number of a head's tile among the items of a kind."""
+    launch, tiles = _launch_of(request, item), tiles_of(request, item)
+    tile = min(tile, tiles - 1)
+    return launch.item_of(head, tile) if launch.heads else min(head * tiles + tile, launch.items - 1)
+
+
+def head_of(request: Request, item: str, number: int) -> int:
+    """The head of an item, counted over the batch."""
+    launch = _launch_of(request, item)
+    return launch.head_of(number) if launch.heads else number // tiles_of(request, item)
+
+
+def _launch_of(request: Request, item: str) -> Launch:
+    return next(launch for launch in request.plan.launches if launch.item == item)
 
 
 def launches(request: Request) -> list[str]:

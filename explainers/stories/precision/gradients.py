@@ -85,8 +85,8 @@ def stage_of(subject: Request, runner: Runner) -> Stage:
 
 def head_of(request: Request) -> int:
     """The first query head of the traced group, counted over the batch."""
-    tiles = max(1, request.plan.items_of(parts.KEY_ITEM) // parts.heads_of(request, parts.KEY_ITEM))
-    return request.scope.range_of(parts.KEY_ITEM, request.plan)[0] // tiles * parts.group_of(request)
+    first, _ = request.scope.range_of(parts.KEY_ITEM, request.plan)
+    return parts.head_of(request, parts.KEY_ITEM, first) * parts.group_of(request)
 
 
 def frames_of(run: Run, after: errors.Errors) -> list[Frame]:

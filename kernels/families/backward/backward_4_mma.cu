@@ -26,7 +26,7 @@ launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"]
   "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["o", "do", "lse", "stats", {struct = [
   "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
   "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV"], shared_bytes = """\
+  {entry = "gradients", item = "key tile", heads = "batch * kv_heads", block = ["2 * BLOCK_KV"], shared_bytes = """\
   4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
   """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \

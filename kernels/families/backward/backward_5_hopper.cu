@@ -23,7 +23,7 @@ scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "
 launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
   {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], grid = [
+  {entry = "gradients", item = "key tile", heads = "batch * kv_heads", block = ["2 * BLOCK_KV + 128"], grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
   """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \
   ceil_div(keys, BLOCK_KV))))"""], shared_bytes = """\

@@ -15,6 +15,7 @@ from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
 from kernels.catalog import current
 from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.measure import duels, gradient_duels
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -363,3 +364,20 @@ def test_the_kernels_error_is_about_that_of_its_roundings(name):
     for part in due:
         assert own[part] < 3 * model[part] + 1e-6, part
     assert errors.blocks(run, story.head)[2]["rows"][-1][0] == errors.OWN
+
+
+IN_SECTIONS = [n for n in ACCEPTED if any(launch.heads for launch in probed.sample(ACCEPTED[n]).plan.launches)]
+
+
+@pytest.mark.parametrize("name", IN_SECTIONS)
+def test_a_chosen_block_has_its_head_and_tile_and_the_first_one_is_never_idle(name):
+    spec = ACCEPTED[name]
+    problem = spec.problem_type(seq_len=130, num_heads=3, causal=True)
+    whole = Request(spec, problem, tuple(spec.settings_for(problem).items()))
+    for head, tile in ((0, 0), (2, 1)):
+        at = parts.item_of(whole, parts.KEY_ITEM, head, tile)
+        assert parts.head_of(whole, parts.KEY_ITEM, at) == head and parts.key_tiles(whole) == 2
+        scope = Scope(0, 1, ((parts.KEY_ITEM, at, 1),) if head else ())
+        story = walk.walk(running.run(dataclasses.replace(whole, scope=scope)))
+        keys = {(*f["keys"],) for f in story.frames if "S" in f["made"] and f["keys"] and not f["whole"]}
+        assert story.head == head and keys == {(tile * 128, min(129, tile * 128 + 127))}
