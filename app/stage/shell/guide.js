@@ -80,7 +80,9 @@ export function makeGuide(app) {
     opened(yes);
     if (yes) {
       keep({ seen: true });
-      if (byUser) title.focus({ preventScroll: true });
+      if (!byUser) return;
+      title.focus({ preventScroll: true });
+      node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();
   };
   const kept = () => ({ done: [], ...read()[stop?.name] });
