@@ -234,6 +234,7 @@ export default function (host, { meta }, context) {
       g.fillText(panels.length > 1 ? ['above', 'below'][p] : 'host', 2, middle + 0.36 * small);
       g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.3);
       g.fillRect(box.x, row.y, w, row.h);
+      if (xOf(one.host) > box.x + box.w) drawBreak(g, paint, row);
       if (clock.covers.length) return;
       g.fillStyle = paint.text;
       const right = box.x + w + 6,
@@ -246,6 +247,13 @@ export default function (host, { meta }, context) {
       ].find(([said, x]) => fits(said, x)) ?? [short, box.x + 6];
       g.fillText(said, x, middle + 0.36 * small, end - x);
     });
+  };
+
+  // Two gaps near the right end of a bar that is longer than the axis.
+  const drawBreak = (g, paint, row) => {
+    g.fillStyle = paint.background;
+    for (const n of [1, 2])
+      g.fillRect(box.x + box.w - (0.4 * n + 0.3) * em, row.y, 0.15 * em, row.h);
   };
 
   // ---- the cursor ----
@@ -312,7 +320,7 @@ export default function (host, { meta }, context) {
     locate,
     describe,
     label,
-    said: () => note,
+    said: () => (box.host ? note : `${lead} ${note}`),
     legend,
   });
 }

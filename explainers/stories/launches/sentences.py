@@ -65,14 +65,14 @@ def _reason(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     if launch.dependent or launch.parent:
         return ""
     if before is not None and not run.needs(bar, before):
-        return f"It needs nothing of {run.bars[before]['name']}, but a stream keeps its order."
+        return f"It uses nothing of {run.bars[before]['name']}, but a stream keeps its order."
     return f"Likely (not measured): the GPU first completes the writes of {run.bars[before or 0]['name']}."
 
 
 def ends(runs: list[LaunchRun]) -> str:
     """The end of each run, and the cost of the last one's way."""
     said = " ".join(
-        f"{run.title} ends after {us(run.total)}, and a next kernel starts {us(run.resumed - run.total)} later."
+        f"{run.title} ends after {us(run.total)}. A next kernel (not drawn) starts {us(run.resumed - run.total)} later."
         for run in runs
     )
     return f"{said} The cost: {runs[-1].request.kernel.costs}"
@@ -82,11 +82,11 @@ def summary(runs: list[LaunchRun]) -> str:
     """The idea of the last run, or its cost if its timed build is slower. Then the times of each run."""
     kernel, slower = runs[-1].request.kernel, runs[-1].timed_ns > (1 + NEAR) * runs[0].timed_ns
     why = f"The cost: {kernel.costs}" if slower else f"{kernel.title}: {kernel.idea}"
-    amounts = {
-        "GPU idle": [run.idle for run in runs],
-        "Whole run": [run.total for run in runs],
-        "Calls of the host": [run.host_ns for run in runs],
-    }
+    first = all(run.own_gaps for run in runs)
+    amounts = {"Host's calls": [run.host_ns for run in runs]}
+    amounts["Run after all calls" if first else "Whole run"] = [run.total for run in runs]
+    if first and all(run.without_lead for run in runs):
+        amounts["Run during the calls"] = [run.without_lead for run in runs]
     said = " ".join(f"{name}: {_change(values)}." for name, values in amounts.items())
     return f"{why.rstrip('.')}. {said}"
 
@@ -98,25 +98,27 @@ def _change(values: list[float]) -> str:
 
 def lead(runs: list[LaunchRun]) -> str:
     """The host's calls against the start of the run."""
-    said = "Length of the host's calls from Python"
+    said = "The host's calls, from Python"
     if not runs[-1].ahead:
         return f"{said}. The GPU was idle before the first one."
     if any(run.made.late for run in runs):
         return f"{said}. The longer ones also went on during the run."
-    return f"{said}. The GPU waited until all were made, so the gaps are its own."
+    return f"{said}, came first: the GPU was held back until then. So the gaps are its own."
 
 
 def called(run: LaunchRun) -> str:
     """The host's calls, and the time of the same run if the GPU is not held back."""
-    free = f" If the GPU does not wait: {us(run.without_lead)} from first start to last end." if run.ahead else ""
-    return f"{run.enqueued}: {us(run.host_ns)}.{free if run.without_lead else ''}"
+    said = f"{run.enqueued}: {us(run.host_ns)}."
+    if not run.ahead or not run.without_lead:
+        return said
+    return f"{said} Not held back: calls of {us(run.made.host_ns(False))}, a run of {us(run.without_lead)}."
 
 
 def note(made: LaunchTimes, ahead: bool) -> str:
     """The source of the times and the problem, for the picture."""
     count = len(made.runs[made.runs.ahead == ahead])
     size = made.request.problem.size
-    said = f"{made.provenance.capitalize()} on {device(made)}, rested, median of {count} runs."
+    said = f"{made.provenance.capitalize()} on {device(made)} after a rest, median of {count} runs."
     return f"{said} {size[0].upper()}{size[1:]}."
 
 
@@ -159,6 +161,12 @@ def lines(run: LaunchRun, bar: int) -> Lines:
     source = kernel.source.splitlines()
     found = [n for n, line in enumerate(source, 1) if re.search(rf"(?<!\w){re.escape(launch.entry)}<<<", line)]
     return {f"{kernel.path.name}:{n}": 1 for n in found}
+
+
+def last_call(run: LaunchRun) -> Lines:
+    """The line of the call that sends a graph. Another run has none: its calls have steps of their own."""
+    calls = run.calls
+    return {f"{calls.name}:{len(calls.lines)}": 1} if run.request.plan.graph else {}
 
 
 def device(made: LaunchTimes) -> str:

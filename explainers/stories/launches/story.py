@@ -88,7 +88,7 @@ def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
         "tile": -1,
         "title": "The end",
         "sentence": sentences.ends(runs),
-        "lines": {},
+        "lines": sentences.last_call(runs[-1]),
         "panel": len(runs) - 1,
         "bar": -1,
         "at": end,
@@ -147,7 +147,9 @@ def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
     places = ["idle so far"] if len(runs) == 1 else ["idle so far, above", "idle so far, below"]
     idle = [State(said, [us(run.idle_until(f["at"])) for f in frames]) for said, run in zip(places, runs)]
     return [
-        State("gap before", [us(wait) if wait and wait > 0 else "none" for wait in waits]),
+        State(
+            "gap before", [us(wait) if wait and wait > 0 else "none" if bar else "–" for wait, bar in zip(waits, bars)]
+        ),
         State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
         *idle,
     ]

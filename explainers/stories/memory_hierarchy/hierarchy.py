@@ -67,7 +67,10 @@ WHY = {  # the level of a load -> the reason for its cycles
     "partly in L2": "L2 holds only a part of it, and device memory brings the rest.",
     "in device memory": "It does not fit in L2, so the load goes to device memory, outside the chip.",
 }
-FAR_HALF = {"partly in L2": "Likely, the far half of L2 has most of it."}  # if these sizes are a plateau
+CHAIN = "One thread follows a chain: each load brings the address of the next."
+FAR_HALF = {
+    "partly in L2": "Likely, most of it is in the half of L2 that is farther from this SM."
+}  # if these sizes are a plateau
 READS = {  # the end of the L1 of all SMs, of L2 and of device memory -> the source of a stream
     "L1 cache": "Each SM finds its part in its own L1, or in L2 if it skips L1.",
     "L2 cache": "The L1 caches hold at most a part of it, and L2 brings the rest.",
@@ -86,6 +89,8 @@ def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]
         said = size_sentence(size, figures, why.get(levels[size], ""))
         if "through_l1" in figures:
             said += _beside(figures, levels[size]) if size not in fits else " More data takes longer."
+        if not number:
+            said = f"{CHAIN} {said}"
         if size == steps[-1]:
             said += _in_flight(table)
         found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": lit, "sentence": said})
@@ -172,7 +177,7 @@ def _levels(table: pd.DataFrame, met: Sequence[str]) -> list[stage.State]:
     for row in plateaus(table).itertuples():
         if row.level in IN_STRIP and pd.notna(row.cycles):
             said, name = f"{row.cycles:.0f} cycles", short_name(row.level)
-            values = [f"\u25b8 {said}" if level == f"in {name}" else said for level in met]
+            values = [f"\u25b8 {said}" if level in (f"in {name}", f"partly in {name}") else said for level in met]
             found.append(stage.State(name[0].upper() + name[1:], values))
     return found
 

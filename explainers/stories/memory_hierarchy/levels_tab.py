@@ -56,8 +56,10 @@ def lesson(table: pd.DataFrame) -> str:
     if not waits:
         return ""
     times = at.cycles["Device memory"] / at.cycles["Shared memory"]
-    so = "So kernels bring a tile to shared memory once and read it often."
-    return f"{waits}: {times:.0f} times as long as shared memory. {so}"
+    more = at["GB/s"]["Shared memory"] / at["GB/s"]["Device memory"]
+    rate = "" if pd.isna(more) else f"Shared memory also gives {more:.0f} times the bytes per second. "
+    so = "So kernels bring a tile there once and read it often."
+    return f"{waits}: {times:.0f} times as long as shared memory. {rate}{so}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
     caption = (
         f"Cycles, ns and GB/s are {label}: medians over a plateau of a pointer chase or a stream. A cycle count "
         "includes the arithmetic of the address: two additions in global memory. Textbook cycles are round figures "
-        "from courses, for no GPU in particular. Since Volta, textures and L1 share one cache."
+        "from courses, for no GPU in particular. Since Maxwell, textures and L1 share one cache."
     )
     return [
         stage.text(sentence(levels, measured.device)),

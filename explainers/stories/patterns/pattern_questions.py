@@ -8,8 +8,8 @@ from explainers.story.glossary import figure
 from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question
 from kernels.measure.pattern_cycles import Cycles
+from kernels.trace.memory.model import LANES
 
-WARP = 32  # lanes
 Ways = Sequence[tuple[str, Walk, Cycles | None]]
 
 
@@ -90,7 +90,7 @@ def _reason(walk: Walk, more: Walk) -> str:
 
 def _warps(walk: Walk) -> int:
     """The warps at work, added up over all steps."""
-    rows = [move["threads"][n : n + WARP] for move in walk.moves for n in range(0, len(move["threads"]), WARP)]
+    rows = [move["threads"][n : n + LANES] for move in walk.moves for n in range(0, len(move["threads"]), LANES)]
     return sum("1" in row for row in rows)
 
 

@@ -29,6 +29,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 from kernels.measure import pattern_cycles
 from kernels.measure.pattern_cycles import Cycles
+from kernels.trace.memory.model import LANES
 
 WORDS = {
     FULL: "a number",
@@ -186,8 +187,8 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
 
 def heads(walk: Walk) -> tuple[str, str]:
     """The words over the threads and over the places of a way."""
-    warps = -(-len(walk.moves[0]["threads"]) // 32)
-    threads = f"threads: {count(warps, 'row')} = {count(warps, 'warp')} of 32"
+    warps = -(-len(walk.moves[0]["threads"]) // LANES)
+    threads = f"threads: {count(warps, 'row')} = {count(warps, 'warp')} of {LANES}"
     if walk.stages:
         return threads, "shared memory: a cell is 128 bytes"
     held = any(HELD in move["places"] for move in walk.moves)
@@ -213,12 +214,11 @@ def summary(shown: Sequence[Shown]) -> str:
     if len(known) < 2:
         return f"{said}."
     (least, first), (most, last) = known[0], known[-1]
-    said += f": {figure(least)} to {figure(most)} cycles."
     few, many = len(last.walk.moves), len(first.walk.moves)
     if few > min(len(walk.moves) for walk in walks) or few == many:
-        return said
-    steps = f"“{last.name}” needs {count(few, 'step')}, “{first.name}” needs {many}"
-    return f"{said} Few steps are not few cycles: {steps}."
+        return f"{said}: {figure(least)} to {figure(most)} cycles."
+    steps = f"“{last.name}” needs {count(few, 'step')} and {figure(most)} cycles"
+    return f"{said}. Few steps are not few cycles: {steps}, “{first.name}” {many} steps and {figure(least)} cycles."
 
 
 def note(shown: Sequence[Shown]) -> str:
@@ -227,7 +227,7 @@ def note(shown: Sequence[Shown]) -> str:
     measured = known and _place(known.device, known.date)
     kept = {way.traced: None for way in shown if way.traced}
     here = [way.name for way in shown if not way.traced]
-    traces = " and ".join("there" if place == measured else f"on {place}" for place in kept)
+    traces = " and ".join("on this GPU" if place == measured else f"on {place}" for place in kept)
     counts = "Counts derived from traces" + (f" recorded {traces}" if traces else "")
     counts += f" (“{here[0]}”: run here)." if traces and len(here) == 1 else "."
     if known is None:
@@ -287,7 +287,7 @@ def _cost(move: Move) -> str:
     each = f"{figure(accesses / _warps(move), 2)} accesses"
     if waves > move["ideal"]:
         turns = f"each needs {figure(waves / accesses, 2)} wavefronts"
-        return f"Each warp makes {each}. Words share banks, so {turns}: {waves}."
+        return f"Each warp makes {each}. Words share banks, so {turns} on average: {waves}."
     if waves > accesses:
         return f"Each lane reads several words: {said}."
     if move["working"] == 1:
@@ -298,7 +298,7 @@ def _cost(move: Move) -> str:
 def _warps(move: Move) -> int:
     """The warps at work."""
     threads = move["threads"]
-    return sum("1" in threads[first : first + 32] for first in range(0, len(threads), 32))
+    return sum("1" in threads[first : first + LANES] for first in range(0, len(threads), LANES))
 
 
 def _during(move: Move) -> str:

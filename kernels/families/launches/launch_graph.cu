@@ -1,6 +1,6 @@
 /*
 title = "One CUDA graph"
-idea = "the launches are prepared once, and the host sends them with one call. Less is left to do between kernels."
+idea = "the launches are prepared once, and the host sends them with one call."
 changed_from = "launch_one_stream"
 changed = "graph = true. The kernels are the same."
 costs = "the recording takes time, and the graph keeps its sizes and addresses until the host updates it."

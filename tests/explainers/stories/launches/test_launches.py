@@ -40,13 +40,14 @@ def test_a_step_is_a_start_in_the_order_of_time_and_the_last_is_the_end(two):
     frames = story.frames_of(two)
     assert [frame["at"] for frame in frames] == sorted(frame["at"] for frame in frames)
     assert len(frames) == sum(len(run.bars) for run in two) + 1 and frames[-1]["bar"] == -1
+    assert lit_code(two[1], story.code(two, frames), frames[-1]["lines"]) == ["cudaGraphLaunch(exec, stream0);"]
     second = next(f for f in frames if f["panel"] == 1 and two[1].bars[f["bar"]]["name"] == "partials")
     said = "One CUDA graph: partials starts 0.3 µs after the end of prefill. The same gap above takes 0.7 µs."
     assert second["sentence"] == said
     assert frames[0]["sentence"].startswith("One stream: prefill starts first, on stream 0. A stream is a queue")
     lit = lit_code(two[1], story.code(two, frames), second["lines"])
     order, needed = (next(f["sentence"] for f in frames if f["panel"] == 0 and f["bar"] == n) for n in (1, 2))
-    assert order.endswith("It needs nothing of prefill, but a stream keeps its order.")
+    assert order.endswith("It uses nothing of prefill, but a stream keeps its order.")
     assert needed.endswith("Likely (not measured): the GPU first completes the writes of partials.")
     assert lit[0].startswith("partials<<<dim3(") and lit[-1] == "cudaGraphLaunch(exec, stream0);"
 
@@ -93,7 +94,7 @@ def test_the_summary_has_both_runs_in_the_order_of_the_picture_and_the_idea_or_t
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
     said = sentences.summary(two)
-    assert "GPU idle: 1.4 µs above, 0.6 µs below. Whole run: 4.4 µs above, 3.6 µs below." in said
+    assert "Host's calls: 0.009 µs above, 0.009 µs below. Run after all calls: 4.4 µs above, 3.6 µs below." in said
     assert graph.idea[1:] in said and graph.costs not in said
     assert two[0].request.kernel.costs in sentences.summary(two[::-1])
 

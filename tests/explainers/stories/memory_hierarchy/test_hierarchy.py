@@ -79,7 +79,8 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert all(frame["lines"] == {"a.cu:2": 1} for frame in frames)
     why = "All of it fits in L1, the cache of one SM."
     assert (
-        frames[0]["sentence"] == f"With 1 KiB of data, a load takes 40 cycles. {why} From shared memory, it takes 30."
+        frames[0]["sentence"]
+        == f"{hierarchy.CHAIN} With 1 KiB of data, a load takes 40 cycles. {why} From shared memory, it takes 30."
     )
     assert frames[1]["sentence"].endswith(f"{why} A load that skips L1 takes 220.")
     assert frames[2]["sentence"].endswith(f"{why} More data takes longer.")
@@ -98,7 +99,7 @@ def test_sizes_partly_in_l2_name_its_far_half_only_if_they_are_a_plateau():
 
     slope, plateau = said({2**26: 300.0, 2**27: 400.0}), said({2**26: 400.0, 2**27: 401.0})
     assert slope["64 MiB of data"].endswith("L2 holds only a part of it, and device memory brings the rest.")
-    assert plateau["64 MiB of data"].endswith("Likely, the far half of L2 has most of it.")
+    assert plateau["64 MiB of data"].endswith("Likely, most of it is in the half of L2 that is farther from this SM.")
 
 
 def test_the_picture_of_bandwidth_has_its_own_steps_with_the_rates_of_its_streams():

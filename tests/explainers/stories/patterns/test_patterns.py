@@ -53,7 +53,7 @@ def test_a_step_says_why_it_needs_its_wavefronts(walks):
     way = story.Shown("Tree", None, walks["lab_reduce_tree"]["Tree, not divergent"], None, "")
     said = [story.sentence(way, n) for n in (0, 7)]
     assert said[0].endswith(
-        "in 4 warps. Each warp makes 3 accesses. Words share banks, so each needs 2 wavefronts: 24."
+        "in 4 warps. Each warp makes 3 accesses. Words share banks, so each needs 2 wavefronts on average: 24."
     )
     assert "1 of 256 threads adds. It takes 3 wavefronts. The sum is complete: " in said[1]
     chains = [walks["lab_reduce_tree"][f"Tree, {name}"].longest for name in ("divergent", "not divergent")]
@@ -110,4 +110,4 @@ def test_the_note_says_where_recorded_traces_come_from():
     ]
     assert "Counts derived from traces recorded on H200, 2026-01-02 (“Here”: run here)." in story.note(shown)
     there = f"{cycles.device.removeprefix('NVIDIA ')}, {cycles.date}"
-    assert "traces recorded there." in story.note([replace(shown[1], traced=there)])
+    assert "traces recorded on this GPU." in story.note([replace(shown[1], traced=there)])
