@@ -7,7 +7,7 @@ const DIM = 0.16, // a strip that the step does not touch
   WRITTEN = 0.6, // rows that the block has written
   OTHERS = 0.35, // rows that other blocks of an earlier launch have written
   BLOCKS = 4; // arrows of blocks at most
-export const COMPUTED = 'P: never in memory';
+export const COMPUTED = 'P: not in global memory';
 export const colourOf = part => COLOURS[tensorOf(part)] ?? PALETTE.tensors.other;
 // The red of O would look like a mistake here.
 const stripColour = part => (tensorOf(part) === 'O' ? PALETTE.tensors.other : colourOf(part));
@@ -155,7 +155,7 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
     (r1 - r0 + 1) * down,
   ];
   for (const { launch, queries, keys, made, whole } of model.frames.slice(0, step + 1))
-    if (!whole && launch === frame.launch && queries && keys && made.length)
+    if (!whole && launch === frame.launch && queries && keys && made.includes('P'))
       seen.set(`${queries} ${keys}`, place(queries, keys));
   for (const [tile, box] of seen)
     marks.add(`was ${tile}`, 'hatch', box, { stroke: paint.text, alpha: 0.45, gap: 0.6 * em });

@@ -21,9 +21,9 @@ def texts(request: Request, frames: Sequence[BackwardFrame]) -> list[str]:
 
 
 def _recomputed(frames: Sequence[BackwardFrame]) -> Fact | None:
-    if products.moves_weights(frames):
+    if not products.recomputes(frames):
         return None
-    return {"said": "Computed again: S and P", "why": "from Q, K and LSE. P is never stored"}
+    return {"said": "Computed again: S and P", "why": "from Q, K and LSE. No P in global memory"}
 
 
 def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
@@ -32,9 +32,10 @@ def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
     if not number:
         return None
     if number <= least:
+        why = ": 2 factors each, and S" if number == least else " the forward's"
         return {
             "said": f"{number} products per tile, forward {forward}",
-            "why": f"{number / forward:g} times: 2 gradients each, and S",
+            "why": f"{number / forward:g} times{why}",
         }
     each = " + ".join(str(own) for own in made)
     return {"said": f"{number} products per tile: {each}", "why": f"one loop needs {least}, the forward {forward}"}
@@ -55,7 +56,7 @@ def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
     if len(kinds) == 1:
         (kind,) = kinds
         inner = {"keys": "queries", "queries": "keys"}[kind]
-        return {"said": f"Loops: {kind} outside, {inner} inside", "why": f"each block has a tile of {kind}, and loops"}
+        return {"said": f"Loops: {kind} outside, {inner} inside", "why": f"each block keeps its {kind}"}
     return {"said": "dV, dK: queries in the inner loop", "why": "dQ: keys in the inner loop"}
 
 
@@ -63,7 +64,7 @@ def _sums(request: Request) -> Fact:
     if parts.any_order(request):
         return {
             "said": "Atomics add each block's part of dQ",
-            "why": f"without them: a second loop, {TWO_LOOPS} products",
+            "why": f"without them: S and dP once more, {TWO_LOOPS}",
         }
     if parts.adds(request):
         return {"said": "Atomics add up dQ, block after block", "why": "a fixed order, so blocks wait"}
@@ -72,7 +73,7 @@ def _sums(request: Request) -> Fact:
 
 def _bits(request: Request) -> Fact:
     if parts.any_order(request):
-        few = parts.key_tiles(request) < 3
-        said = "from 3 key tiles on, here 2" if few else "its last bits depend on the order"
-        return {"said": "Not deterministic: dQ", "why": said}
+        if parts.few_terms(request):
+            return {"said": "dQ: not deterministic", "why": f"from 3 key tiles on. Here: {parts.key_tiles(request)}"}
+        return {"said": "Not deterministic: dQ", "why": "its last bits depend on the order"}
     return {"said": "All gradients are deterministic", "why": "each sum has one fixed order"}

@@ -12,11 +12,13 @@ class TouchedRows(TypedDict):
 
     part: of the picture.
     rows: queries or keys.
+    label: empty for a logged access, else that the page derived it.
     """
 
     part: str
     kind: str
     rows: Span
+    label: str
 
 
 class Fact(TypedDict):

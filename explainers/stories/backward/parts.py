@@ -128,6 +128,11 @@ def key_tiles(request: Request) -> int:
     return tiles_of(request, KEY_ITEM)
 
 
+def few_terms(request: Request) -> bool:
+    """Whether a sum has at most two parts, whose order never changes its bits."""
+    return key_tiles(request) < 3
+
+
 def item_of(request: Request, item: str, head: int, tile: int) -> int:
     """The number of a head's tile among the items of a kind."""
     launch, tiles = _launch_of(request, item), tiles_of(request, item)

@@ -20,20 +20,28 @@ def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
     return [made for made in found.values() if made]
 
 
-def sentence(frames: Sequence[BackwardFrame], idea: str) -> str:
+def sentence(frames: Sequence[BackwardFrame], idea: str, adds: bool) -> str:
     """The purpose of the backward, its number of products of a tile, and the idea of the kernel.
 
     idea: of the kernel's front matter. The sentence takes its first sentence.
+    adds: whether blocks add their parts of dQ.
     """
     number, least = sum(len(made) for made in by_launch(frames)), len(PRODUCTS)
     if not number:
         return ""
     if number > least:
-        made = f"one loop of the backward {least}. This kernel makes {number}, but it needs no atomics"
+        made = f"one loop of the backward {least}. This kernel makes {number}"
+        made += "" if adds else ", but it needs no atomics"
         return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
-    again = "" if moves_weights(frames) else f". Each has 2 gradients, and S comes again: {number} in the backward"
+    five = number == least and not moves_weights(frames)
+    again = f". Each has 2 factors, so 4 gradients. S comes again: {number}" if five else ""
     first = idea.partition(". ")[0].rstrip(".")
     return f"{PURPOSE} The forward makes {FORWARD} products per tile{again}. Here, {first}."
+
+
+def recomputes(frames: Sequence[BackwardFrame]) -> bool:
+    """Whether the kernel computes P again from Q, K and LSE."""
+    return not moves_weights(frames) and "LSE load" in frames[-1]["bytes"]
 
 
 def moves_weights(frames: Sequence[BackwardFrame]) -> bool:

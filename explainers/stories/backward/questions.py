@@ -46,7 +46,7 @@ def questions(seen: Seen) -> list[Question]:
 def _recomputed(seen: Seen) -> list[Question]:
     """A question about the way back to P."""
     n, keys, _ = parts.sizes(seen.run.request)
-    if products.moves_weights(seen.frames) or "LSE load" not in seen.frames[-1]["bytes"]:
+    if not products.recomputes(seen.frames):
         return []
     size = n * keys * parts.tensors(seen.run.request)["Q"].itemsize
     wrong = {

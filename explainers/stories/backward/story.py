@@ -58,7 +58,7 @@ class Backward(Story[Request]):
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
-            summary=summary or products.sentence(story.frames, subject.kernel.idea),
+            summary=summary or products.sentence(story.frames, subject.kernel.idea, parts.adds(run.request)),
             tone=tone or "info",
         )
 
@@ -127,9 +127,15 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     return [
         State("products, this block", made, of=made[-1]),
         State("P recomputed so far", again, "B"),
-        *([State("gradients on its SM", held, "B")] if any(held) else []),
+        *([State("gradients on its SM", held, "B")] if any(held) and _all_logged(story) else []),
         *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
     ]
+
+
+def _all_logged(story: walk.Walk) -> bool:
+    """Whether the trace has the numbers of each gradient that the blocks make."""
+    made = {part for frame in story.frames if not frame["whole"] for part in (*frame["made"], frame["ready"])}
+    return all(story.states[part] for part in parts.GRADIENTS if part in made)
 
 
 def _size(story: walk.Walk, state: int) -> int:

@@ -49,20 +49,21 @@ def walk(run: Run) -> Walk:
         request,
         known,
         Lines(run),
-        _launches(request, steps, logged),
+        _launches(run, steps, logged),
         lambda part, head: parts.values(run, part, head),
     )
     for number, step in _in_order(list(steps.table.itertuples()), touched):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
-    _unread(made.frames)
+    _ends(made.frames)
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
     group = parts.group_of(request)
     frames = [*opening.opening(made.frames, made.states.spans), *made.frames]
     return Walk(frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
 
 
-def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list[Launch]:
+def _launches(run: Run, steps: Steps, logged: dict[int, Logged]) -> list[Launch]:
     """Each launch of the plan in words."""
+    request, places = run.request, records.places(run)
     found, weights = list[Launch](), 0  # the last launch that computed P
     for number, launch in enumerate(request.plan.launches):
         own = [(n, str(step.phase)) for n, step in enumerate(steps.table.itertuples()) if step.launch == number]
@@ -72,7 +73,7 @@ def _launches(request: Request, steps: Steps, logged: dict[int, Logged]) -> list
         grown = made if made & {"P", "dS"} else set()  # else they are finished sums
         sums = [part for part in parts.GRADIENTS if part in grown and parts.along_keys(part) == (stays == "keys")]
         ended = frozenset(phase for _, phase in own if phase.endswith("_done"))
-        found.append(Launch(number + 1, stays, moves, sums, weights, ended))
+        found.append(Launch(number + 1, stays, moves, sums, weights, ended, places[number][2]))
         if "P" in made:
             weights = number + 1
     return found
@@ -95,13 +96,17 @@ def _in_order(table: list[StepRow], touched: dict[int, Moved]) -> list[tuple[int
     return [*found, *early]
 
 
-def _unread(frames: list[BackwardFrame]) -> None:
-    """Says of a product S after the last tile of a block that nothing reads it."""
+def _ends(frames: list[BackwardFrame]) -> None:
+    """Says of a product S before the first tile of a block that it is the first, and after the last one that nothing
+    reads it."""
     for number, frame in enumerate(frames):
         if frame["made"] == ["S"] and frame["tile"] < 0:
-            later = (f for f in frames[number:] if (f["launch"], f["block"]) == (frame["launch"], frame["block"]))
-            if not any("P" in f["made"] for f in later):
+            own = [n for n, f in enumerate(frames) if (f["launch"], f["block"]) == (frame["launch"], frame["block"])]
+            weights = [n for n in own if "P" in frames[n]["made"]]
+            if not any(n > number for n in weights):
                 frame["sentence"] = walk_words.UNREAD
+            elif not any(n < number for n in weights):
+                frame["sentence"], frame["title"] = walk_words.FIRST, "First tile · S starts"
 
 
 class _Frames:
@@ -201,9 +206,10 @@ class _Frames:
         now, rows = self.now, list[TouchedRows]()
         for (part, kind), touch in touched.items():
             if of := touch.rows or (now.keys if parts.along_keys(part) else now.queries):
-                rows.append({"part": part, "kind": kind, "rows": of})
+                rows.append({"part": part, "kind": kind, "rows": of, "label": ""})
         if step.phase == "add" and self.adds and now.queries and ("dQ", "store") not in touched:
-            rows.append({"part": "dQ", "kind": "store", "rows": now.queries})  # by the copy engine, without a probe
+            label = " (derived: no probe logs this add)"
+            rows.append({"part": "dQ", "kind": "store", "rows": now.queries, "label": label})
         loads, stores = (_named(touched, kind) for kind in ("load", "store"))
         told = Told(step.phase, step.role, made, loads, stores, self.adds, self.any_order)
         launch, together = self.launches[step.launch], [part for own in groups for part in own]

@@ -27,14 +27,13 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
-FREE = "the product reads {} from registers that the next tile overwrites"
+FREE = "a later tile overwrites the {}{} that the product reads"
+READS = {"dV": "P", "dK": "dS"}
 NEEDS = {
     "S": "P = exp(S - LSE) needs it",
     "dP": "dS = P * (dP - delta) needs it",
-    "dV": FREE.format("P"),
-    "dK": FREE.format("dS"),
+    "dQ": "it adds this part to global memory next",
 }
-NEEDS["dQ"] = "it adds this part to global memory next"
 ADDED = (
     "The block adds dS K to the sums of dQ in global memory by atomics, because blocks of other keys add there, too."
 )
@@ -42,6 +41,7 @@ PART = "The block computes dS K, only its part of dQ, because blocks of other ke
 TURN = "The block waits for its turn and adds its part of dQ, because a fixed order gives equal bits."
 ANY = "The block adds its part to dQ in global memory, in any order, because blocks of other keys add there too."
 SUMS = "The block starts the products for dV and dK, and a later step completes both sums."
+FIRST = "The block starts S = scale · Q Kᵀ of its first tile, because P and all later steps need it."
 UNREAD = "The block starts S once more after the last tile, but no later step reads its numbers."
 SCALED = (
     "The block multiplies the sums of dQ by scale and writes them, because all blocks have added their parts by now."
@@ -56,6 +56,7 @@ class Launch(NamedTuple):
     sums: its gradients that grow on the chip. Empty if it computes none.
     earlier: the number of an earlier launch that computed P, or 0.
     ended: the phases whose products end in a later step.
+    weights: the place of P and dS.
     """
 
     number: int
@@ -64,6 +65,7 @@ class Launch(NamedTuple):
     sums: list[str]
     earlier: int
     ended: frozenset[str]
+    weights: str
 
 
 class Told(NamedTuple):
@@ -112,7 +114,7 @@ def sentence(told: Told, launch: Launch) -> str:
     if told.phase == "key_value_sums":
         return SUMS
     if part := ready(told.phase):
-        return f"The block waits for {part} from the tensor cores, because {NEEDS[part]}."
+        return f"The block waits for {part} from the tensor cores, because {_needs(part, launch)}."
     if begun := MARKS.get(told.phase):
         return f"The block starts the product for {begun}, and a later step shows its numbers."
     if told.writes:
@@ -120,6 +122,13 @@ def sentence(told: Told, launch: Launch) -> str:
     if told.reads:
         return _read(told, launch)
     return f"{phase_title(told.phase)}: the block moves no data."
+
+
+def _needs(part: str, launch: Launch) -> str:
+    """Why the block waits for the products of a part. It names registers only if the trace has the part there."""
+    if part in READS:
+        return FREE.format("registers of " if launch.weights == "registers" else "", READS[part])
+    return NEEDS.get(part, "a later step needs it")
 
 
 def _made(told: Told, launch: Launch) -> str:
@@ -171,6 +180,6 @@ def details(
     """
     where = [launch, f"block {step.block}", *([step.role] if step.role else [])]
     where += [f"{name} {span[0]} to {span[1]}" for name, span in zip(("queries", "keys"), tile) if span]
-    moved = [f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}" for t in touched]
+    moved = [f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}{t['label']}" for t in touched]
     said = f"{', '.join(where)}: {listed(moved) if moved else 'no access of global memory'}."
     return said + (f" One step of the kernel makes {listed(made)}." if made else "")

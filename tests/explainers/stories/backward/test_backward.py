@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from app.parts import running
-from explainers.stories.backward import errors, parts, products, sums, tabs, times, turns, walk
+from explainers.stories.backward import errors, parts, products, sums, tabs, times, turns, walk, walk_words
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -110,9 +110,11 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     each = [p for own in products.by_launch(story.frames) for p in own]
     assert len(each) == PRODUCTS.get(name, 5)
     assert ("needs no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
-    assert (f"makes {len(each)}" if len(each) > 5 else f": {len(each)} in the backward") in stage.summary
+    assert (f"makes {len(each)}" if len(each) > 5 else f"S comes again: {len(each)}.") in stage.summary
     said = {fact["said"] for fact in stage.views[0].meta["facts"]}
-    assert ("Not deterministic: dQ" in said) == parts.any_order(run.request)
+    few = parts.few_terms(run.request)
+    assert ("Not deterministic: dQ" in said) == (parts.any_order(run.request) and not few)
+    assert ("dQ: not deterministic" in said) == (parts.any_order(run.request) and few)
     assert any(one.startswith(f"{len(each)} products per tile") for one in said) and "Computed again: S and P" in said
     assert ("No atomics" in said) == (not parts.adds(run.request))
     for frame in story.frames[1:]:
@@ -142,7 +144,7 @@ def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
     for name in ("backward_3_one_loop", "backward_4_mma"):
         _, story, _ = made(name)
         last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
-        said = [products.sentence(frames, "one") for frames in (story.frames, [*story.frames[:-1], last])]
+        said = [products.sentence(frames, "one", True) for frames in (story.frames, [*story.frames[:-1], last])]
         assert ["S comes again" in one for one in said] == [True, False]
 
 
@@ -364,6 +366,36 @@ def test_the_kernels_error_is_about_that_of_its_roundings(name):
     for part in due:
         assert own[part] < 3 * model[part] + 1e-6, part
     assert errors.blocks(run, story.head)[2]["rows"][-1][0] == errors.OWN
+
+
+def test_a_claim_holds_only_with_its_evidence():
+    _, story, _ = made("backward_2_two_loops")
+    said = [products.sentence(story.frames, "one", adds) for adds in (False, True)]
+    assert ["needs no atomics" in one for one in said] == [True, False]
+    unread = {key: size for key, size in story.frames[-1]["bytes"].items() if key != "LSE load"}
+    assert products.recomputes(story.frames) and not products.recomputes([{**story.frames[-1], "bytes": unread}])
+    spec = ACCEPTED["backward_3_one_loop"]
+    for length, due in ((32, "only 1 part of"), (64, "only 2 parts of"), (96, "by chance")):
+        problem = spec.problem_type(**{**SMALL, "seq_len": length})
+        request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
+        assert due in tabs._deterministic(request, {"dQ": 0})[-1]["text"]
+
+
+def test_a_kernel_may_wait_for_each_part():
+    launch = walk_words.Launch(1, "keys", "queries", ["dV"], 0, frozenset(), "shared memory")
+    for phase in parts.MARKS:
+        said = walk_words.sentence(walk_words.Told(f"{phase}_done", "", [], [], [], True, True), launch)
+        assert "because" in said and "registers" not in said
+
+
+def test_the_first_scores_come_before_all_and_an_add_without_a_probe_is_derived():
+    for name in IN_SECTIONS[1:]:
+        _, story, stage = made(name)
+        adds = [frame for frame in story.frames if frame["phase"] == "add"]
+        assert adds and all("store dQ" in one["details"] and "(derived" in one["details"] for one in adds)
+        assert "gradients on its SM" not in {state.name for state in stage.state}
+    early = [frame["sentence"] for frame in story.frames if frame["made"] == ["S"] and frame["tile"] < 0]
+    assert early[0] == walk_words.FIRST and early[-1] == walk_words.UNREAD
 
 
 IN_SECTIONS = [n for n in ACCEPTED if any(launch.heads for launch in probed.sample(ACCEPTED[n]).plan.launches)]
