@@ -34,7 +34,19 @@ const KINDS = {
 };
 
 export default function (host, { meta }, context) {
-  const { frames, pieces, size, device, place, heads, bytes, label: held, masked, dims } = meta,
+  const {
+      frames,
+      pieces,
+      size,
+      device,
+      place,
+      heads,
+      bytes,
+      gpus: named,
+      label: held,
+      masked,
+      dims,
+    } = meta,
     gpus = pieces.length,
     count = Math.max(...pieces.flat()) + 1,
     ownerOf = piece => pieces.findIndex(own => own.includes(piece)),
@@ -261,8 +273,11 @@ export default function (host, { meta }, context) {
     const made = new Marks(em),
       frame = frameAt(step);
     const [own, small] = ownNames(box.boxW - em);
-    if (!box.narrow)
-      made.text('held', [0.3 * em, 1.1 * em], fitted([held, held.split('. ')[0]], width - em));
+    made.text(
+      'held',
+      [0.3 * em, 1.1 * em],
+      fitted([...(box.narrow ? [] : [named ? `${named}. ${held}` : held]), named], width - em),
+    );
     for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     addSlots(made, paint, frame);

@@ -6,10 +6,10 @@ export const NAMES = ['before', 'this part', 'after'];
 const MEANING = [
   'm: the largest score (scale x q . k). l: the sum of e^(score - m).',
   'O: the rows of V, each times e^(score - m), added. At the end, O is divided by l.',
-  'Sums add up only under one m, so a merge scales the part with the smaller m.',
+  'Two sums can be added only under one m: a merge scales the part with the smaller m.',
 ];
 const SHOWN = 16; // numbers of O
-const O_NAMES = ['O before', 'O this part', 'O after', 'O / l'];
+const O_NAMES = ['O before', 'O this part', 'O after', 'output'];
 // The rows of O that have room.
 const rowsOf = box => (box.narrow ? [] : box.strips > 2 ? [0, 1, 2, 3] : [0, 2]);
 
@@ -158,7 +158,9 @@ export function describeMerge({ merge, o: part, dim }, frames, step) {
   const { m, l, shares, o } = valuesAt(frames, step);
   if (part !== undefined) {
     const value = o[part][dim];
-    return `${O_NAMES[part]}, dim ${dim}: ${value === undefined ? 'no value so far' : exact(value)}`;
+    const none = value === undefined,
+      from = part === 1 && !none ? ' (derived from O before and after)' : '';
+    return `${O_NAMES[part]}, dim ${dim}: ${none ? 'no value in this step' : exact(value)}${from}`;
   }
   if (m[merge] === null) return `${NAMES[merge]}: no value in this step`;
   const factor = merge < 2 && shares.length ? `, factor ${exact(shares[merge])}` : '';

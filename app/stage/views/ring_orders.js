@@ -9,7 +9,7 @@ const HATCH = 'background:repeating-linear-gradient(135deg,currentColor 0 1px,tr
 const LEGEND = [
   [`background:${COLOURS.S}`, 'works: one unit of time for each pair of a query and a key'],
   [`border:1px solid currentColor;${HATCH}`, 'waits for the busiest GPU of the round'],
-  [`background:${COLOURS.K}`, 'copies'],
+  [`background:${COLOURS.K}`, 'copies. Each number of tokens has its own scale'],
 ];
 const percent = share => `${Math.round(100 * share)} %`;
 const nameOf = ({ name, own }) =>
@@ -19,7 +19,7 @@ const nameOf = ({ name, own }) =>
 const endOf = order => `ends after ${number(order.ends.at(-1))} pairs`;
 
 export default function (host, { meta }, context) {
-  const { orders, rounds, tokens, hiding, frames } = meta,
+  const { orders, rounds, hiding, frames } = meta,
     gpus = orders[0].waits.length,
     most = Math.max(...orders.map(order => order.ends.at(-1)));
   const asked = () => context.clock.covers.length > 0;
@@ -130,8 +130,8 @@ export default function (host, { meta }, context) {
       [0, y + 1 * em, width],
       fitted(
         [
-          `Twice the tokens: twice the bytes, four times the products. So both are ${equal}. This run has only ${number(tokens)}.`,
-          `Products and copies are ${equal}.`,
+          `Twice the tokens: twice the bytes, four times the products. So on ${hiding.place}, both are ${equal}.`,
+          `On ${hiding.place}, both are ${equal}.`,
         ],
         width,
       ),
@@ -142,8 +142,9 @@ export default function (host, { meta }, context) {
         [0, y + 2.4 * em, width],
         fitted(
           [
-            `Measured, the whole ring with ${number(longest)} tokens under the causal mask: ${whole.join(', ')}.`,
-            `Measured, ${number(longest)} tokens: ${whole.join(', ')}`,
+            `The whole ring, recorded on ${hiding.place}, ${number(longest)} tokens, causal mask: ${whole.join(', ')}.`,
+            `Recorded on ${hiding.place}, ${number(longest)} tokens: ${whole.join(', ')}`,
+            `Recorded, ${number(longest)} tokens: ${whole.join(', ')}`,
           ],
           width,
         ),

@@ -16,6 +16,7 @@ from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
 SHOWN = 16  # dims of O in the picture
+LEAST = 1e-3  # a smaller factor would show the rounding of O, not O
 PRODUCTS, MERGE = ("score",), ("m_after", "l_after", "o_after")
 
 
@@ -34,8 +35,9 @@ class Device(TypedDict):
 class Merged(TypedDict):
     """The values of a row: before, of this step, after.
 
-    before, own, after: the first dims of O, not divided by l. own: of this step.
-    output: the same of the output, at the last merge.
+    before, own, after: the first dims of O, not divided by l. before, after: as logged.
+    own: of this step, derived from both. Empty if its factor is below LEAST.
+    output: the same dims of the output, at the last merge.
     """
 
     m: list[Number]
@@ -70,6 +72,7 @@ class RingMeta(TypedDict):
     pieces: of the sequence on each device. size: rows of a piece. bytes: of all copies between two devices in a step.
     device, row: of the followed row. place: this row in the whole sequence.
     heads: whether the devices have whole heads.
+    gpus: their number, whether they are virtual, and their order, or "" for one.
     label: what a GPU has in its memory.
     masked: whether a query meets no later key.
     dims: the numbers of a row of O.
@@ -82,6 +85,7 @@ class RingMeta(TypedDict):
     row: int
     place: int
     heads: bool
+    gpus: str
     label: str
     masked: bool
     dims: int
@@ -144,14 +148,18 @@ class Walk:
                 merged["sentence"] = self._merged(of_step[step])
                 if of_step[step].shares:
                     merged["lines"] = self._lines(step, MERGE)
-                merged["merged"] = _values(of_step[step], of_step[step] is merges[-1])
+                merged["merged"] = self._values(of_step[step], of_step[step] is merges[-1])
                 found.append(merged)
         return found
 
     def _merged(self, merge: Merge) -> str:
         who, last = f"Query {self.place}", merge is self.followed[2][-1]
         error = f"{self.run.max_abs_error:.1g}"
-        ends = f" Then GPU {self.followed[0]} divides O by l. Outputs are within {error} of float64." if last else ""
+        ends = (
+            f" Then GPU {self.followed[0]} divides O by l. Outputs are within {error} of the exact ones in float64."
+            if last
+            else ""
+        )
         if merge.shares is None:
             kept = (
                 "" if last else f" GPU {self.followed[0]} keeps m, l and O, and goes on when the next part has arrived."
@@ -163,7 +171,7 @@ class Walk:
                 return f"{who} keeps its m, so both parts count in full.{ends}"
             return f"{who}: m grows to {short(merge.m[2])}, and no part is scaled.{ends}"
         before, own, after = (short(float(m or 0)) for m in merge.m)
-        why = "" if last else " Sums add up only under one m, so"
+        why = "" if last else " Two sums can be added only under one m, so"
         if earlier < now:
             whose = "Its earlier l and O take" if last else " its earlier l and O take"
             said = f"{who} meets a larger score, so m grows to {after}.{why or ' '}"
@@ -171,6 +179,27 @@ class Walk:
         whose = "This part takes" if last else " this part takes"
         said = f"{who} meets no larger score, so m stays {after}.{why or ' '}"
         return f"{said}{whose} the factor e^({own} - {after}) = {now:.3g}.{ends}"
+
+    def _values(self, merge: Merge, last: bool) -> Merged:
+        """The values of a merge."""
+        earlier, now = merge.shares or (0.0, 1.0)
+        before, after = merge.o_before[:SHOWN], merge.o_after[:SHOWN]
+        pairs = zip(before or [0.0] * len(after), after) if now >= LEAST else ()
+        return {
+            "m": list(merge.m),
+            "l": list(merge.l),
+            "shares": list(merge.shares or ()),
+            "before": before,
+            "own": [(end - earlier * start) / now for start, end in pairs],
+            "after": after,
+            "output": self._output(merge) if last else [],
+        }
+
+    def _output(self, merge: Merge) -> list[float]:
+        """The first dims of the followed row in the output."""
+        launch = self.run.request.plan.launches[merge.launch]
+        output = self.run.arrays[self.run.request.kernel.tensor_in(launch, "O")]
+        return [float(value) for value in output[0, 0, self.followed[1], :SHOWN]]
 
     def _lines(self, step: int, events: tuple[str, ...]) -> dict[str, int]:
         """The lines that compute the logged values of a step, without counts: one line computes many values."""
@@ -193,7 +222,7 @@ class Walk:
         whole = len(own) > 1 and own[0] == own[1]
         virtual = "virtual " if self.run.provenance == "executed" else ""
         order = orders[[one.own for one in orders].index(True)].name if len(orders) > 1 else ""
-        where = f"{plan.devices} {virtual}GPUs{f' in {order} order' if order else ''}. " if plan.devices > 1 else ""
+        where = f"{plan.devices} {virtual}GPUs{f' in {order} order' if order else ''}" if plan.devices > 1 else ""
         held = f"K and V {_shape(k)}"
         if sent and not whole:
             held = f"two buffers for K and V {_shape(k)}: in use and arriving"
@@ -205,7 +234,8 @@ class Walk:
             "row": row,
             "place": self.place,
             "heads": whole,
-            "label": f"{where}Each has Q {_shape(q)}, its m, l and O, and {held}.",
+            "gpus": where,
+            "label": f"Each has Q {_shape(q)}, its m, l and O, and {held}.",
             "masked": self.run.request.problem.causal,
             "dims": q.shape[-1],
             "frames": self.frames,
@@ -220,21 +250,6 @@ def _shape(tensor: Tensor) -> str:
 def _device(part: int, pairs: int, rows: np.ndarray, keys: np.ndarray) -> Device:
     cells = np.unique(np.stack([rows, keys], 1), axis=0) if len(rows) else np.zeros((0, 2), int)
     return {"part": part, "pairs": pairs, "cells": cells.tolist()}
-
-
-def _values(merge: Merge, last: bool) -> Merged:
-    """The values of a merge. The O of its step follows from the logged O before and after it."""
-    earlier, now = merge.shares or (0.0, 1.0)
-    before, after = merge.o_before[:SHOWN], merge.o_after[:SHOWN]
-    return {
-        "m": list(merge.m),
-        "l": list(merge.l),
-        "shares": list(merge.shares or ()),
-        "before": before,
-        "own": [(end - earlier * start) / now for start, end in zip(before or [0.0] * len(after), after)],
-        "after": after,
-        "output": [end / merge.l[2] for end in after] if last else [],
-    }
 
 
 def _products(one: Round, step: int, gathers: bool) -> str:
@@ -254,8 +269,8 @@ def _products(one: Round, step: int, gathers: bool) -> str:
         return "The only GPU multiplies its queries with all keys. With more GPUs, each one has a part of both."
     if not step:
         return f"No GPU stores all keys. Each one multiplies its queries with its own K and V.{sends}"
-    last = "" if one.moves else " This part is the last one, so no copy is left."
-    return f"Each GPU multiplies its queries with the K and V that came from its neighbour.{sends}{last}"
+    last = "" if one.moves else " This part is each GPU's last one, so no copy is left."
+    return f"Each GPU multiplies its queries with the K and V that came in the last round.{sends}{last}"
 
 
 def sent(one: Round, device: int) -> int:

@@ -80,7 +80,6 @@ class OrdersMeta(TypedDict):
 
     orders: list[ShownOrder]
     rounds: list[int]
-    tokens: int
     hiding: Hiding | None
 
 
@@ -100,24 +99,17 @@ def orders(subject: Request, own: Sequence[Round], runner: Runner) -> list[Order
     return sorted(found, key=lambda order: -order.ends[-1]) or [Order(THIS, own, True)]
 
 
-def result(found: Sequence[Order], hiding: Hiding | None = None) -> str:
+def result(found: Sequence[Order]) -> str:
     """The summary of the page."""
     worst, best = found[0], found[-1]
     waits = max(worst.waits)
     if not waits:
         return EQUAL
+    late = "Under the causal mask, late queries meet more keys"
     idle = f"GPU {worst.waits.index(waits)} waits {waits:.0%} of the time"
     if worst is best:
-        return f"Under the causal mask, late queries meet more keys: {idle}, if each pair takes equal time (derived)."
-    gain = worst.ends[-1] / best.ends[-1]
-    said = (
-        f"No GPU stores all keys: K and V go round the ring. In {worst.name} order {idle}. In {best.name} order no GPU "
-        f"waits: {gain:.2f} times as fast, counted in pairs."
-    )
-    if not hiding:
-        return said
-    longest = hiding["lengths"][-1]
-    share = longest["us"][1] / longest["us"][0]
-    return (
-        f"{said} On {hiding['place']} with {longest['tokens']:,} tokens, copies take {share:.0%} of the products' time."
-    )
+        return f"{late}: {idle}, if each pair takes equal time (derived)."
+    gain, rest = worst.ends[-1] / best.ends[-1], max(best.waits)
+    there = f"a GPU waits at most {rest:.0%} of it" if rest else "no GPU waits"
+    said = f"{late}: in {worst.name} order {idle}. {best.said}".strip()
+    return f"{said} In {best.name} order {there}: {gain:.2f} times as fast, counted in pairs (derived)."

@@ -6,6 +6,7 @@ from explainers.stories.ring import times
 from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.orders import Order
 from explainers.story.glossary import short
+from explainers.story.questions import idea
 from explainers.story.stage import MEASURED, Question
 from kernels.measure import rings
 
@@ -62,20 +63,24 @@ def _balance(walk: Walk, orders: Sequence[Order]) -> Question | None:
 
 
 def _waiting(orders: Sequence[Order]) -> Question | None:
-    """Why a GPU waits in the slowest order."""
+    """Why the GPU with the first queries waits most of the time in the slowest order."""
     worst = orders[0] if orders else None
-    if worst is None or not worst.waits or not max(worst.waits):
+    if worst is None or max(worst.waits) < 0.5:
         return None
     device = worst.waits.index(max(worst.waits))
-    pairs = [one.works[device].pairs for one in worst.rounds]
-    return Question(
+    works = [one.works[device] for one in worst.rounds]
+    if not any((work.rows == 0).any() for work in works):
+        return None
+    return idea(
         "waiting",
         f"In {worst.name} order, why does GPU {device} wait most of the time?",
-        "options",
-        0,
-        f"It has the first queries. In round 1 it multiplies {pairs[0]:,} pairs, and then {sum(pairs[1:]):,}.",
-        options=["The mask hides the keys that arrive", "Its copies are slow", "It has fewer queries"],
-        reasons=["", "A copy takes as long for each GPU.", "All GPUs have as many queries."],
+        "The mask hides the keys that arrive",
+        {
+            "Its copies are slow": "No time of a copy counts here: each pair is one unit of time.",
+            "It has fewer queries": "All GPUs have as many queries.",
+        },
+        f"It has the first queries. In round 1 it multiplies {works[0].pairs:,} pairs, and then "
+        f"{sum(work.pairs for work in works[1:]):,}.",
         view="orders",
         veils=("headline",),
     )

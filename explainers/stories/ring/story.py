@@ -39,7 +39,7 @@ class Ring(Story[Request]):
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(walk, found),
-            summary=summary or orders.result(found, hiding_of(walk)),
+            summary=summary or orders.result(found),
             tone=tone or "info",
         )
 
@@ -52,15 +52,17 @@ def orders_meta(walk: Walk, found: Sequence[orders.Order]) -> orders.OrdersMeta:
     return {
         "orders": [order.shown for order in found],
         "rounds": [frame["step"] for frame in walk.frames],
-        "tokens": int(str(walk.run.request.problem.values().get("seq_len", 0))),
-        "hiding": hiding_of(walk),
+        "hiding": hiding_of(walk, found),
     }
 
 
-def hiding_of(walk: Walk) -> orders.Hiding | None:
-    """The recorded products and copies of a ring like this one."""
-    values = walk.run.request.problem.values()
-    return times.hiding(bool(values.get("causal")), str(values.get("order"))) if not walk.gathers else None
+def hiding_of(walk: Walk, found: Sequence[orders.Order]) -> orders.Hiding | None:
+    """The recorded products and copies of a ring with this mask and order. Without a mask, each order is as good."""
+    causal = walk.run.request.problem.causal
+    own = next(order.name for order in found if order.own)
+    if walk.gathers or (causal and own == orders.THIS):
+        return None
+    return times.hiding(causal, own if causal else "")
 
 
 def _steps(subject: Request, runner: Runner) -> list[Block]:

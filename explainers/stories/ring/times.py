@@ -135,13 +135,17 @@ def _ratio(before: object, now: object) -> str:
     return f"{float(str(before)) / float(str(now)):.2f}"
 
 
-def hiding(causal: bool, order: str) -> Hiding | None:
-    """The recorded products and copies of a ring with this mask and order, sustained. None without a recording."""
+def hiding(causal: bool, order: str = "") -> Hiding | None:
+    """The recorded products and copies of a ring with this mask and order, sustained. None without a recording.
+
+    order: "" for any.
+    """
     found = rings.recorded()
     if found is None:
         return None
     table, where = found
-    mine = table[(table.causal == causal) & (table.order == order)].sort_values("seq_len")
+    table = table[(table.status == "ok") & (table.sustained_us > 0)]
+    mine = table[(table.causal == causal) & ((table.order == order) | (not order))].sort_values("seq_len")
     lengths = list[Against]()
     for length, rows in mine.groupby("seq_len"):
         us = [rows[rows.way == way].sustained_us for way in (rings.NO_COPIES, rings.COPIES)]

@@ -20,7 +20,7 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 MOST_GPUS = 8
 ORDERS = {
-    "zigzag": "Zigzag order gives each GPU an early and a late part of the queries, so all have equal work.",
+    "zigzag": "Zigzag order gives each GPU an early and a late part of the queries.",
     "plain": "Plain order gives each GPU one part of the queries, and later ones meet more keys.",
 }
 """An order -> what it means under a causal mask."""

@@ -14,7 +14,7 @@ export function ringLayout({ width, height, em }, gpus, heads) {
     columns = narrow ? Math.min(2, gpus) : gpus > IN_A_ROW ? Math.ceil(gpus / 2) : gpus,
     rows = Math.ceil(gpus / columns),
     gap = (narrow ? 2 : 2.6) * em,
-    top = (narrow ? 0.4 : 1.6) * em,
+    top = 1.6 * em,
     boxH = (narrow ? 6.3 : 7.6) * em,
     across = boxH + (heads ? 2 : narrow ? 0.9 : 0.7) * em,
     boxW = Math.min(15 * em, (width - gap) / columns - gap),

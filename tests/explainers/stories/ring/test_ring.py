@@ -1,5 +1,6 @@
 """The story of a ring: its steps, copies and merges come from the run, and its times from the recording."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,7 @@ def test_the_stage_goes_to_the_browser_and_asks_about_work_bytes_and_factor(plai
     assert balance.options[balance.answer] == f"GPU {work.index(max(work))}" == "GPU 3"
     assert asked["bytes"].answer == 3 * 8192
     assert {"factor", "hidden"} <= {*asked}
+    assert made.views[0].meta["gpus"] == "4 virtual GPUs in plain order"
 
 
 def test_a_build_that_scales_no_part_says_so_and_asks_for_no_factor():
@@ -143,9 +145,44 @@ def test_both_orders_have_equal_pairs_and_only_plain_order_waits(plain, zigzag):
         each = [sum(step[gpu] for step in order["pairs"]) for gpu in range(4)]
         assert order["waits"] == pytest.approx([1 - pairs / order["ends"][-1] for pairs in each])
     assert slow["ends"] == [528, 528 + 1024, 528 + 2048, 528 + 3072] and not any(fast["waits"])
-    assert "In plain order GPU 0 waits 85% of the time" in orders.result(found)
+    assert "in plain order GPU 0 waits 85% of the time. Zigzag order gives each GPU an early" in orders.result(found)
     assert f"In zigzag order no GPU waits: {3600 / 2064:.2f} times as fast" in orders.result(found)
     assert "GPU 0 waits 85% of the time, if each pair takes equal time" in orders.result(found[:1])
+
+
+def test_a_summary_says_that_no_gpu_waits_only_if_none_does():
+    waits = [SimpleNamespace(name=name, said="", ends=[n], waits=[n / 10, 0]) for n, name in ((5, "a"), (4, "b"))]
+    assert "In b order a GPU waits at most 40% of it: 1.25 times as fast" in orders.result(waits)
+
+
+def test_only_the_gpu_with_the_first_queries_is_asked_about_and_only_if_it_waits_most_of_the_time(plain, zigzag):
+    slow, fast = (orders.Order(name, rounds(run), True) for name, run in (("plain", plain), ("zigzag", zigzag)))
+    waiting = [one for one in questions(Walk(plain), [slow, fast]) if one.id == "waiting"]
+    assert waiting[0].options[waiting[0].answer] == "The mask hides the keys that arrive"
+    back = [replace(one, works=tuple(replace(w, rows=w.rows + 32) for w in one.works)) for one in slow.rounds]
+    less = [replace(one, works=tuple(replace(w, pairs=9 - (w.device == 0)) for w in one.works)) for one in slow.rounds]
+    for other in (back, less):
+        made = questions(Walk(plain), [orders.Order("plain", other, True)])
+        assert "waiting" not in {one.id for one in made} and max(orders.Order("", other, True).waits) > 0
+
+
+def test_a_small_factor_and_an_l_of_0_leave_the_derived_o_out(zigzag):
+    walk, (device, row, merges) = Walk(zigzag), Walk(zigzag).followed
+    made = walk._values(merges[-1], True)
+    assert (
+        made["output"] == zigzag.arrays[f"o_{device}"][0, 0, row, :16].astype(float).tolist() and len(made["own"]) == 16
+    )
+    tiny = replace(merges[-1], shares=(1.0, 0.0), l=(1.0, 0.0, 0.0))
+    assert walk._values(tiny, True)["own"] == []
+
+
+def test_a_way_without_a_time_is_left_out(monkeypatch):
+    table, where = rings.recorded()
+    lost = table.assign(status=table.status.where(table.seq_len != 65536, "failed"))
+    lost.loc[lost.seq_len == 65536, "sustained_us"] = np.nan
+    monkeypatch.setattr(rings, "recorded", lambda: (lost, where))
+    assert [one["tokens"] for one in times.hiding(True, "plain")["lengths"]] == [16384]
+    assert times.hiding(False)["lengths"]
 
 
 def test_an_order_without_a_run_is_left_out(zigzag):
