@@ -268,10 +268,17 @@ export default function (host, { meta }, context) {
   };
   const label = step => `${frames[step].title}. ${frames[step].sentence}`;
   const legend = [
-    [`background:${COLOURS.read}`, '↓ bytes read from memory'],
-    [`background:${COLOURS.written}`, '↑ bytes written to it'],
+    [`background:${COLOURS.read}`, '↓ bytes read, from the L2 cache or device memory'],
+    [`background:${COLOURS.written}`, '↑ bytes written'],
     ['', 'each byte counts once a launch. Pale bytes: to come'],
-    ...(time ? [['', 'solid time: a kernel runs, as the timeline build recorded it']] : []),
+    ...(time
+      ? [
+          [
+            '',
+            'time: solid while a kernel runs (timeline build), pale before the next. One colour: not split',
+          ],
+        ]
+      : []),
   ];
   return canvasView(host, context, {
     ...{ title: 'Ledger', layout, marks, locate, describe, label, legend },

@@ -208,7 +208,7 @@ def shown(times: Times) -> ShownTime | None:
         return None
     names = [who for who in ("separate", "compiled", "fused") if not math.isnan(in_graph(times, who))]
     gains = [
-        f"{first_size(one.problem)[1]:,}: {in_graph(one, 'separate') / in_graph(one, 'fused'):.2f}"
+        f"{in_graph(one, 'separate') / in_graph(one, 'fused'):.2f} ({first_size(one.problem)[1]:,})"
         for one in alike(times)
     ]
     return {
@@ -216,7 +216,7 @@ def shown(times: Times) -> ShownTime | None:
         "us": [in_graph(times, who) for who in names],
         "spans": [times.spans(who, "graph") for who in names],
         "said": source(times).removeprefix("recorded on "),
-        "note": f"Times as fast, by {first_size(times.problem)[0]}. {', '.join(gains)}" if len(gains) > 1 else "",
+        "note": f"Speedup (by {first_size(times.problem)[0]}): {', '.join(gains)}" if len(gains) > 1 else "",
     }
 
 
@@ -233,7 +233,8 @@ def sentence(times: Times) -> str:
     if math.isnan(saved(times)):
         return ""
     before, after = in_graph(times, "separate"), in_graph(times, "fused")
-    return f"The time goes from {before:.2f} to {after:.2f} µs ({source(times)})."
+    most = " Most of that is the gap between launches." if gap_share(times) > 0.5 else ""
+    return f"The time goes from {before:.2f} to {after:.2f} µs ({source(times)}).{most}"
 
 
 def gap_sentence(times: Times, entries: Sequence[str]) -> str:
