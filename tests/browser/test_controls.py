@@ -165,8 +165,12 @@ def test_values_of_a_chart_are_walked_by_keys_and_announced(visit, path):
         assert inside["x"] >= box["x"] and inside["x"] + inside["width"] <= box["x"] + box["width"] + 1
         told.add(heard)
     assert len(told) >= 5 and step_of(page) == step
-    press(page, "Enter")
-    assert step_of(page) != step  # as a click there
+    for _ in range(10):  # neighbours can have one nearest step
+        press(page, "Enter")  # as a click there
+        if step_of(page) != step:
+            break
+        press(page, "Alt+ArrowRight")
+    assert step_of(page) != step
     page.evaluate("document.activeElement.blur()")
     expect(page.locator(".wg .view .tip")).to_be_hidden()
     press(page, "ArrowLeft")
