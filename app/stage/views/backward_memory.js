@@ -170,7 +170,10 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
   if (w > 7 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
 }
 
-/** @param {any} marks @param {any} laid @param {string} part @param {number[]} box @param {any} paint @param {string} name */
+/**
+ * @param {any} marks @param {any} laid @param {string} part
+ * @param {number[]} box @param {any} paint @param {string} name
+ */
 function addStrip(marks, { em }, part, box, paint, name) {
   const [x, y, w, h] = box,
     lying = alongKeys(part);

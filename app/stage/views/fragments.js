@@ -189,7 +189,9 @@ export default function (host, { meta, columns }, context) {
         `then in ${holder}`,
       );
     else if (!known[name].lane)
-      said.push('all warpgroups store it in shared memory, and the tensor cores fetch it from there');
+      said.push(
+        'all warpgroups store it in shared memory, and the tensor cores fetch it from there',
+      );
     else if (holder) said.push(`in ${holder}: it never was in memory`);
     else said.push('a hidden key, or a row beyond the last: nothing is logged, and it counts as 0');
     return said;

@@ -254,7 +254,10 @@ export default function (host, { meta }, context) {
       return `${kernels[at.total]}: ${number(totals[at.total])} bytes read and written`;
     if (at.note) return time.note;
     if (at.time !== undefined)
-      return `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\nin a CUDA graph, sustained, recorded on ${time.said}`;
+      return (
+        `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\n` +
+        `in a CUDA graph, sustained, recorded on ${time.said}`
+      );
     const t = tensors.findIndex(one => one.name === at.tensor),
       { name, shape, part } = tensors[t];
     if (at.launch === undefined)

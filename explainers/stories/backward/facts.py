@@ -10,7 +10,7 @@ TWO_LOOPS = len(parts.PRODUCTS) + 2  # S and dP again
 
 
 def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
-    """What the kernel recomputes, multiplies, walks over and adds up, and whether its bits stay equal."""
+    """The recomputed data, the products, the loops, the adds and the equal bits of the kernel."""
     found = [_recomputed(frames), _products(frames), _loops(request, frames), _sums(request), _bits(request)]
     return [fact for fact in found if fact]
 

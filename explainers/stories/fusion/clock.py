@@ -127,7 +127,7 @@ def chart(times: Times) -> alt.LayerChart | alt.FacetChart:
 
 
 def caption(times: Times) -> list[str]:
-    """What the lines are."""
+    """The meaning of the lines."""
     kind = times.problem.values().get("dtype", "")
     return [
         times.problem.size,

@@ -138,7 +138,7 @@ def later_readers(ledger: Ledger, move: Move) -> list[str]:
 
 
 def _often(move: Move) -> str:
-    """What a step costs more than its bytes."""
+    """The cost of a step beyond its bytes."""
     if move.kind == "store" and move.sectors * SECTOR >= 2 * move.bytes:
         return (
             f" A thread stores {move.width} bytes at a time, in {move.sectors:,} sectors of {SECTOR} bytes altogether."
@@ -181,7 +181,7 @@ def difference(ledger: Ledger) -> str:
 
 
 def result(ledger: Ledger) -> str:
-    """What is fused, and what this saves."""
+    """The fused launches, and the gain."""
     before, after = ledger.totals
     again = [tensor for tensor in ledger.saved if tensor not in ledger.never]
     launches = len(ledger.entries[0]) - len(ledger.entries[1])

@@ -104,7 +104,7 @@ def purpose(kernel: KernelSpec, entry: str) -> str:
 
 
 def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
-    """What the host does once, before all runs."""
+    """The calls of the host before all runs."""
     fetches = [launch.fetch for launch in plan.launches if launch.fetch]
     memory = {tensor: fetch.memory for fetch in fetches for tensor in fetch.tensors}
     for tensor, kind in memory.items():

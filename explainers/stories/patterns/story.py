@@ -302,7 +302,7 @@ def _warps(move: Move) -> int:
 
 
 def _during(move: Move) -> str:
-    """What copies do during a step of a tile."""
+    """The work of copies during a step of a tile."""
     if READ in move["places"]:
         busy = COMING in move["places"]
         return "Copies of later tiles run meanwhile." if busy else "No copy runs meanwhile."

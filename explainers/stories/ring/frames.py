@@ -67,7 +67,7 @@ class RingFrame(Frame):
 
 
 class RingMeta(TypedDict):
-    """What the picture needs before its first step.
+    """The facts of a ring before its first step.
 
     pieces: of the sequence on each device. size: rows of a piece. bytes: of all copies between two devices in a step.
     device, row: of the followed row. place: this row in the whole sequence.

@@ -87,7 +87,7 @@ def _steps(subject: Request, runner: Runner) -> list[Block]:
     )
     why = (
         "K and V travel, not Q: a query would take its m, l and O in fp32 along, and several query heads may share K "
-        "and V. A ring needs room for two parts on each GPU. Without a ring, each GPU would collect all parts first. "
+        "and V. A ring needs room for two parts on each GPU. Other ways first collect all parts on each GPU. "
         "A launch waits for the copies of its part, and a copy waits for the launch that still reads its buffer."
     )
     return [stage.text(said, "derived"), stage.text(why), stage.table(pd.DataFrame(rows).convert_dtypes())]
