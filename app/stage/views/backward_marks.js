@@ -102,7 +102,7 @@ class Chain {
     const said = frame.whole ? 'One tile, from its inputs to its gradients' : here;
     marks.text('chip name', [...heading, wide], said, { bold: true });
     if (rest) {
-      const text = `Only ${logged.join(', ').replace(/, (?=\w+$)/, ' and ')} have values here.`;
+      const text = `Only ${logged.join(', ').replace(/, (?=\w+$)/, ' and ')} are logged here.`;
       const place = [heading[0] + chip[2], heading[1], 16 * em];
       marks.text('logged', /** @type {any} */ (place), text, { align: 'right' });
     }

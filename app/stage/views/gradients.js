@@ -28,7 +28,7 @@ const LEGEND = [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
-  ['', 'LSE: log of a row\u2019s sum of exp(S)'],
+  ['', 'of a row: LSE = log(sum(exp(S))), delta = sum(dO * O)'],
 ];
 
 export default function (host, { meta, columns }, context) {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from explainers.stories.backward import parts, products
 from explainers.stories.backward.frames import BackwardFrame, Fact
+from explainers.story.glossary import count
 from kernels.core.request import Request
 
 TWO_LOOPS = len(parts.PRODUCTS) + 2  # S and dP again
@@ -32,7 +33,7 @@ def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
     if not number:
         return None
     if number <= least:
-        why = ": 2 factors each, and S" if number == least else " the forward's"
+        why = ": dQ, dK, dP, dV and S again" if number == least else " the forward's"
         return {
             "said": f"{number} products per tile, forward {forward}",
             "why": f"{number / forward:g} times{why}",
@@ -64,7 +65,7 @@ def _sums(request: Request) -> Fact:
     if parts.any_order(request):
         return {
             "said": "Atomics add each block's part of dQ",
-            "why": f"without them: S and dP once more, {TWO_LOOPS}",
+            "why": f"without them, a second loop: {TWO_LOOPS} products",
         }
     if parts.adds(request):
         return {"said": "Atomics add up dQ, block after block", "why": "a fixed order, so blocks wait"}
@@ -74,6 +75,7 @@ def _sums(request: Request) -> Fact:
 def _bits(request: Request) -> Fact:
     if parts.any_order(request):
         if parts.few_terms(request):
-            return {"said": "dQ: not deterministic", "why": f"from 3 key tiles on. Here: {parts.key_tiles(request)}"}
-        return {"said": "Not deterministic: dQ", "why": "its last bits depend on the order"}
+            only = count(parts.key_tiles(request), "part")
+            return {"said": "dQ: not deterministic", "why": f"but equal bits here: only {only}"}
+        return {"said": "Not deterministic: dQ", "why": "float sums depend on the order of adds"}
     return {"said": "All gradients are deterministic", "why": "each sum has one fixed order"}

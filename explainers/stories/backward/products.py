@@ -34,7 +34,7 @@ def sentence(frames: Sequence[BackwardFrame], idea: str, adds: bool) -> str:
         made += "" if adds else ", but it needs no atomics"
         return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
     five = number == least and not moves_weights(frames)
-    again = f". Each has 2 factors, so 4 gradients. S comes again: {number}" if five else ""
+    again = f", the backward {number}: dQ, dK, dP, dV and S again" if five else ""
     first = idea.partition(". ")[0].rstrip(".")
     return f"{PURPOSE} The forward makes {FORWARD} products per tile{again}. Here, {first}."
 

@@ -227,7 +227,7 @@ def note(shown: Sequence[Shown]) -> str:
     measured = known and _place(known.device, known.date)
     kept = {way.traced: None for way in shown if way.traced}
     here = [way.name for way in shown if not way.traced]
-    traces = " and ".join("on this GPU" if place == measured else f"on {place}" for place in kept)
+    traces = " and ".join("on that GPU" if place == measured else f"on {place}" for place in kept)
     counts = "Counts derived from traces" + (f" recorded {traces}" if traces else "")
     counts += f" (“{here[0]}”: run here)." if traces and len(here) == 1 else "."
     if known is None:

@@ -2,7 +2,7 @@
 [constants.DETERMINISTIC]
 default = 0
 values = [0, 1]
-meaning = "1: key tiles add to a tile of dQ in a fixed order, so each run returns equal bits, 2 to 12 % slower on an H100"
+meaning = "1: key tiles add to a tile of dQ in fixed order, so each run returns equal bits, 2 to 12 % slower on an H100"
 */
 // The order of the adds to a tile of dQ. With DETERMINISTIC a tile of dQ has a turn, the number of key tiles that have
 // added to it: key tile 0 adds first. Two threads next to the producer wait for turns and pass them on, so that no

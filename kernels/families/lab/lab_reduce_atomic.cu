@@ -9,7 +9,7 @@ source = "NVIDIA, \"CUDA C++ Programming Guide\", atomic functions. PTX ISA, red
 family = "lab"
 problem = "reduce"
 why = [
-  "All threads add to one word in L2. The clock waits for the sums there. Our guess: the way costs most, then the queue.",
+  "All threads add to one word in L2. The clock waits for the sums. Our guess: the way costs most, then the queue.",
   "Each warp adds its sum to one word in L2. Few adds take nearly as long: the way there and back costs most.",
 ]
 rung = 22

@@ -8,7 +8,7 @@ limits = "numbers that bfloat16 holds exactly, such as whole numbers to 256. One
 source = "Dakkak et al. 2019, Accelerating Reduction and Scan Using Tensor Core Units, arXiv:1811.09736."
 family = "lab"
 problem = "reduce"
-why = ["One warp does all: only thread 0 knows the sum. One instruction makes 8 sums of 128 bfloat16 numbers, two shuffles add these."]
+why = ["One warp works, and thread 0 has the sum. An instruction makes 8 sums of 128 numbers, two shuffles add these."]
 rung = 23
 requires = "sm_80"
 

@@ -10,7 +10,7 @@ family = "lab"
 problem = "reduce"
 why = [
   "A shuffle passes registers between lanes: no shared memory, no barrier. Then one thread adds the sums of all warps.",
-  "A shuffle passes registers between lanes: no shared memory, no barrier. Then the first warp adds the sums of all warps.",
+  "A shuffle passes registers between lanes: no shared memory, no barrier. Then a warp adds the sums of all warps.",
 ]
 rung = 21
 

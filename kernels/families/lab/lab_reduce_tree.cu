@@ -9,8 +9,8 @@ family = "lab"
 problem = "reduce"
 why = [
   "All warps work in most steps, each with few lanes. A load has one wavefront, so no warp waits for a second one.",
-  "Few warps do the work, but their words share banks. A warp waits for all wavefronts of its load, two cycles for each.",
-  "The first threads add words side by side, so no two share a bank. All threads still wait at a barrier after each step.",
+  "Few warps do the work, but their words share banks. A warp waits two cycles for each wavefront of its load.",
+  "The first threads add words side by side, so no two share a bank. All threads still wait at each step's barrier.",
 ]
 rung = 20
 

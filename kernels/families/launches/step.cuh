@@ -137,8 +137,8 @@ __device__ __forceinline__ void partials_of(const float* Q_gmem, const float* K_
   }
 }
 
-// One query of a sequence with `length` keys, by one warp. It reads past L1, because other blocks of the same launch may
-// have written.
+// One query of a sequence with `length` keys, by one warp. It reads past L1, because blocks of its launch may have
+// written.
 __device__ __forceinline__ void merge_parts(const Parts& in, float* O_gmem, int query, int length,
                                             const Step& z PROBE_REF) {
   PROBE_MARK(merge, query);

@@ -110,7 +110,9 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     each = [p for own in products.by_launch(story.frames) for p in own]
     assert len(each) == PRODUCTS.get(name, 5)
     assert ("needs no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
-    assert (f"makes {len(each)}" if len(each) > 5 else f"S comes again: {len(each)}.") in stage.summary
+    assert (
+        f"makes {len(each)}" if len(each) > 5 else f"the backward {len(each)}: dQ, dK, dP, dV and S again."
+    ) in stage.summary
     said = {fact["said"] for fact in stage.views[0].meta["facts"]}
     few = parts.few_terms(run.request)
     assert ("Not deterministic: dQ" in said) == (parts.any_order(run.request) and not few)
@@ -145,7 +147,7 @@ def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
         _, story, _ = made(name)
         last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
         said = [products.sentence(frames, "one", True) for frames in (story.frames, [*story.frames[:-1], last])]
-        assert ["S comes again" in one for one in said] == [True, False]
+        assert ["S again" in one for one in said] == [True, False]
 
 
 @EACH

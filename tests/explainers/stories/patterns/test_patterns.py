@@ -110,4 +110,4 @@ def test_the_note_says_where_recorded_traces_come_from():
     ]
     assert "Counts derived from traces recorded on H200, 2026-01-02 (“Here”: run here)." in story.note(shown)
     there = f"{cycles.device.removeprefix('NVIDIA ')}, {cycles.date}"
-    assert "traces recorded on this GPU." in story.note([replace(shown[1], traced=there)])
+    assert "traces recorded on that GPU." in story.note([replace(shown[1], traced=there)])
