@@ -278,7 +278,7 @@ export default function (host, { meta }, context) {
       ? [
           [
             '',
-            'time: solid while a kernel runs (timeline build), pale before the next. One colour: not split',
+            'time: strong while a kernel runs, pale between kernels (timeline build). Other bars: whole time',
           ],
         ]
       : []),

@@ -107,7 +107,7 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     more = [stage.text(_second_run(request, found))] if found else []
     if found and parts.any_order(request) and not any(found.values()):
         number = count(parts.key_tiles(request), "part")
-        few = f"only {number} of each sum. Choose more tokens" if parts.few_terms(request) else "by chance. Run again"
+        few = f"because each sum has only {number}" if parts.few_terms(request) else "by chance. Run again"
         more = [stage.text(f"Here a second run has equal bits, {few}.")]
     what = "An output is deterministic if each run gives it equal bits."
     return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]

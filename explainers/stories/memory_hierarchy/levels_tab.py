@@ -57,9 +57,9 @@ def lesson(table: pd.DataFrame) -> str:
         return ""
     times = at.cycles["Device memory"] / at.cycles["Shared memory"]
     more = at["GB/s"]["Shared memory"] / at["GB/s"]["Device memory"]
-    rate = "" if pd.isna(more) else f"Shared memory also gives {more:.0f} times the bytes per second. "
-    so = "So kernels bring a tile there once and read it often."
-    return f"{waits}: {times:.0f} times as long as shared memory. {rate}{so}"
+    rate = "" if pd.isna(more) else f" gives {more:.0f} times its bytes per second, and"
+    keeps = f"Shared memory{rate} keeps a tile until the kernel replaces it."
+    return f"{waits}: {times:.0f} times as long as shared memory. {keeps}"
 
 
 @dataclass(frozen=True)

@@ -377,7 +377,7 @@ def test_a_claim_holds_only_with_its_evidence():
     unread = {key: size for key, size in story.frames[-1]["bytes"].items() if key != "LSE load"}
     assert products.recomputes(story.frames) and not products.recomputes([{**story.frames[-1], "bytes": unread}])
     spec = ACCEPTED["backward_3_one_loop"]
-    for length, due in ((32, "only 1 part of"), (64, "only 2 parts of"), (96, "by chance")):
+    for length, due in ((32, "has only 1 part."), (64, "has only 2 parts."), (96, "by chance")):
         problem = spec.problem_type(**{**SMALL, "seq_len": length})
         request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
         assert due in tabs._deterministic(request, {"dQ": 0})[-1]["text"]
