@@ -59,6 +59,7 @@ class Toolchain:
         self.options += [option for option in (PATTERN, INVARIANTS) if _takes(self.command, option)]
         # gold reads libstdc++ four times as fast as ld: 15 ms instead of 60 ms for each library.
         self.linker = ["-fuse-ld=gold"] if _links_with(self.command, "-fuse-ld=gold") else []
+        self.options += self.linker  # so a build's key has it
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """(name, text) of the shim's headers."""
@@ -78,7 +79,7 @@ class Toolchain:
         (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
-        log = compiled(spec, [*self.command, *options, *self.linker, *flags], sources)
+        log = compiled(spec, [*self.command, *options, *flags], sources)
         shutil.rmtree(sources)
         return log, ()
 

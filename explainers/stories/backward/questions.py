@@ -60,7 +60,7 @@ def _recomputed(seen: Seen) -> list[Question]:
         "step": seen.before("P"),
         "view": VIEW,
         "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: never in memory", *told],
+        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: not in global memory", *told],
         "shows": {"tensor": "LSE", "strip": True},
     }
     text = (
