@@ -4,8 +4,8 @@
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, rgb, smallText, theme, widest } from '../core/paint.js';
+import { wrapped } from '../core/wrapped.js';
 import { fusionLayout } from './layouts/fusion.js';
-import { wrapped } from './layouts/patterns.js';
 
 const ARROW = { load: '↓', store: '↑' },
   VERB = { load: 'reads', store: 'writes' },

@@ -3,7 +3,8 @@
 // way compares the cycles. A click on a bar goes to the first step of its way.
 import { canvasView } from '../core/canvas.js';
 import { blend, COLOURS, PALETTE, rgb, smallText } from '../core/paint.js';
-import { LANES, layout as laid, LINE, wrapped } from './layouts/patterns.js';
+import { wrapped } from '../core/wrapped.js';
+import { LANES, layout as laid, LINE } from './layouts/patterns.js';
 
 const REGISTER = '#7b52c7'; // as no other colour of the picture
 const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place

@@ -1,6 +1,6 @@
 // The merge of one row: its m, l and O before the step, of the step, and after it.
 import { COLOURS, exact, rgb, short, signed, smallText, widest } from '../core/paint.js';
-import { wrapped } from './layouts/patterns.js';
+import { wrapped } from '../core/wrapped.js';
 
 export const NAMES = ['before', 'this part', 'after'];
 const MEANING = [

@@ -15,7 +15,8 @@ import { ordersLayout } from '../../../app/stage/views/layouts/ring_orders.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
-import { layout as patterns, wrapped } from '../../../app/stage/views/layouts/patterns.js';
+import { layout as patterns } from '../../../app/stage/views/layouts/patterns.js';
+import { wrapped } from '../../../app/stage/core/wrapped.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
   HIGH = { width: 400, height: 700, em: 13 },
@@ -323,6 +324,9 @@ test('patterns: the parts of the picture fit a laptop and a phone, one under the
     assert.ok(heads < threads[1] && threads[1] + ch * parts.threadRows < reason && reason < counts);
     assert.ok(counts < bars && bars + parts.ways * bar <= height);
   }
+});
+
+test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
 });
