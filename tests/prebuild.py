@@ -3,7 +3,7 @@ a minute, one after the other ten.
 
     seq 0 15 | PYTHONPATH=. xargs -P 16 -I{} python tests/prebuild.py record {}/16
 
-In the place of `record`: pipelines, duels, bench or check.
+In the place of `record`: pipelines, launch_times, duels, bench or check.
 """
 
 import sys
@@ -14,7 +14,7 @@ from kernels.build import Mode, builds
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
-from kernels.measure import bench, duels, pipeline_files
+from kernels.measure import bench, duels, launch_times, pipeline_files
 from kernels.measure.sweeps import Skipped
 from kernels.recordings import run_index
 from kernels.run import check
@@ -35,6 +35,8 @@ def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
                 yield from ((request, mode) for mode in both)
     if what == "pipelines":
         yield from ((made, mode) for made in pipeline_files.asked() for mode in (Mode.MARKS, Mode.TIMED))
+    if what == "launch_times":
+        yield from ((made, mode) for made in launch_times.asked() for mode in (Mode.TIMELINE, Mode.TIMED))
     if what == "duels":
         for problem in duels.problems():
             for name, settings in duels.entries(problem):

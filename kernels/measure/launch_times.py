@@ -1,5 +1,6 @@
 """Launch times: the start and the end of each launch and copy of a run, and the host's calls, on a GPU or recorded."""
 
+import contextlib
 import datetime
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,18 +20,26 @@ from kernels.run.backends import Device
 from kernels.run.backends.gpu_launches import AHEAD_NS
 
 RUNS = 31
+PARTS = ("/steps", "/runs", "/free")
+FREE = {"cpp": bool, "call": bool, "run": int, "step": int, "start_ns": float, "end_ns": float}
 COLUMNS = ("events_ns", "host_ns", "framed_ns", "framed_events_ns", "after_ns")
 
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """The times of a run's launches and copies, repeated.
+    """The times of a run's launches and copies, repeated. The host starts its calls AHEAD_NS before each run.
 
-    table: a row for each launch and copy (core.streams.steps) of each repeat: ahead, run, step, start_ns, end_ns. Each
-        run starts at 0. `ahead`: whether the host started its calls AHEAD_NS before the run.
-    runs: a row for each repeat: ahead, run, events_ns between two events, host_ns of the host's calls, timed_ns
-        between two events of a timed build. Also framed_ns, framed_events_ns and after_ns of a framed run
-        (gpu_launches.LaunchRuns).
+    table: a row for each launch and copy (core.streams.steps) of each repeat: run, step, start_ns, end_ns. Each run
+        starts at 0.
+    runs: a row for each repeat: run, events_ns between two events, host_ns of the host's calls, timed_ns between two
+        events of a timed build. Also framed_ns, framed_events_ns and after_ns of a framed run, see
+        gpu_launches.LaunchRuns.
+    free: runs as they go, without AHEAD_NS. A row for each call of the host and for each launch: cpp (whether the host
+        is C++, else Python), call (whether it is a call), run, step, start_ns, end_ns. Each run's first call starts at
+        0. Empty without a plain plan (host_calls.plain).
+    graph: the host's ns before a graph can run (host_calls.GraphCosts), else {}.
+    clocks_ns: the largest possible error between the host's clock and the GPU's, by host.
+    processor: of the host.
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
     sustained: of the timed build.
     provenance: measured or recorded.
@@ -39,6 +48,10 @@ class LaunchTimes:
     request: Request
     table: pd.DataFrame
     runs: pd.DataFrame
+    free: pd.DataFrame
+    graph: dict[str, float]
+    clocks_ns: dict[str, float]
+    processor: str
     timer_step_ns: int
     overhead_ns: float
     sustained: Sustained
@@ -46,36 +59,47 @@ class LaunchTimes:
     device: str
     date: str
 
-    def median(self, ahead: bool) -> pd.DataFrame:
+    @property
+    def median(self) -> pd.DataFrame:
         """step, start_ns and end_ns of the run with the median time from its first start to its last end."""
-        table = self.table[self.table.ahead == ahead]
-        lasts = table.groupby("run").end_ns.max()
-        chosen = lasts.sort_values(kind="stable").index[len(lasts) // 2]
-        return table[table.run == chosen].set_index("step")[["start_ns", "end_ns"]]
+        return median_run(self.table).set_index("step")[["start_ns", "end_ns"]]
 
-    def lasts_ns(self, ahead: bool) -> float:
+    @property
+    def lasts_ns(self) -> float:
         """The median time from the first start to the last end."""
-        return float(self.median(ahead).end_ns.max())
+        return float(self.median.end_ns.max())
+
+    def as_it_goes(self, cpp: bool) -> pd.DataFrame:
+        """call, step, start_ns and end_ns of the run as it goes with the median end. Empty if none was measured."""
+        own = self.free[self.free.cpp == cpp]
+        return median_run(own)[["call", "step", "start_ns", "end_ns"]] if len(own) else own
 
     @property
     def apart(self) -> float:
-        """How far the timer and two events (less their overhead) are apart, as a share. Medians of framed runs with the
-        host ahead. Without its lead, the events have its calls between them."""
-        own = self.runs[self.runs.ahead]
-        return float(own.framed_ns.median() / (own.framed_events_ns.median() - self.overhead_ns)) - 1
+        """How far the timer and two events (less their overhead) are apart, as a share. Medians of framed runs."""
+        return float(self.runs.framed_ns.median() / (self.runs.framed_events_ns.median() - self.overhead_ns)) - 1
 
-    def after_ns(self, ahead: bool) -> float:
+    @property
+    def after_ns(self) -> float:
         """The median time from the last end to the first reading of the next kernel in the stream."""
-        return float(self.runs[self.runs.ahead == ahead].after_ns.median())
+        return float(self.runs.after_ns.median())
 
-    def host_ns(self, ahead: bool) -> float:
+    @property
+    def host_ns(self) -> float:
         """The median time of the host's calls."""
-        return float(self.runs[self.runs.ahead == ahead].host_ns.median())
+        return float(self.runs.host_ns.median())
 
     @property
     def late(self) -> bool:
         """Whether the host, though ahead, was still enqueuing during the run."""
-        return self.host_ns(True) > AHEAD_NS
+        return self.host_ns > AHEAD_NS
+
+
+def median_run(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the run with the median last end."""
+    lasts = table.groupby("run").end_ns.max()
+    chosen = lasts.sort_values(kind="stable").index[len(lasts) // 2]
+    return table[table.run == chosen]
 
 
 class RecordedLaunchTimes(RecordedRequest):
@@ -84,11 +108,10 @@ class RecordedLaunchTimes(RecordedRequest):
     def load(self) -> LaunchTimes:
         """The LaunchTimes. TraceError for an unreadable file."""
         name = name_of(self.request, self.code_hash)
-        table, runs = self.read(f"{name}/steps", f"{name}/runs")
+        steps, runs, free = (table.to_pandas() for table in self.read(*(f"{name}{part}" for part in PARTS)))
+        host = self.said["graph"], self.said["clocks_ns"], self.said["processor"]
         clock = self.said["timer_step_ns"], self.said["overhead_ns"], Sustained(**self.said["sustained"])
-        return LaunchTimes(
-            self.request, table.to_pandas(), runs.to_pandas(), *clock, "recorded", self.device, self.date
-        )
+        return LaunchTimes(self.request, steps, runs, free, *host, *clock, "recorded", self.device, self.date)
 
 
 def launch_times(request: Request) -> LaunchTimes:
@@ -109,29 +132,47 @@ def _measured(request: Request) -> LaunchTimes:
     from kernels.measure import load
     from kernels.measure.judging import missed
     from kernels.run import execute
-    from kernels.run.backends import gpu, gpu_launches
+    from kernels.run.backends import gpu, gpu_launches, host_calls
 
     made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
     timed = gpu_launches.timed_run(*execute.prepare(request, Mode.TIMED))
-    parts, runs = [], []
-    for ahead in (True, False):
-        found = gpu_launches.launch_times(made, plan, arrays, RUNS, ahead)
-        error = worst(execute.judge(
-            execute.largest_errors(request.problem, arrays, "gpu"), execute.yardstick(request), request.problem
-        ))  # fmt: skip
-        if not error.ok:
-            raise RunError(f"These launch times are refused. {missed(request.kernel.name, error)}")
-        spans = found.spans - found.spans[:, :, 0].min(axis=1)[:, None, None]
-        run, step = np.indices(spans.shape[:2]).reshape(2, -1)
-        starts, ends = spans.reshape(-1, 2).T
-        parts.append(pd.DataFrame({"ahead": ahead, "run": run, "step": step, "start_ns": starts, "end_ns": ends}))
-        numbers = {name: getattr(found, name).astype(float) for name in COLUMNS}
-        numbers["timed_ns"] = gpu_launches.event_times(timed, RUNS, ahead)
-        runs.append(pd.DataFrame({"ahead": ahead, "run": range(RUNS), **numbers}))
+    found = gpu_launches.launch_times(made, plan, arrays, RUNS)
+    errors = execute.largest_errors(request.problem, arrays, "gpu")
+    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
+    if not error.ok:
+        raise RunError(f"These launch times are refused. {missed(request.kernel.name, error)}")
+    table = _rows(found.spans - found.spans[:, :, 0].min(axis=1)[:, None, None])
+    numbers = {name: getattr(found, name).astype(float) for name in COLUMNS}
+    numbers["timed_ns"] = gpu_launches.event_times(timed, RUNS)
+    runs = pd.DataFrame({"run": range(RUNS), **numbers})
+    free = [
+        _rows(spans, cpp=host == host_calls.CPP, call=call)
+        for host, one in found.free.items()
+        for call, spans in ((True, one.calls), (False, one.spans))
+    ]
+    none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in FREE.items()})
+    tables = table, runs, pd.concat(free) if free else none
+    graph = asdict(found.graph) if found.graph else {}
+    host = graph, {name: one.apart_ns for name, one in found.free.items()}, _processor()
     sustained = load.sustained([timed], lambda: None, float(np.median(numbers["timed_ns"])) / 1000)
     clock = gpu_launches.timer_step_ns(), gpu_launches.events_overhead_ns(RUNS), sustained
     today = datetime.date.today().isoformat()
-    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), *clock, "measured", gpu.device().name, today)
+    return LaunchTimes(request, *tables, *host, *clock, "measured", gpu.device().name, today)
+
+
+def _rows(spans: np.ndarray, **more: object) -> pd.DataFrame:
+    """A row for each step of each run. spans: ns, [runs, steps, 2]."""
+    run, step = np.indices(spans.shape[:2]).reshape(2, -1)
+    starts, ends = spans.reshape(-1, 2).T
+    return pd.DataFrame({**more, "run": run, "step": step, "start_ns": starts, "end_ns": ends})
+
+
+def _processor() -> str:
+    """The name of the host's processor, if Linux reports it."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return ""
 
 
 def names(request: Request) -> list[tuple[str, int]]:
@@ -175,10 +216,11 @@ def asked() -> list[Request]:
 
 def _stored(made: LaunchTimes) -> Stored:
     header = {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns, "sustained": asdict(made.sustained)}
-    return header, {"/steps": made.table, "/runs": made.runs}
+    header |= {"graph": made.graph, "clocks_ns": made.clocks_ns, "processor": made.processor}
+    return header, dict(zip(PARTS, (made.table, made.runs, made.free)))
 
 
-KEPT = Kept(RECORDINGS, ("/steps", "/runs"), launch_times, _stored)
+KEPT = Kept(RECORDINGS, PARTS, launch_times, _stored)
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:

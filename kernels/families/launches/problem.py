@@ -140,9 +140,12 @@ class StepProblem(Problem):
 
     @classmethod
     def launch_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The runs with recorded times of their launches: short kernels and long ones."""
-        return [Case(cls(**SMALL)), Case(cls(**LARGE))]
+        """The runs with recorded times of their launches: short kernels and long ones. A graph first has kernels that
+        are shorter than the host's calls."""
+        sizes = (TINY, SMALL, LARGE) if kernel.graph else (SMALL, LARGE, TINY)
+        return [Case(cls(**size)) for size in sizes]
 
 
+TINY = {"sequences": 4, "context": 32, "prompt": 16, "num_heads": 8, "head_dim": 64}
 SMALL = {"sequences": 4, "context": 1024, "prompt": 96, "num_heads": 8, "head_dim": 64}
 LARGE = {"sequences": 8, "context": 2048, "prompt": 512, "num_heads": 8, "head_dim": 128}

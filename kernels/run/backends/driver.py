@@ -75,18 +75,25 @@ def launcher(function: int, step: Launch, arguments: tuple[object, ...]) -> Call
     from cuda.bindings import driver as cuda
 
     handle = cuda.CUfunction(function)
-    held = [
-        np.array([a.data.ptr], np.uint64) if isinstance(a, cupy.ndarray) else np.array([a]).reshape(1)
-        for a in arguments
-    ]
-    pointers = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
+    given, held = pointers(arguments)
     config = launch_config(handle, step)
 
     def launch(keep: tuple[object, ...] = (held, arguments)) -> None:
         config.hStream = cupy.cuda.get_current_stream().ptr
-        checked(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(pointers), 0))
+        checked(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(given), 0))
 
     return launch
+
+
+def pointers(arguments: tuple[object, ...]) -> "tuple[ctypes.Array[ctypes.c_void_p], list[np.ndarray]]":
+    """A pointer to each argument, and what they point to. The caller keeps both."""
+    import cupy
+
+    held = [
+        np.array([a.data.ptr], np.uint64) if isinstance(a, cupy.ndarray) else np.array([a]).reshape(1)
+        for a in arguments
+    ]
+    return (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held]), held
 
 
 def launch_config(handle: Any, step: Launch) -> Any:

@@ -275,10 +275,20 @@ def launcher(
     """
     if step.parent:
         return _nothing
-    function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
+    function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)
     if step.has_attributes:
-        return driver.launcher(function.kernel.ptr, step, arguments)
-    return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
+        return driver.launcher(function.kernel.ptr, step, given)
+    return lambda: function(step.grid, step.block, given, shared_mem=step.shared_bytes)
+
+
+def function_of(build: Build, step: Launch) -> int:
+    """The CUfunction of a launch."""
+    return int(_ready(build, step).kernel.ptr)
+
+
+def arguments(plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"]) -> tuple[object, ...]:
+    """The arguments of a launch for CuPy."""
+    return tuple(_argument(plan, a, on_gpu) for a in step.args)
 
 
 def _nothing() -> None:

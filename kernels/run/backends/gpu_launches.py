@@ -16,6 +16,7 @@ from kernels.build import Build
 from kernels.core.launch import Plan
 from kernels.core.streams import Step, steps
 from kernels.errors import RunError
+from kernels.run.backends import host_calls
 from kernels.run.backends.gpu import BLOCK_TIME, enqueuer, errors
 from kernels.run.backends.gpu_arrays import bring_back, to_gpu
 
@@ -35,7 +36,8 @@ extern "C" __global__ void read_often(long long* at, int count) { for (int i = 0
 
 @dataclass(frozen=True)
 class LaunchRuns:
-    """Repeated runs, and as many framed ones: between two kernels of one thread, which read the timer.
+    """Repeated runs after the host's calls, and as many framed ones: between two kernels of one thread, which read the
+    timer.
 
     spans: ns of each run, [runs, steps, 2], from the start to the end of each launch and copy (streams.steps).
     events_ns: of each run, between two events.
@@ -43,6 +45,8 @@ class LaunchRuns:
     framed_ns: of each framed run, from one reading to the other.
     framed_events_ns: of each framed run, between two events round its frame.
     after_ns: of each framed run, from its last end to the next kernel's reading.
+    free: the runs as they go, by host (host_calls.free_runs). None unless the plan is plain.
+    graph: its costs before a run.
     """
 
     spans: np.ndarray
@@ -51,6 +55,8 @@ class LaunchRuns:
     framed_ns: np.ndarray
     framed_events_ns: np.ndarray
     after_ns: np.ndarray
+    free: dict[str, host_calls.FreeRuns]
+    graph: host_calls.GraphCosts | None
 
 
 def timer_step_ns() -> int:
@@ -82,12 +88,9 @@ def events_overhead_ns(runs: int) -> float:
     return float(np.median(found))
 
 
-def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int, ahead: bool) -> LaunchRuns:
-    """Repeats a run of a timeline build.
-
-    ahead: whether the GPU works for AHEAD_NS before each run, so that the host is ahead of short runs. Else the run
-        starts on an idle GPU.
-    """
+def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int) -> LaunchRuns:
+    """Repeats a run of a timeline build. The GPU works for AHEAD_NS before each run, so the host's calls of short runs
+    end before the run starts."""
     import cupy
 
     with errors():
@@ -107,7 +110,7 @@ def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: 
             ]
 
         enqueue = enqueuer(build, plan, on_gpu, [(block,) for block in blocks], mark)
-        found = [(*timed(enqueue, ahead), spans()) for _ in range(WARM_UPS + runs)][WARM_UPS:]
+        found = [(*timed(enqueue), spans()) for _ in range(WARM_UPS + runs)][WARM_UPS:]
         frame = cupy.zeros(2, np.int64)
 
         def framed() -> None:
@@ -117,12 +120,17 @@ def launch_times(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: 
 
         frames = []
         for _ in range(WARM_UPS + runs):
-            event, _ = timed(framed, ahead)
+            event, _ = timed(framed)
             first, last = frame.get()
             frames.append((last - first, event, last - np.max(spans())))
+        free, graph = dict[str, host_calls.FreeRuns](), None
+        if host_calls.plain(plan):
+            free, graph = host_calls.free_runs(build, plan, on_gpu, blocks, spans, runs)
         bring_back(plan, arrays, on_gpu)
     events, host, each = zip(*found)
-    return LaunchRuns(np.array(each), np.array(events), np.array(host), *np.array(frames[WARM_UPS:], float).T)
+    framed_ns, framed_events_ns, after_ns = np.array(frames[WARM_UPS:], float).T
+    of_frames = framed_ns, framed_events_ns, after_ns
+    return LaunchRuns(np.array(each), np.array(events), np.array(host), *of_frames, free, graph)
 
 
 def timed_run(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> Callable[[], None]:
@@ -131,20 +139,19 @@ def timed_run(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> Callab
         return enqueuer(build, plan, {name: to_gpu(array) for name, array in arrays.items()})
 
 
-def event_times(enqueue: Callable[[], None], runs: int, ahead: bool) -> np.ndarray:
+def event_times(enqueue: Callable[[], None], runs: int) -> np.ndarray:
     """ns between two events of each run."""
     with errors():
-        return np.array([timed(enqueue, ahead)[0] for _ in range(WARM_UPS + runs)][WARM_UPS:])
+        return np.array([timed(enqueue)[0] for _ in range(WARM_UPS + runs)][WARM_UPS:])
 
 
-def timed(enqueue: Callable[[], None], ahead: bool) -> tuple[float, float]:
-    """ns of a run between two events, and ns of the host's calls."""
+def timed(enqueue: Callable[[], None]) -> tuple[float, float]:
+    """ns of a run between two events, and ns of the host's calls, which come before it."""
     import cupy
 
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()
     cupy.cuda.runtime.deviceSynchronize()
-    if ahead:
-        _kernel("spin")((1,), (1,), (np.int64(AHEAD_NS),))
+    _kernel("spin")((1,), (1,), (np.int64(AHEAD_NS),))
     begin.record()
     started = time.perf_counter_ns()
     enqueue()
