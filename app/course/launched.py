@@ -22,5 +22,5 @@ def launches(gain: Gain, catalog: Catalog) -> Compared:
         )
     now, before = (pair[name].load() for name in (gain.kernel, gain.before))
     place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
-    amounts = [round(made.lasts_ns(True)) / 1e3 for made in (now, before)]
+    amounts = [round(made.lasts_ns) / 1e3 for made in (now, before)]
     return Compared(amounts[0], amounts[1], "us", place, sizes_of(now.request.problem.values()))

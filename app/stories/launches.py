@@ -15,11 +15,8 @@ from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.measure import launch_times
 from kernels.run import workers
-from kernels.run.backends.gpu_launches import AHEAD_NS
 
 BEFORE, NONE = "before", "none"
-AHEAD = "ahead"
-HOST = {AHEAD: f"Ahead: it starts {AHEAD_NS // 1000} µs before the run", "behind": "Behind: it enqueues during the run"}
 
 
 @lru_cache(maxsize=2)
@@ -32,7 +29,6 @@ def page(catalog: Catalog) -> Page:
     own = {
         "against": Choice(BEFORE, (BEFORE, NONE, *kernels), meaning="another way of launching, on one scale"),
         "size": Choice(0, low=0, high=9, meaning="which problem of the recorded ones"),
-        "host": Choice(AHEAD, tuple(HOST), meaning="whether the host starts its calls before the run"),
         "backend": BACKEND,
     }
     return Page(
@@ -91,7 +87,7 @@ def subject(page: Page, state: State, backend: str) -> Look:
     requests = tuple(Request(k, problem, tuple(k.settings().items()), backend=where) for k in kernels)
     small = own.problem_type()
     executed = Request(own, small, tuple(own.settings().items()), Scope.everything(own.plan(small)), "cpu")
-    return Look(requests, state["host"] == AHEAD, executed)
+    return Look(requests, executed)
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -103,7 +99,6 @@ def describe(page: Page, state: State) -> Descriptions:
     return hidden | {
         "against": {"label": "Above it", "options": first | {NONE: "nothing"} | names},
         "size": {"label": "Problem", "kind": "select", "options": sizes},
-        "host": {"label": "Host", "kind": "select", "options": HOST},
     }
 
 
@@ -112,7 +107,7 @@ STORY = story_of(
     path="launches",
     title="Launches",
     look="Look at the gaps between kernels, and at the kernels that run at the same time. "
-    "Some ways of launching shorten the gaps, and some make a run slower.",
+    "The menu Kernel has the other ways: two streams, copies, early starts, a grid barrier and children.",
     order=86,
     page=page,
     subject=subject,

@@ -1,14 +1,15 @@
-// The launches and copies of one run, or of two on one scale: a row for each stream, and the gaps
-// with their lengths in a strip under the row. A line is at the time of the step. Launches by a kernel
-// have a row of their own. Below the axis are the lengths of the host's calls. No recording has their
-// place, so they are apart from the run.
+// The launches and copies of runs on one axis of time: a row for the host's calls if they go on during
+// the run, a row for each stream, and the gaps with their lengths in a strip under the row. A scene has
+// some of the panels, and its own axis. A line is at the time of the step, in the panel of the step.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
 import { launchesLayout } from './layouts/launches.js';
 
 const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
-  COPY = COLOURS.Q;
+  COPY = COLOURS.Q,
+  HOST = 0.55, // of the text's colour in a call
+  WAIT = '#e69f00';
 const MICRO = 1e3; // ns
 const BRACKET =
   'border:1.5px solid currentColor;border-top:0;width:1.1rem;height:.35rem;border-radius:0';
@@ -18,44 +19,64 @@ const DASHED =
 
 export default function (host, { meta }, context) {
   const { clock } = context,
-    { panels, frames, purposes, window: wide, lead, note, label: source } = meta;
+    { panels, frames, purposes, windows, notes, label: source } = meta;
   const names = [
-    ...new Set(panels.flatMap(one => one.bars.filter(bar => !bar.copy).map(bar => bar.entry))),
+    ...new Set(panels.flatMap(one => one.bars.filter(bar => bar.entry).map(bar => bar.entry))),
   ];
+  const own = windows.map((_, scene) =>
+    panels.flatMap((one, p) => (one.scene === scene ? [p] : [])),
+  );
   let em = 13,
     small = 13,
-    box = launchesLayout({ width: 1, height: 1, em: 13 }, []);
+    boxes = [],
+    box = null, // of the scene of the step
+    wide = windows[0];
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const look = step => {
+    const { scene } = frameAt(step);
+    [box, wide] = [boxes[scene], windows[scene]];
+    return own[scene];
+  };
   const micro = ns => `${Number((ns / MICRO).toPrecision(3)).toLocaleString('en')} µs`;
-  const tintOf = bar =>
-    bar.copy ? COPY : TINTS[Math.max(0, names.indexOf(bar.entry)) % TINTS.length];
+  const shadeOf = lit => (lit ? 0.95 : 0.6);
+  const tintOf = (bar, paint) =>
+    bar.copy
+      ? rgb(COPY)
+      : bar.entry
+        ? rgb(TINTS[names.indexOf(bar.entry) % TINTS.length])
+        : rgb(blend(rgb(paint.text), rgb(paint.background), HOST));
   const xOf = ns => box.x + (ns / wide) * box.w;
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    box = launchesLayout(
-      size,
-      panels.map(one =>
-        one.lanes.map((parts, row) => ({
-          parts,
-          gaps: one.gaps.some(gap => gap.row === row && gap.end > gap.start),
-        })),
-      ),
-    );
-    return box.height;
+    const rowsOf = one =>
+      one.lanes.map((parts, row) => ({
+        parts,
+        gaps: one.gaps.some(gap => gap.row === row && gap.end > gap.start),
+      }));
+    boxes = own.map(listed => {
+      const placed = launchesLayout(
+        size,
+        listed.map(p => rowsOf(panels[p])),
+      );
+      const at = Object.fromEntries(listed.map((p, n) => [p, placed.panels[n]]));
+      return { ...placed, panels: at };
+    });
+    look(clock.step);
+    return Math.max(...boxes.map(one => one.height));
   };
 
-  // ---- marks: bars grow as far as the time of the step ----
+  // ---- marks ----
   const marks = ({ step, paint }) => {
-    const { at, panel, bar: current } = frameAt(step),
-      ended = current < 0;
-    const back = rgb(paint.background);
+    const shown = look(step),
+      { at, panel, bar: current } = frameAt(step),
+      back = rgb(paint.background);
     const listed = [];
-    panels.forEach((one, p) => {
-      const place = box.panels[p];
-      listed.push(
-        text(`title ${p}`, titleOf(one), 0, place.y + 1.25 * em, box.x + box.w, { bold: true }),
-      );
+    for (const p of shown) {
+      const one = panels[p],
+        place = box.panels[p];
+      const title = text(`title ${p}`, titleOf(one), 0, place.y + 1.2 * em, box.x + box.w);
+      listed.push({ ...title, bold: true });
       one.rows.forEach((name, r) => {
         const { y, h } = place.rows[r];
         listed.push(text(`row ${p} ${r}`, name, 2, y + h / 2 + 0.36 * small, box.x - 6));
@@ -66,39 +87,41 @@ export default function (host, { meta }, context) {
           stroke: paint.border,
         });
       });
+      one.gaps.forEach((gap, n) => {
+        if (!gap.host || clock.covers.length) return;
+        const { y, h } = place.rows[gap.row],
+          x = xOf(gap.start);
+        const rect = [x, y + 3, xOf(gap.end) - x, h - 6];
+        listed.push({
+          id: `wait ${p} ${n}`,
+          kind: 'rect',
+          rect,
+          fill: blend(rgb(WAIT), back, 0.4),
+        });
+      });
       one.bars.forEach((bar, n) => {
         const [y, h] = partOf(one, place.rows[bar.row], bar),
           x = xOf(bar.start),
-          w = Math.max(2, xOf(bar.end) - x),
-          seen = ended ? w : Math.max(0, Math.min(w, xOf(at) - x)),
           lit = p === panel && n === current;
         listed.push({
           id: `bar ${p} ${n}`,
           kind: 'rect',
-          rect: [x, y, w, h],
-          fill: blend(rgb(tintOf(bar)), back, lit ? 0.9 : 0.35),
+          rect: [x, y, Math.max(2, xOf(bar.end) - x - 0.5), h],
+          fill: blend(tintOf(bar, paint), back, shadeOf(lit)),
           stroke: lit ? paint.primary : undefined,
-          width: 2,
-        });
-        listed.push({
-          id: `done ${p} ${n}`,
-          kind: 'rect',
-          rect: [x, y, seen, h],
-          fill: blend(rgb(tintOf(bar)), back, 0.9),
+          width: 3,
         });
       });
-    });
-    panels.forEach((one, p) => {
-      const [top] = box.panels[p].rows,
-        foot = box.panels[p].rows[one.rows.length - 1];
-      listed.push({
-        id: `now ${p}`,
-        kind: 'line',
-        rect: [xOf(at), top.y, 0, foot.y + foot.h - top.y],
-        stroke: paint.text,
-        width: 1.5,
-        dash: [4, 3],
-      });
+    }
+    const [top] = box.panels[panel].rows,
+      foot = box.panels[panel].rows.at(-1);
+    listed.push({
+      id: 'now',
+      kind: 'line',
+      rect: [xOf(at), top.y, 0, foot.y + foot.h - top.y],
+      stroke: paint.text,
+      width: 1.5,
+      dash: [4, 3],
     });
     return listed;
   };
@@ -114,25 +137,26 @@ export default function (host, { meta }, context) {
     text: said,
     ...more,
   });
-  const titleOf = one =>
-    clock.covers.length
-      ? one.title
-      : `${one.title}: ${micro(one.total)}, ${micro(one.idle)} of it idle`;
+  const titleOf = one => (clock.covers.length ? one.title : `${one.title}: ${one.said}`);
 
   // ---- the names of bars, the lengths of gaps and the axis do not move ----
-  const over = (g, { at, paint }) => {
-    panels.forEach((one, p) => {
-      const rows = box.panels[p].rows;
-      one.bars.forEach(bar => drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar)));
+  const over = (g, { at, paint, step }) => {
+    const { panel, bar: current } = frameAt(step);
+    for (const p of look(step)) {
+      const one = panels[p],
+        { rows } = box.panels[p];
+      one.bars.forEach((bar, n) => {
+        const lit = p === panel && n === current;
+        drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar), lit);
+      });
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
         const asked = clock.covers.some(cover => matches({ panel: p, gap: n }, cover));
         if (!asked) ends[gap.row] = drawGap(g, paint, gap, rows[gap.row], ends[gap.row]);
       });
-    });
+    }
     drawAxis(g, paint);
-    if (box.host) drawHost(g, paint);
-    if (at?.bar >= 0) {
+    if (at?.bar >= 0 && box.panels[at.panel]) {
       const one = panels[at.panel],
         bar = one.bars[at.bar],
         x = xOf(bar.start),
@@ -142,42 +166,27 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  // The name of a bar, with its length below if there is room. A short last bar has it on its right.
-  const drawName = (g, paint, one, bar, part) => {
-    const [top, high] = part;
+  // The name of a bar with its length, or as much as fits: in the bar, or between it and the next one.
+  const drawName = (g, paint, one, bar, [top, high], lit) => {
     if (high < 1.1 * small) return;
-    const x = xOf(bar.start) + 3,
-      room = xOf(bar.end) - x - 3,
-      middle = top + high / 2;
     g.font = `600 ${small}px ${paint.font}`;
-    const wide = said => g.measureText(said).width + 4,
-      names = [bar.name, bar.name.replace('copy of ', ''), bar.name.replace(/^\D* /, '')],
-      said = names.find(one => wide(one) <= room);
-    if (said) {
-      const takes = micro(bar.end - bar.start),
-        both = high > 3.4 * small && wide(takes) <= room && !clock.covers.length;
-      onPlate(g, paint, said, x, both ? middle - 0.7 * small : middle);
-      g.font = `${small}px ${paint.font}`;
-      if (both) onPlate(g, paint, takes, x, middle + 0.7 * small);
-      return;
+    const same = one.bars.filter(other => other.row === bar.row && other.lane === bar.lane),
+      next = Math.min(...same.map(other => (other.start > bar.start ? other.start : Infinity))),
+      right = Math.min(xOf(next), box.x + box.w),
+      plain = bar.name.replace('copy of ', ''),
+      named = [bar.name, plain, plain.replace(/^\D* /, '')];
+    if (!clock.covers.length) named.unshift(`${bar.name} ${micro(bar.end - bar.start)}`);
+    const fill = rgb(blend(tintOf(bar, paint), rgb(paint.background), shadeOf(lit)));
+    for (const [x, end, ink] of [
+      [xOf(bar.start) + 4, xOf(bar.end), inkOn(fill)],
+      [xOf(bar.end) + 4, right, paint.text],
+    ]) {
+      const said = named.find(text => x + g.measureText(text).width + 3 <= end);
+      g.fillStyle = ink;
+      if (said) return g.fillText(said, x, top + high / 2 + 0.36 * small);
     }
-    const last = one.bars.every(other => other === bar || other.start < bar.start),
-      after = xOf(bar.end) + 3;
-    if (!last) return;
-    const named = [`${bar.name} ${micro(bar.end - bar.start)}`, bar.name].find(
-      one => after + wide(one) < box.x + box.w,
-    );
-    if (named) onPlate(g, paint, clock.covers.length ? bar.name : named, after, middle);
   };
-  // A text on a plate of the background.
-  const onPlate = (g, paint, said, x, middle) => {
-    g.fillStyle = paint.background;
-    g.globalAlpha = 0.85;
-    g.fillRect(x, middle - 0.68 * small, g.measureText(said).width + 4, 1.36 * small);
-    g.globalAlpha = 1;
-    g.fillStyle = paint.text;
-    g.fillText(said, x + 2, middle + 0.36 * small);
-  };
+  const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 120 ? '#000' : '#fff');
   // A gap has a bracket in the strip under its row, and its length if there is room after the label before.
   // Returns the end of the row's last label.
   const drawGap = (g, paint, gap, row, last) => {
@@ -214,52 +223,14 @@ export default function (host, { meta }, context) {
         said = `${number(ns / MICRO)} µs`;
       g.fillRect(x, box.axis, 1, 4);
       const w = g.measureText(said).width;
-      if (x + w / 2 < box.x + box.w) g.fillText(said, x - w / 2, box.axis + 1.2 * em);
+      g.fillText(said, Math.min(x - w / 2, box.x + box.w - w), box.axis + 1.2 * em);
     }
-  };
-
-  // The host's calls: a bar for each panel, from the left edge, with its length behind it.
-  const drawHost = (g, paint) => {
-    const { y, rows } = box.host;
-    g.fillStyle = paint.text;
-    g.font = `600 ${small}px ${paint.font}`;
-    g.fillText(lead, 2, y + 1.35 * em, box.x + box.w);
-    g.font = `${small}px ${paint.font}`;
-    panels.forEach((one, p) => {
-      const row = rows[p],
-        w = Math.min(box.w, Math.max(2, xOf(one.host) - box.x)),
-        middle = row.y + row.h / 2,
-        [short] = one.calls.split(/(?<=µs)\. /);
-      g.fillStyle = paint.text;
-      g.fillText(panels.length > 1 ? ['above', 'below'][p] : 'host', 2, middle + 0.36 * small);
-      g.fillStyle = blend(rgb(paint.text), rgb(paint.background), 0.3);
-      g.fillRect(box.x, row.y, w, row.h);
-      if (xOf(one.host) > box.x + box.w) drawBreak(g, paint, row);
-      if (clock.covers.length) return;
-      g.fillStyle = paint.text;
-      const right = box.x + w + 6,
-        end = box.x + box.w,
-        fits = (said, x) => x + g.measureText(said).width < end;
-      const [said, x] = [
-        [one.calls, right],
-        [one.calls, box.x + 6],
-        [short, right],
-      ].find(([said, x]) => fits(said, x)) ?? [short, box.x + 6];
-      g.fillText(said, x, middle + 0.36 * small, end - x);
-    });
-  };
-
-  // Two gaps near the right end of a bar that is longer than the axis.
-  const drawBreak = (g, paint, row) => {
-    g.fillStyle = paint.background;
-    for (const n of [1, 2])
-      g.fillRect(box.x + box.w - (0.4 * n + 0.3) * em, row.y, 0.15 * em, row.h);
   };
 
   // ---- the cursor ----
   const locate = (x, y) => {
     const inside = row => y >= row.y && y < row.y + row.h + row.strip,
-      p = box.panels.findIndex(one => one.rows.some(inside));
+      p = look(clock.step).find(n => box.panels[n].rows.some(inside)) ?? -1;
     if (p < 0 || x < box.x || x > box.x + box.w) return null;
     const r = box.panels[p].rows.findIndex(inside),
       ns = ((x - box.x) / box.w) * wide,
@@ -288,15 +259,15 @@ export default function (host, { meta }, context) {
       return `${name}${moved}\n${takes} ns from ${from} ns on (${source})`;
     }
     if (gap >= 0) {
-      const { start, end, before, after, since } = one.gaps[gap];
+      const { start, end, before, after, since, host } = one.gaps[gap];
+      const why = host ? ', the GPU waits for a call' : '';
       const ends = `from the ${since} of ${one.bars[before].name} to the start of ${one.bars[after].name}`;
-      return `gap: ${number(Math.round(end - start))} ns\n${ends} (${source})`;
+      return `gap: ${number(Math.round(end - start))} ns${why}\n${ends} (${source})`;
     }
     return `${one.rows[row]}: nothing`;
   };
   const label = step =>
-    `${panels.map(one => `${titleOf(one)}, ${one.bars.length} launches and copies`).join('. ')}. ` +
-    `${frameAt(step)?.sentence ?? ''}`;
+    `${own[frameAt(step).scene].map(p => titleOf(panels[p])).join('. ')}. ${frameAt(step).sentence}`;
   const legend = [
     ...names.map((name, n) => [
       `background:${TINTS[n % TINTS.length]}`,
@@ -305,8 +276,13 @@ export default function (host, { meta }, context) {
     ...(panels.some(one => one.bars.some(bar => bar.copy))
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
-    [BRACKET, 'a gap: neither kernel nor copy on the row'],
-    ['', 'pale: not yet run'],
+    ...(panels.some(one => one.rows.includes('host'))
+      ? [
+          ['background:currentColor;opacity:.4', 'a call of the host'],
+          [`background:${WAIT};opacity:.5`, 'the GPU waits for a call'],
+        ]
+      : []),
+    [BRACKET, 'a gap: the row is idle'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
       ? [[BRACKET, 'the first of children: from the start of their parent']]
       : []),
@@ -320,7 +296,7 @@ export default function (host, { meta }, context) {
     locate,
     describe,
     label,
-    said: () => (box.host ? note : `${lead} ${note}`),
+    said: step => notes[frameAt(step).scene],
     legend,
   });
 }

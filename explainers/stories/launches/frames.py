@@ -8,20 +8,22 @@ from explainers.story.frames import Frame
 class LaunchFrame(Frame):
     """The start of a launch or a copy.
 
-    panel, bar: of the picture. The last frame has no bar: -1.
-    at: ns of the start, from the first start of its run.
+    scene: the place of the picture that shows it.
+    panel, bar: of all panels. The last frame has no bar: -1.
+    at: ns of the start, from the start of its run.
     """
 
+    scene: int
     panel: int
     bar: int
     at: float
 
 
 class Bar(TypedDict):
-    """A launch or a copy.
+    """A launch, a copy, or a call of the host.
 
     entry: of a launch, else "".
-    row: of its stream, or of the children of a stream's kernels.
+    row: of the host, of its stream, or of the children of a stream's kernels.
     lane: its part of the row, 0 unless it starts before the end of an earlier one.
     start, end: ns.
     copy: whether it is a copy from host memory.
@@ -43,6 +45,7 @@ class Gap(TypedDict):
 
     start, end: ns. The end is the start of the later bar.
     since: the end of the earlier bar, or the start of a parent.
+    host: whether the later kernel's call ended only after the earlier kernel.
     before, after: the places of the earlier and the later bar.
     """
 
@@ -52,42 +55,39 @@ class Gap(TypedDict):
     before: int
     after: int
     since: Literal["end", "start"]
+    host: bool
 
 
 class Panel(TypedDict):
     """One run.
 
-    calls, host: the host's calls in words, and their ns.
+    scene: the place of its picture.
+    said: its time in words, which a question may hide.
     rows: the names of its rows.
     lanes: the parts of each row.
-    idle, total: ns without any launch or copy, and of the whole run.
     """
 
+    scene: int
     title: str
-    calls: str
-    host: float
+    said: str
     rows: list[str]
     lanes: list[int]
     bars: list[Bar]
     gaps: list[Gap]
-    idle: float
-    total: float
 
 
 class LaunchMeta(TypedDict):
     """The fields of the view.
 
     purposes: the entry of a kernel -> its work in words.
-    window: ns of the axis.
-    lead: the host's calls against the start of the run.
-    note: the source of the times, and the problem.
+    windows: ns of the axis of each scene.
+    notes: of each scene, what its run is and where its times come from.
     label: measured or recorded, and the GPU.
     """
 
     panels: list[Panel]
     frames: list[LaunchFrame]
     purposes: dict[str, str]
-    window: float
-    lead: str
-    note: str
+    windows: list[float]
+    notes: list[str]
     label: str

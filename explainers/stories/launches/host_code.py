@@ -17,6 +17,8 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import Step, copied_bytes, steps
 
+Argument = tuple[str, str]  # the type of a number, else "", and the text
+TYPES = {"int32": "int", "int64": "long long", "float32": "float"}
 WIDE = 44  # letters of a line
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 ALLOWED = "programmaticStreamSerializationAllowed"
@@ -57,7 +59,7 @@ def host_code(request: Request) -> HostCode:
     found = HostCode(f"{kernel.name}, host")
     found.add(f"// {kernel.title}: the host's calls in C++", "// (the app makes them from Python, by CuPy)")
     structs = {
-        ", ".join(map(_argument, one["struct"]))
+        ", ".join(_argument(part)[1] for part in one["struct"])
         for text in kernel.launch_texts
         for one in text.args
         if isinstance(one, dict) and "struct" in one
@@ -147,20 +149,21 @@ def _stream(step: Step) -> str:
     return f"stream{step.stream}"
 
 
-def _launch(launch: Launch, arguments: list[str]) -> list[str]:
+def _launch(launch: Launch, arguments: list[Argument]) -> list[str]:
     """The call of a launch."""
+    names = [text for _, text in arguments]
     grid, block = _size(launch.grid), _size(launch.block)
     shared, stream = str(launch.shared_bytes), f"stream{launch.stream}"
     if launch.cooperative:
-        named = {one: f"count{n}" for n, one in enumerate(arguments) if not one.isidentifier()}
-        said = [f"int {name} = {one};" for one, name in named.items()]
-        said += _wrapped("void* args[] = ", [f"&{named.get(one, one)}" for one in arguments], "{", "};")
+        named = {one: f"value{n}" for n, one in enumerate(names) if not one.isidentifier()}
+        said = [f"{TYPES.get(kind, kind)} {named[one]} = {one};" for kind, one in arguments if one in named]
+        said += _wrapped("void* args[] = ", [f"&{named.get(one, one)}" for one in names], "{", "};")
         return [*said, *_wrapped("cudaLaunchCooperativeKernel", [launch.entry, grid, block, "args", shared, stream])]
     if launch.dependent:
         at = f"{launch.entry}_at"
         said = _wrapped(f"cudaLaunchConfig_t {at} = ", [grid, block, shared, stream, "&early", "1"], "{", "};")
-        return [*said, *_wrapped("cudaLaunchKernelEx", [f"&{at}", launch.entry, *arguments])]
-    return _wrapped(f"{launch.entry}<<<{grid}, {block}, {shared}, {stream}>>>", arguments)
+        return [*said, *_wrapped("cudaLaunchKernelEx", [f"&{at}", launch.entry, *names])]
+    return _wrapped(f"{launch.entry}<<<{grid}, {block}, {shared}, {stream}>>>", names)
 
 
 def _size(size: tuple[int, int, int]) -> str:
@@ -169,9 +172,9 @@ def _size(size: tuple[int, int, int]) -> str:
     return str(size[0]) if used == 1 else f"dim3({', '.join(map(str, size[:used]))})"
 
 
-def _arguments(kernel: KernelSpec, plan: Plan) -> list[list[str]]:
+def _arguments(kernel: KernelSpec, plan: Plan) -> list[list[Argument]]:
     """The arguments of each launch of a plan as in the opening comment. A struct is named sizes."""
-    found, left = list[list[str]](), {text.entry: 0 for text in kernel.launch_texts}
+    found, left = list[list[Argument]](), {text.entry: 0 for text in kernel.launch_texts}
     for launch in plan.launches:
         texts = [text for text in kernel.launch_texts if text.entry == launch.entry]
         text = texts[min(left[launch.entry], len(texts) - 1)]
@@ -180,10 +183,11 @@ def _arguments(kernel: KernelSpec, plan: Plan) -> list[list[str]]:
     return found
 
 
-def _argument(said: object) -> str:
+def _argument(said: object) -> Argument:
     if isinstance(said, str):
-        return said.partition(" ")[2] or said
-    return "sizes"
+        kind, _, text = said.partition(" ")
+        return (kind, text) if text else ("", said)
+    return "", "sizes"
 
 
 def _wrapped(head: str, parts: list[str], opens: str = "(", closes: str = ");") -> list[str]:

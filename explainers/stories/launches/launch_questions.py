@@ -2,8 +2,10 @@
 
 import math
 
+from explainers.stories.launches.as_it_goes import FreeRun
+from explainers.stories.launches.bars import us
 from explainers.stories.launches.frames import LaunchFrame
-from explainers.stories.launches.runs import LaunchRun, us
+from explainers.stories.launches.runs import LaunchRun
 from explainers.story import questions as ask
 from explainers.story.stage import Question
 
@@ -11,12 +13,45 @@ SMALL = 0.05  # a smaller change of a sum is none
 APART, FAR = math.log(1.25), math.log(8)  # of two options, and of an option and the answer
 
 
-def questions(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
+def questions(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) -> list[Question]:
     """First the ideas: the reason for a gap, kernels or gaps, the faster run. Then the longest wait and a gap's ns."""
-    found = _why(runs[0], frames)
+    found = [*_host(free, runs), *_why(runs, frames)]
     if len(runs) > 1:
         found += [*_shortened(runs, frames), *_faster(runs, frames)]
     return [*found, *_waits(runs[-1], frames), *_gap(runs, frames)]
+
+
+def _host(free: list[FreeRun], runs: list[LaunchRun]) -> list[Question]:
+    """The reason for the first gap of a stream as it goes, if the host is one."""
+    run = next(iter(free), None)
+    place = next((n for n in range(1, len(run.kernels)) if run.waits_for_call(n)), None) if run else None
+    if run is None or place is None:
+        return []
+    before, name = (run.kernels[n]["name"] for n in (place - 1, place))
+    gap = runs[0].gap_before(place)
+    alone = gap["end"] - gap["start"] if gap else 0.0
+    call, ended = us(run.calls[place]["end"]), us(run.kernels[place - 1]["end"])
+    return [
+        ask.idea(
+            "host",
+            f"{run.panel['title']}: why does the GPU run nothing between {before} and {name}?",
+            f"{run.host} has not finished its call of {name}",
+            {
+                f"{name} waits for a result of {before}": f"A stream keeps its order, but {before} ended at {ended}.",
+                f"The GPU still writes the results of {before}": f"After all calls, the gap takes {us(alone)}.",
+            },
+            f"{before} ends at {ended}, and the call of {name} at {call}.",
+            step=place,
+            view="launches",
+            veils=("sentence", "headline"),
+            shows={"panel": 0, "gap": place - 1},
+        )
+    ]
+
+
+def _first(frames: list[LaunchFrame], runs: list[LaunchRun]) -> int:
+    """The place of the first of the runs after all calls, of all panels."""
+    return frames[-1]["panel"] - len(runs) + 1
 
 
 def _step(frames: list[LaunchFrame], panel: int, bar: int) -> int:
@@ -35,8 +70,9 @@ def _between_kernels(run: LaunchRun) -> list[int]:
     ]
 
 
-def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
+def _why(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
     """The reason for the first gap, if the host is not one and no kernel on another stream is."""
+    run, first = runs[0], _first(frames, runs)
     if not run.own_gaps or len(run.rows) > 1 or any(bar["copy"] for bar in run.bars):
         return []
     for place in _between_kernels(run)[:1]:
@@ -45,17 +81,17 @@ def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
         return [
             ask.idea(
                 "why",
-                f"{run.title}: why does nothing run between {before} and {name}?",
+                f"{run.title}, after all calls: why does nothing run between {before} and {name}?",
                 f"{name} waits for the end of {before}, and a start takes time",
                 {
                     f"The host calls {name} too late": f"The host's calls took {us(run.host_ns)}, before the run.",
                     f"{name} waits for a copy from the host": "No copy is part of this run.",
                 },
                 f"The gap takes {us(wait)}. Likely (not measured), the GPU first completes the writes of {before}.",
-                step=_step(frames, 0, after),
+                step=_step(frames, first, after),
                 view="launches",
                 veils=("sentence", "strip", "headline"),
-                shows={"panel": 0, "gap": place},
+                shows={"panel": first, "gap": place},
             )
         ]
     return []
@@ -63,7 +99,7 @@ def _why(run: LaunchRun, frames: list[LaunchFrame]) -> list[Question]:
 
 def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
     """The length of the first gap between two kernels. Each wrong option is another time of the shown runs."""
-    run = runs[0]
+    run, first = runs[0], _first(frames, runs)
     for place in _between_kernels(run)[:1]:
         gap, after = run.gaps[place], run.gaps[place]["after"]
         wait, before, name = gap["end"] - gap["start"], run.bars[gap["before"]]["name"], run.bars[after]["name"]
@@ -80,11 +116,11 @@ def _gap(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
                 {text: reason for text, reason in said.items() if text != right},
                 f"{right} by the GPU's timer, from the end of {before} to the start of {name}.",
                 ordered=[*said],
-                step=_step(frames, 0, after),
+                step=_step(frames, first, after),
                 view="launches",
                 veils=("sentence", "strip", "headline", "tabs"),
-                covers=[{"panel": p, "gap": n} for p, one in enumerate(runs) for n in range(len(one.gaps))],
-                shows={"panel": 0, "gap": place},
+                covers=[{"panel": first + p, "gap": n} for p, one in enumerate(runs) for n in range(len(one.gaps))],
+                shows={"panel": first, "gap": place},
             )
         ]
     return []
@@ -138,8 +174,8 @@ def _shortened(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Questio
             step=len(frames) - 1,
             view="launches",
             veils=("sentence", "strip", "headline", "tabs"),
-            covers=[{"panel": 1}],
-            shows={"panel": 1},
+            covers=[{"panel": frames[-1]["panel"]}],
+            shows={"panel": frames[-1]["panel"]},
         )
     ]
 
@@ -160,8 +196,8 @@ def _faster(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Question]:
             step=len(frames) - 1,
             view="launches",
             veils=("sentence", "strip", "headline", "tabs"),
-            covers=[{"panel": 1}],
-            shows={"panel": runs.index(first)},
+            covers=[{"panel": frames[-1]["panel"]}],
+            shows={"panel": _first(frames, runs) + runs.index(first)},
         )
     ]
 

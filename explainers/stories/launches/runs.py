@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from explainers.stories.launches.frames import Bar, Gap
+from explainers.stories.launches import bars as drawn
+from explainers.stories.launches.bars import us
+from explainers.stories.launches.frames import Bar, Gap, Panel
 from explainers.stories.launches.host_code import HostCode, host_code
-from explainers.story.glossary import figure
 from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.core.streams import Step, copied_bytes, steps
@@ -23,7 +24,6 @@ class LaunchRun:
     """
 
     made: LaunchTimes
-    ahead: bool
     rows: tuple[tuple[int, bool], ...]
     bars: list[Bar]
     gaps: list[Gap]
@@ -46,7 +46,7 @@ class LaunchRun:
     @property
     def own_gaps(self) -> bool:
         """Whether the gaps are the GPU's own: the host had made all its calls before the run."""
-        return self.ahead and not self.made.late
+        return not self.made.late
 
     def row_name(self, row: int) -> str:
         """The name of a row."""
@@ -85,13 +85,12 @@ class LaunchRun:
     @property
     def resumed(self) -> float:
         """ns from the first start until a next kernel in the stream can start."""
-        return self.total + self.made.after_ns(self.ahead)
+        return self.total + self.made.after_ns
 
     @property
     def timed_ns(self) -> float:
         """The median ns of the timed build between two events. The build with the timer takes another time."""
-        runs = self.made.runs
-        return float(runs[runs.ahead == self.ahead].timed_ns.median())
+        return float(self.made.runs.timed_ns.median())
 
     @property
     def busy(self) -> float:
@@ -111,25 +110,23 @@ class LaunchRun:
             until = max(until, min(bar["end"], time))
         return idle
 
+    def panel(self, scene: int) -> Panel:
+        """The run in the picture."""
+        rows = range(len(self.rows))
+        return {
+            "scene": scene,
+            "title": self.title,
+            "said": f"{us(self.total)}, idle {us(self.idle)}",
+            "rows": [self.row_name(row) for row in rows],
+            "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in rows],
+            "bars": self.bars,
+            "gaps": self.gaps,
+        }
+
     @property
     def host_ns(self) -> float:
         """The median ns of the host's calls."""
-        return self.made.host_ns(self.ahead)
-
-    @property
-    def enqueued(self) -> str:
-        """The work of the host's calls in words."""
-        if self.request.plan.graph:
-            return "1 launch of the graph"
-        by_host = [bar for bar in self.bars if not self.rows[bar["row"]][1]]
-        copies, count = sum(bar["copy"] for bar in by_host), len(by_host)
-        launches = f"{count - copies} launch{'es' if count - copies > 1 else ''}"
-        return f"{launches} and {copies} copies" if copies else launches
-
-    @property
-    def without_lead(self) -> float:
-        """ns of the median run on an idle GPU, or 0 if it was not measured."""
-        return 0.0 if self.made.table.ahead.all() else self.made.lasts_ns(False)
+        return self.made.host_ns
 
     @property
     def order(self) -> list[int]:
@@ -137,34 +134,28 @@ class LaunchRun:
         return sorted(range(len(self.bars)), key=lambda n: self.bars[n]["start"])
 
 
-def us(ns: float) -> str:
-    """A time in microseconds."""
-    return f"{figure(ns / 1e3, 3)} µs"
-
-
-def explain(made: LaunchTimes, ahead: bool) -> LaunchRun:
+def explain(made: LaunchTimes) -> LaunchRun:
     """The LaunchRun of the median run."""
-    table, plan = made.median(ahead), made.request.plan
+    table, plan = made.median, made.request.plan
     listed, named = list(steps(plan)), names(made.request)
     of_step = [(step.stream, bool(plan.launches[step.number].parent)) for step in listed]
     rows = tuple(sorted({*of_step}))
     bars: list[Bar] = [
-        {
-            "name": name,
-            "entry": "" if step.tensor else plan.launches[step.number].entry,
-            "row": rows.index(of_step[n]),
-            "lane": 0,
-            "start": float(table.start_ns[n]),
-            "end": float(table.end_ns[n]),
-            "copy": bool(step.tensor),
-            "bytes": len(copied_bytes(plan, step)),
-        }
+        drawn.bar(
+            name,
+            table.start_ns[n],
+            table.end_ns[n],
+            entry="" if step.tensor else plan.launches[step.number].entry,
+            row=rows.index(of_step[n]),
+            moved=len(copied_bytes(plan, step)),
+            copy=bool(step.tensor),
+        )
         for n, (step, (name, _)) in enumerate(zip(listed, named))
     ]
     for bar in sorted(bars, key=lambda bar: bar["start"]):
         bar["lane"] = _lane(bars, bar)
     parents = {n: _parent(plan, listed, step) for n, step in enumerate(listed) if plan.launches[step.number].parent}
-    return LaunchRun(made, ahead, rows, bars, _gaps(bars, parents))
+    return LaunchRun(made, rows, bars, _gaps(bars, parents))
 
 
 def _parent(plan: Plan, listed: list[Step], child: Step) -> int:
@@ -199,4 +190,4 @@ def _gaps(bars: list[Bar], parents: dict[int, int]) -> list[Gap]:
 
 def _gap(bars: list[Bar], row: int, before: int, after: int, since: Literal["end", "start"]) -> Gap:
     start, end = bars[before][since], bars[after]["start"]
-    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since}
+    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since, "host": False}

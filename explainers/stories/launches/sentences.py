@@ -2,7 +2,8 @@
 
 import re
 
-from explainers.stories.launches.runs import LaunchRun, us
+from explainers.stories.launches.bars import inside, us
+from explainers.stories.launches.runs import LaunchRun
 from explainers.story.frames import Lines
 from explainers.story.glossary import figure
 from kernels.core.streams import steps
@@ -10,6 +11,7 @@ from kernels.measure.launch_times import LaunchTimes
 
 NEAR = 0.01  # a total that is higher by less is no slower
 MEGA = 1e6
+GUESS = "A guess, not measured: the GPU has the next launch of a graph ready."
 
 
 def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
@@ -20,7 +22,7 @@ def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     said += ", a child," if run.rows[own["row"]][1] else ""
     work = f" It brings {figure(own['bytes'] / MEGA, 3)} MB." if own["copy"] else ""
     if gap is None or awaited is None:
-        return f"{said} {_first(run, bar)}{work}"
+        return f"{said} {_first(run, bar, run is runs[0])}{work}"
     before, wait = run.bars[awaited]["name"], own["start"] - run.bars[awaited]["end"]
     if gap["since"] == "start":
         after = own["start"] - gap["start"]
@@ -33,13 +35,13 @@ def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     return f"{when}. {work.strip() or _reason(run, bar, runs)}".rstrip()
 
 
-def _first(run: LaunchRun, bar: int) -> str:
-    """The first start on a stream."""
+def _first(run: LaunchRun, bar: int, new: bool) -> str:
+    """The first start on a stream. new: whether the reader has seen no stream yet."""
     stream = run.row_name(run.bars[bar]["row"])
     if bar == run.order[0] and run.request.plan.graph:
         return "starts first. A CUDA graph is a recorded list of launches, sent with one call."
     if bar == run.order[0]:
-        return f"starts first, on {stream}. A stream is a queue: it runs one kernel after another."
+        return f"starts first, on {stream}.{' A stream is a queue: it runs one kernel after another.' if new else ''}"
     others = " and ".join(name for row in range(len(run.rows)) if (name := run.row_name(row)) != stream)
     return f"starts at {us(run.bars[bar]['start'])} on {stream}. It does not wait for {others}."
 
@@ -58,7 +60,8 @@ def _reason(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     place = next((n for n, one in enumerate(plain.bars) if one["name"] == name), None)
     gap = None if run is plain or place is None else plain.gap_before(place)
     if gap and gap["since"] == "end" and gap["end"] > gap["start"]:
-        return f"The same gap above takes {us(gap['end'] - gap['start'])}."
+        same = f"With {inside(plain.title)}, this gap takes {us(gap['end'] - gap['start'])}."
+        return f"{same} {GUESS}" if run.request.plan.graph and bar == run.order[1] else same
     if not run.own_gaps:
         return "" if run.request.plan.graph else "The host makes its calls meanwhile: a part of this may be its time."
     launch, before = run.request.plan.launches[list(steps(run.request.plan))[bar].number], run.awaited(bar)
@@ -69,83 +72,66 @@ def _reason(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     return f"Likely (not measured): the GPU first completes the writes of {run.bars[before or 0]['name']}."
 
 
+def held(run: LaunchRun) -> str:
+    """The first step of the runs after all calls, behind the runs as they go."""
+    name = run.bars[run.order[0]]["name"]
+    return f"Now the GPU starts only after all calls, so every gap is its own. {run.title}: {name} starts first."
+
+
 def ends(runs: list[LaunchRun]) -> str:
-    """The end of each run, and the cost of the last one's way."""
-    said = " ".join(
-        f"{run.title} ends after {us(run.total)}. A next kernel (not drawn) starts {us(run.resumed - run.total)} later."
-        for run in runs
-    )
-    return f"{said} The cost: {runs[-1].request.kernel.costs}"
+    """The time to a next kernel of each run, and the cost of the last one's way."""
+    first, *others = runs
+    said = f"With {inside(first.title)}, a next kernel could start after {us(first.resumed)}"
+    said += "".join(f", and with {inside(run.title)} after {us(run.resumed)}" for run in others)
+    return f"{said}. The cost: {runs[-1].request.kernel.costs}"
 
 
 def summary(runs: list[LaunchRun]) -> str:
-    """The idea of the last run, or its cost if its timed build is slower. Then the times of each run."""
-    kernel, slower = runs[-1].request.kernel, runs[-1].timed_ns > (1 + NEAR) * runs[0].timed_ns
-    why = f"The cost: {kernel.costs}" if slower else f"{kernel.title}: {kernel.idea}"
-    first = all(run.own_gaps for run in runs)
-    amounts = {"Host's calls": [run.host_ns for run in runs]}
-    amounts["Run after all calls" if first else "Whole run"] = [run.total for run in runs]
-    if first and all(run.without_lead for run in runs):
-        amounts["Run during the calls"] = [run.without_lead for run in runs]
-    said = " ".join(f"{name}: {_change(values)}." for name, values in amounts.items())
-    return f"{why.rstrip('.')}. {said}"
+    """The idea of the last run, or its cost if its timed build is slower. Then the time of each run."""
+    own, kernel = runs[-1], runs[-1].request.kernel
+    slower = own.timed_ns > (1 + NEAR) * runs[0].timed_ns
+    why = kernel.costs if slower else kernel.idea
+    said = f"{why[0].upper()}{why[1:].rstrip('.')}."
+    if len(runs) == 1:
+        return f"{said} The run takes {us(own.total)}."
+    verdict = "So the run is slower" if slower else "The run takes less time"
+    if own.total > runs[0].total and not slower:
+        verdict = "The run takes about as long"
+    return f"{said} {verdict}: {us(own.total)}, and with {inside(runs[0].title)} {us(runs[0].total)}."
 
 
-def _change(values: list[float]) -> str:
-    """The amounts of the shown runs."""
-    return us(values[0]) if len(values) == 1 else f"{us(values[0])} above, {us(values[1])} below"
-
-
-def lead(runs: list[LaunchRun]) -> str:
-    """The host's calls against the start of the run."""
-    said = "The host's calls, from Python"
-    if not runs[-1].ahead:
-        return f"{said}. The GPU was idle before the first one."
-    if any(run.made.late for run in runs):
-        return f"{said}. The longer ones also went on during the run."
-    return f"{said}, came first: the GPU was held back until then. So the gaps are its own."
-
-
-def called(run: LaunchRun) -> str:
-    """The host's calls, and the time of the same run if the GPU is not held back."""
-    said = f"{run.enqueued}: {us(run.host_ns)}."
-    if not run.ahead or not run.without_lead:
-        return said
-    return f"{said} Not held back: calls of {us(run.made.host_ns(False))}, a run of {us(run.without_lead)}."
-
-
-def note(made: LaunchTimes, ahead: bool) -> str:
-    """The source of the times and the problem, for the picture."""
-    count = len(made.runs[made.runs.ahead == ahead])
-    size = made.request.problem.size
-    said = f"{made.provenance.capitalize()} on {device(made)} after a rest, median of {count} runs."
-    return f"{said} {size[0].upper()}{size[1:]}."
+def note(runs: list[LaunchRun], free: bool) -> str:
+    """What the runs are, and the source of the times, for the picture."""
+    made = runs[-1].made
+    when = "The GPU starts only after the host's last call."
+    if free:
+        when = "The GPU can start each kernel as soon as its call comes."
+    elif any(run.made.late for run in runs):
+        when = "The GPU starts after the host's first calls. The others come during the run."
+    return f"{when} {made.provenance.capitalize()} on {device(made)}, rested, median of {len(made.runs)} runs."
 
 
 def source(runs: list[LaunchRun]) -> str:
     """The origin of the times, and the host's place at the start of each run."""
-    made, ahead = runs[-1].made, runs[-1].ahead
-    count = len(made.runs[made.runs.ahead == ahead])
-    late = [f"{run.title}: the host was still enqueuing during the run. " for run in runs if ahead and run.made.late]
-    when = "on an idle GPU"
-    if ahead:
-        when = "after the host's first call" if late else "after the host had enqueued the whole run"
+    made = runs[-1].made
+    late = [f"{run.title}: the host was still enqueuing during the run. " for run in runs if run.made.late]
+    when = "after the host's first call" if late else "after the host had enqueued the whole run"
     return (
-        f"Times {made.provenance} on {made.device}, {made.date}, rested (no long work before): the "
-        f"median of {count} runs that started {when}. {''.join(late)}Problem: {made.request.problem.size}."
+        f"Times {made.provenance} on {made.device}, {made.date}, rested (no long work before): the median of "
+        f"{len(made.runs)} runs that started {when}. {''.join(late)}Problem: {made.request.problem.size}."
     )
 
 
-def clock(made: LaunchTimes, ahead: bool) -> list[str]:
+def clock(made: LaunchTimes) -> list[str]:
     """The precision of the times of a run."""
-    own = made.runs[made.runs.ahead == ahead]
+    own = made.runs
     builds, sustained = (own.timed_ns.median(), own.events_ns.median()), made.sustained
     load = f" at {sustained.clock:,} MHz and {sustained.power} W" if sustained.clock and sustained.power else ""
     return [
         f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before "
         f"a run and one after it. Between both, timer and events are {abs(made.apart):.1%} apart. "
         f"The events' own {us(made.overhead_ns)} are taken off. "
-        f"The kernel after the run starts {us(made.after_ns(ahead))} after the last end.",
+        f"The kernel after the run starts {us(made.after_ns)} after the last end.",
         f"Two events take {us(builds[0])} round the timed build and {us(builds[1])} round the build with the timer. "
         "Each copy is between two kernels of one thread, which read the timer. "
         f"On a chip at work{load}, a run takes {us(1000 * sustained.median_us)} (sustained).",

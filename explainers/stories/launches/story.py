@@ -5,10 +5,12 @@ from functools import lru_cache
 
 import pandas as pd
 
-from explainers.stories.launches import executed, launch_questions, sentences
-from explainers.stories.launches.frames import LaunchFrame, LaunchMeta, Panel
+from explainers.stories.launches import as_it_goes, executed, launch_questions, sentences
+from explainers.stories.launches.as_it_goes import FreeRun
+from explainers.stories.launches.bars import us
+from explainers.stories.launches.frames import LaunchFrame, LaunchMeta
 from explainers.stories.launches.host_code import purpose
-from explainers.stories.launches.runs import LaunchRun, explain, us
+from explainers.stories.launches.runs import LaunchRun, explain
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Code, Stage, State, Tab, View
@@ -22,12 +24,10 @@ from kernels.measure.launch_times import LaunchTimes
 class Look:
     """The shown runs, the plain way first.
 
-    ahead: whether the host started its calls well before the run.
     request: of the run on the CPU for the tab of bytes.
     """
 
     requests: tuple[Request, ...]
-    ahead: bool
     request: Request
 
 
@@ -40,18 +40,19 @@ class Launches(Story[Look]):
         return f"{spec.name} has no problem with times of its launches. Choose a kernel whose problem has launch_cases."
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
-        runs = [explain(load(request), subject.ahead) for request in subject.requests]
-        frames, own = frames_of(runs), runs[-1]
+        made = [load(request) for request in subject.requests]
+        runs, free = [explain(one) for one in made], as_it_goes.runs_of(made)
+        frames, own = frames_of(runs, free), runs[-1]
         return Stage(
             headline=stage.headline(own.request.kernel),
             frames=frames,
-            views=[view(runs, frames)],
+            views=[view(runs, free, frames)],
             codes=[code(runs, frames)],
-            state=strip(runs, frames),
+            state=strip(runs, free, frames),
             tabs=[Tab("gaps", "Every gap"), Tab("executed", "Order and bytes"), Tab("clock", "Clock and events")],
             provenance=stage.Provenance(own.made.provenance, sentences.source(runs)),
-            summary=sentences.summary(runs),
-            questions=launch_questions.questions(runs, frames),
+            summary=as_it_goes.summary(free) if free else sentences.summary(runs),
+            questions=launch_questions.questions(runs, free, frames),
         )
 
     def parts(self) -> dict[str, Part[Look]]:
@@ -64,69 +65,56 @@ def load(request: Request) -> LaunchTimes:
     return launch_times.launch_times(request)
 
 
-def frames_of(runs: list[LaunchRun]) -> list[LaunchFrame]:
-    """A step for each start of a launch or a copy, in the order of time, and a last one for the ends."""
-    found: list[LaunchFrame] = []
-    starts = sorted((run.bars[n]["start"], p, n) for p, run in enumerate(runs) for n in run.order)
-    for at, panel, bar in starts:
-        run = runs[panel]
-        found.append(
-            {
-                "tile": -1,
-                "title": f"{run.title}: {run.bars[bar]['name']}"
-                if len(runs) > 1
-                else f"{run.bars[bar]['name']} starts",
-                "sentence": sentences.start(run, bar, runs),
-                "lines": sentences.lines(run, bar),
-                "panel": panel,
-                "bar": bar,
-                "at": at,
-            }
-        )
-    end = max(run.total for run in runs)
+def frames_of(runs: list[LaunchRun], free: list[FreeRun]) -> list[LaunchFrame]:
+    """The steps of the runs as they go. Then a step for each start of a launch or a copy, run by run, and a last one
+    for the ends."""
+    found = [_frame(runs, free, panel, bar) for panel, run in enumerate(runs) for bar in run.order]
+    if free:  # the host's calls are known by now, so the first starts are one step
+        first = found[0] | {"sentence": sentences.held(runs[0])}
+        found = [first, *(frame for frame in found[1:] if frame["at"])]
     last: LaunchFrame = {
         "tile": -1,
         "title": "The end",
         "sentence": sentences.ends(runs),
         "lines": sentences.last_call(runs[-1]),
-        "panel": len(runs) - 1,
+        "scene": int(bool(free)),
+        "panel": len(free) + len(runs) - 1,
         "bar": -1,
-        "at": end,
+        "at": runs[-1].total,
     }
-    return [*found, last]
+    return [*as_it_goes.frames_of(free), *found, last]
 
 
-def view(runs: list[LaunchRun], frames: list[LaunchFrame]) -> View:
-    """The picture: a panel for each run, on one scale."""
-    made, longest = runs[-1].made, max(run.total for run in runs)
-    host = max(run.host_ns for run in runs)
+def _frame(runs: list[LaunchRun], free: list[FreeRun], panel: int, bar: int) -> LaunchFrame:
+    """The start of a launch or a copy."""
+    run = runs[panel]
+    name = run.bars[bar]["name"]
+    return {
+        "tile": -1,
+        "title": f"{run.title}: {name}" if len(runs) > 1 else f"{name} starts",
+        "sentence": sentences.start(run, bar, runs),
+        "lines": sentences.lines(run, bar),
+        "scene": int(bool(free)),
+        "panel": len(free) + panel,
+        "bar": bar,
+        "at": run.bars[bar]["start"],
+    }
+
+
+def view(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) -> View:
+    """The picture: the runs as they go on one axis, then the runs after all calls on another one."""
+    made = runs[-1].made
     kernels = {bar["entry"]: run.request.kernel for run in runs for bar in run.bars if bar["entry"]}
+    longest = [max(run.total for run in listed) for listed in (free, runs) if listed]
     meta: LaunchMeta = {
-        "panels": [panel(run) for run in runs],
+        "panels": [*(run.panel for run in free), *(run.panel(int(bool(free))) for run in runs)],
         "frames": frames,
         "purposes": {entry: purpose(kernel, entry) for entry, kernel in kernels.items()},
-        "window": 1.02 * max(longest, min(host, 2 * longest)),
-        "lead": sentences.lead(runs),
-        "note": sentences.note(made, runs[-1].ahead),
+        "windows": [1.02 * total for total in longest],
+        "notes": [sentences.note(runs, goes) for goes in (True, False)[-len(longest) :]],
         "label": f"{made.provenance} on {sentences.device(made)}",
     }
     return View("launches", "launches", "Time line", meta)
-
-
-def panel(run: LaunchRun) -> Panel:
-    """A run in the picture."""
-    rows = range(len(run.rows))
-    return {
-        "title": run.title,
-        "calls": sentences.called(run),
-        "host": run.host_ns,
-        "rows": [run.row_name(row) for row in rows],
-        "lanes": [1 + max(bar["lane"] for bar in run.bars if bar["row"] == row) for row in rows],
-        "bars": run.bars,
-        "gaps": run.gaps,
-        "idle": run.idle,
-        "total": run.total,
-    }
 
 
 def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
@@ -137,28 +125,26 @@ def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
     return replace(made, files=[*(run.calls.file for run in runs), *files])
 
 
-def strip(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[State]:
-    """The strip, in microseconds: the wait and the length of the launch or copy of the step, and the time without work
-    so far in each run."""
-    shown = [(runs[frame["panel"]], frame["bar"]) for frame in frames]
-    bars = [run.bars[bar] if bar >= 0 else None for run, bar in shown]
-    gaps = [run.gap_before(bar) for run, bar in shown]
+def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) -> list[State]:
+    """The strip, in microseconds: the wait and the length of the launch, copy or call of the step, and its run."""
+    panels = [*(run.panel for run in free), *(run.panel(0) for run in runs)]
+    shown = [(panels[frame["panel"]], frame["bar"]) for frame in frames]
+    bars = [panel["bars"][bar] if bar >= 0 else None for panel, bar in shown]
+    gaps = [next((gap for gap in panel["gaps"] if gap["after"] == bar), None) for panel, bar in shown]
     waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
-    places = ["idle so far"] if len(runs) == 1 else ["idle so far, above", "idle so far, below"]
-    idle = [State(said, [us(run.idle_until(f["at"])) for f in frames]) for said, run in zip(places, runs)]
     return [
         State(
             "gap before", [us(wait) if wait and wait > 0 else "none" if bar else "–" for wait, bar in zip(waits, bars)]
         ),
         State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
-        *idle,
+        State("run", [panel["said"].partition(",")[0] for panel, _ in shown]),
     ]
 
 
 def gaps_tab(look: Look, runner: Runner) -> list[Block]:
     """The gaps of each run as a table."""
     rows = []
-    for run in (explain(load(request), look.ahead) for request in look.requests):
+    for run in (explain(load(request)) for request in look.requests):
         for gap in run.gaps:
             before, after = (run.bars[gap[place]]["name"] for place in ("before", "after"))
             since = f"the {gap['since']} of {before}"
@@ -169,7 +155,8 @@ def gaps_tab(look: Look, runner: Runner) -> list[Block]:
 
 def clock_tab(look: Look, runner: Runner) -> list[Block]:
     """The precision of the times: the step of the timer, and the distance from events."""
-    return [stage.text(said) for request in look.requests for said in sentences.clock(load(request), look.ahead)]
+    made = [load(request) for request in look.requests]
+    return [stage.text(said) for one in made for said in (*as_it_goes.costs(one), *sentences.clock(one))]
 
 
 def executed_tab(look: Look, runner: Runner) -> list[Block]:

@@ -22,7 +22,7 @@ launches = [
 */
 #include "step.cuh"
 
-// Causal attention of the prompt
+// Causal attention of a new prompt
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 prefill(const float* prompt_q_gmem, const float* prompt_k_gmem, const float* prompt_v_gmem, float* prompt_o_gmem,
         int rows, float scale PROBE_PARAM) {

@@ -21,23 +21,10 @@ from kernels.run.backends import driver, gpu
 if TYPE_CHECKING:
     import cupy
 
-SOURCE = Path(__file__).with_suffix(".cpp")
+SOURCE, CLOCK = Path(__file__).with_suffix(".cpp"), Path(__file__).with_name("host_clock.cuh")
 PYTHON, CPP = "Python", "C++"
 WARM_UPS = 3
 PINGS, PATIENCE_NS = 40, 1_000_000_000
-ANSWER = r"""
-__device__ long long now() { long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
-// For each number that the host writes to at[0]: the time to at[1], and the number to at[2]
-extern "C" __global__ void answer(volatile long long* at, int count, long long patience) {
-  const long long end = now() + patience;
-  for (int n = 1; n <= count; ++n) {
-    while (at[0] < n && now() < end) {}
-    at[1] = now();
-    __threadfence_system();
-    at[2] = n;
-  }
-}
-"""
 Calls = Callable[[], list[tuple[int, int]]]  # makes the calls of a run: the start and the end of each
 Spans = Callable[[], list[tuple[int, int]]]
 
@@ -166,7 +153,7 @@ def clocks_apart_ns() -> tuple[int, float]:
 def _answering() -> tuple["cupy.cuda.PinnedMemoryPointer", "cupy.RawKernel"]:
     import cupy
 
-    return cupy.cuda.alloc_pinned_memory(3 * 8), cupy.RawKernel(ANSWER, "answer")
+    return cupy.cuda.alloc_pinned_memory(3 * 8), cupy.RawKernel(CLOCK.read_text(), "answer")
 
 
 @lru_cache

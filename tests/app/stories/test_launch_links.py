@@ -18,10 +18,10 @@ def test_a_problem_or_a_kernel_that_the_page_cannot_show_is_reported():
         STORIES["launches"], {"kernel": "launch_graph", "size": "9", "against": "launch_graph"}, workers.survey()
     )
     assert told.told == [
-        "size is 9. Here it can be 0 to 1.",
+        "size is 9. Here it can be 0 to 2.",
         "against is 'launch_graph'. It must be another kernel with the problem of launch_graph.",
     ]
-    assert told.link["size"] == "1" and told.link["against"] == "before" and len(told.subject.requests) == 2
+    assert told.link["size"] == "2" and told.link["against"] == "before" and len(told.subject.requests) == 2
 
 
 def test_a_server_with_a_gpu_measures_both_runs_and_shows_them_as_measured(monkeypatch):
@@ -34,7 +34,7 @@ def test_a_server_with_a_gpu_measures_both_runs_and_shows_them_as_measured(monke
 
     story.load.cache_clear()
     monkeypatch.setattr(launch_times, "_measured", measured)
-    state = {"kernel": "launch_children", "against": launches.BEFORE, "size": 0, "host": launches.AHEAD}
+    state = {"kernel": "launch_children", "against": launches.BEFORE, "size": 0}
     look = launches.subject(page_of("launches"), state, "gpu")
     made = story.STORY.stage(look, None)
     assert [request.kernel.name for request in asked] == ["launch_padded", "launch_children"]
@@ -48,6 +48,6 @@ def test_a_server_with_a_gpu_and_no_linker_says_the_remedy(monkeypatch):
 
     story.load.cache_clear()
     monkeypatch.setattr(launch_times, "_measured", missing)
-    state = {"kernel": "launch_children", "against": launches.NONE, "size": 0, "host": "behind"}
+    state = {"kernel": "launch_children", "against": launches.NONE, "size": 0}
     with pytest.raises(BackendUnavailable, match="choose the recorded backend"):
         story.STORY.stage(launches.subject(page_of("launches"), state, "gpu"), None)

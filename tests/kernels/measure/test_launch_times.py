@@ -18,24 +18,25 @@ def made(request: Request) -> LaunchTimes:
     """Three runs of 3, 1 and 2 µs, with steps one after another."""
     count = len(launch_times.names(request))
     parts = []
-    for ahead in (True, False):
-        for run, lasts in enumerate((3000, 1000, 2000)):
-            ends = np.linspace(lasts / count, lasts, count).round().astype(int)
-            starts = np.r_[0, ends[:-1] + 10]
-            parts.append(
-                pd.DataFrame({"ahead": ahead, "run": run, "step": range(count), "start_ns": starts, "end_ns": ends})
-            )
+    for run, lasts in enumerate((3000, 1000, 2000)):
+        ends = np.linspace(lasts / count, lasts, count).round().astype(int)
+        starts = np.r_[0, ends[:-1] + 10]
+        parts.append(pd.DataFrame({"run": run, "step": range(count), "start_ns": starts, "end_ns": ends}))
     numbers = {"events_ns": 2200.0, "host_ns": 9.0, "timed_ns": 2100.0}
     framed = {"framed_ns": 2900.0, "framed_events_ns": 3150.0, "after_ns": 700.0}
-    runs = [pd.DataFrame({"ahead": ahead, "run": range(3), **numbers, **framed}) for ahead in (True, False)]
+    runs = pd.DataFrame({"run": range(3), **numbers, **framed})
+    table = pd.concat(parts)
+    free = pd.concat([table.assign(cpp=cpp, call=call) for cpp in (False, True) for call in (True, False)])
+    host = {"capture_ns": 1.0}, {"Python": 900.0}, "Test CPU"
     clock = 32, 150.0, Sustained(2.5, 2.4, 2.6)
-    return LaunchTimes(request, pd.concat(parts), pd.concat(runs), *clock, "measured", GPU.name, "2026-11-26")
+    return LaunchTimes(request, table, runs, free, *host, *clock, "measured", GPU.name, "2026-11-26")
 
 
 def test_the_median_run_is_one_of_the_runs_and_events_lose_their_overhead():
     found = made(launch_times.asked()[0])
-    assert found.lasts_ns(True) == 2000 and len(found.median(True)) == len(launch_times.names(found.request))
-    assert found.apart == pytest.approx(2900 / 3000 - 1) and found.after_ns(True) == 700
+    assert found.lasts_ns == 2000 and len(found.median) == len(launch_times.names(found.request))
+    assert found.apart == pytest.approx(2900 / 3000 - 1) and found.after_ns == 700
+    assert found.as_it_goes(cpp=True).end_ns.max() == 2000
 
 
 def test_a_cpu_run_yields_no_time():
@@ -60,7 +61,10 @@ def test_recorded_launch_times_come_back_as_they_were(monkeypatch, tmp_path):
     (request, *_) = launch_times.asked()
     found = launch_times.find(request).load()
     assert (found.provenance, found.timer_step_ns, found.device) == ("recorded", 32, GPU.name)
-    pd.testing.assert_frame_equal(found.table.reset_index(drop=True), made(request).table.reset_index(drop=True))
+    for name in ("table", "runs", "free"):
+        kept, new = (getattr(one, name).reset_index(drop=True) for one in (found, made(request)))
+        pd.testing.assert_frame_equal(kept, new)
+    assert (found.graph, found.clocks_ns, found.processor) == ({"capture_ns": 1.0}, {"Python": 900.0}, "Test CPU")
     assert len(launch_times.recorded()) == len(launch_times.asked())
     (path,) = launch_times.record(GPU)  # a second time goes on from the file
     assert path.exists() and len(launch_times.recorded()) == len(launch_times.asked())
