@@ -40,6 +40,7 @@ KEYS = (
     "watch",
     "graph",
     "why",
+    "waits",
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
@@ -108,7 +109,8 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
         watch=_watch(name, is_plain(files), table),
         copy_texts=plan_tables.copies(name, table),
-        why=_why(name, table, constants),
+        why=_of_values(name, "why", table, constants),
+        waits=_of_values(name, "waits", table, constants),
         conditions=_conditions(
             name, typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
@@ -135,15 +137,15 @@ def _constants(name: str, table: Table, problem_type: type[Problem]) -> tuple[Co
     )
 
 
-def _why(file: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:
-    """A reason for each named value of the constants, or one for a kernel without named values."""
-    reasons = typed(file, "why", table.get("why", []), list, "a list of texts")
-    for reason in reasons:
-        typed(file, "why", reason, str, "texts in quotes")
+def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:
+    """A text for each named value of the constants, or one for a kernel without named values."""
+    texts = typed(file, key, table.get(key, []), list, "a list of texts")
+    for text in texts:
+        typed(file, key, text, str, "texts in quotes")
     named = sum(len(constant.names) for constant in constants) or 1
-    if reasons and len(reasons) != named:
-        raise FrontMatterError(f"{file}: why has {len(reasons)} reasons for {named} named values. Write one for each.")
-    return tuple(reasons)
+    if texts and len(texts) != named:
+        raise FrontMatterError(f"{file}: {key} has {len(texts)} texts for {named} named values. Write one for each.")
+    return tuple(texts)
 
 
 def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> Constant:

@@ -50,6 +50,7 @@ class KernelSpec:
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
+    waits: the main wait of each of these, in a word or two. May be empty.
     """
 
     name: str
@@ -78,6 +79,7 @@ class KernelSpec:
     graph: bool = False
     copy_texts: tuple[CopyText, ...] = ()
     why: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):

@@ -31,6 +31,7 @@ from kernels.run.backends import Device
 
 PATTERNS = "patterns"
 LAUNCHES = 11  # of each way. Each launch has PASSES passes or tiles
+RATE_RUNS = 5  # of which the fastest counts
 TIME_LIMIT = 600.0  # seconds for one way
 Key = tuple[str, str, str]  # kernel, settings and problem as text
 Row = Mapping[str, object]
@@ -43,6 +44,7 @@ class Cycles:
     cycles, least, most: the median and the range of the launches' medians.
     label: measured or recorded.
     device, date: their GPU and day.
+    per_us: passes per microsecond of a GPU full of blocks, or None.
     """
 
     cycles: float
@@ -51,6 +53,7 @@ class Cycles:
     label: str
     device: str
     date: str
+    per_us: float | None = None
 
 
 def is_pattern(kernel: KernelSpec) -> bool:
@@ -62,6 +65,12 @@ def why(kernel: KernelSpec, settings: tuple[tuple[str, int], ...]) -> str:
     """The reason for the cost of a way, or ""."""
     every = settings_of(kernel)
     return kernel.why[every.index(settings)] if kernel.why and settings in every else ""
+
+
+def waits(kernel: KernelSpec, settings: tuple[tuple[str, int], ...]) -> str:
+    """The main wait of a way, or ""."""
+    every = settings_of(kernel)
+    return kernel.waits[every.index(settings)] if kernel.waits and settings in every else ""
 
 
 def ways(kernel: KernelSpec) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
@@ -125,10 +134,31 @@ def measure(request: Request) -> dict[str, object]:
             if not np.array_equal(arrays[name], true):
                 raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
     kernel, settings, problem = key_of(request)
+    rate = _rate(request)
     figures = {"cycles": np.median(medians), "least": min(medians), "most": max(medians)}
     rounded = {name: round(float(value), 2) for name, value in figures.items()}
     raw = " ".join(f"{value:g}" for value in medians)
-    return {"kernel": kernel, "settings": settings, "problem": problem, **rounded, "medians": raw}
+    named: dict[str, object] = {"kernel": kernel, "settings": settings, "problem": problem}
+    return named | rounded | {"medians": raw, "per_us": "" if rate is None else round(rate, 2)}
+
+
+def _rate(request: Request) -> float | None:
+    """Passes per microsecond of the whole GPU, if every SM is full of blocks. None for a pattern without this rate.
+
+    Its outputs are those of many blocks at once, so only `measure` compares outputs.
+    """
+    from kernels.build import Mode
+    from kernels.run import execute
+    from kernels.run.backends import gpu
+
+    if (filled := request.problem.filled()) is None:
+        return None
+    problem, per_sm = filled
+    made, plan, arrays = execute.prepare(replace(request, problem=problem, backend="gpu"), Mode.TIMED)
+    blocks = per_sm * gpu.device().multiprocessors
+    plan = replace(plan, launches=(replace(plan.launches[0], grid=(blocks, 1, 1)),))
+    least = min(gpu.launch_repeatedly(made, plan, arrays, RATE_RUNS))
+    return blocks * problem.repeats / least / 1e3
 
 
 def cycles(request: Request) -> Cycles | None:
@@ -184,7 +214,8 @@ def _recorded(kind: type[Pattern], *fields: str) -> tuple[pd.DataFrame, Cycles |
 
 def _figures(row: Row, label: str, device: str, date: str) -> Cycles:
     median, least, most = (float(str(row[name])) for name in ("cycles", "least", "most"))
-    return Cycles(median, least, most, label, device, date)
+    rate = row.get("per_us")
+    return Cycles(median, least, most, label, device, date, float(str(rate)) if rate and pd.notna(rate) else None)
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:

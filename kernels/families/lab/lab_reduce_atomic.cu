@@ -12,7 +12,8 @@ why = [
   "All threads add to one word in L2. The clock waits for the sums. Our guess: the way costs most, then the queue.",
   "Each warp adds its sum to one word in L2. Few adds take nearly as long: the way there and back costs most.",
 ]
-rung = 22
+waits = ["L2", "L2"]
+rung = 23
 
 [constants.SHUFFLES]
 default = 0

@@ -9,7 +9,8 @@ source = "Dakkak et al. 2019, Accelerating Reduction and Scan Using Tensor Core 
 family = "lab"
 problem = "reduce"
 why = ["One warp works, and thread 0 has the sum. An instruction makes 8 sums of 128 numbers, two shuffles add these."]
-rung = 23
+waits = ["tensor cores"]
+rung = 24
 requires = "sm_80"
 
 [[launches]]

@@ -12,6 +12,7 @@ why = [
   "A shuffle passes registers between lanes: no shared memory, no barrier. Then one thread adds the sums of all warps.",
   "A shuffle passes registers between lanes: no shared memory, no barrier. Then a warp adds the sums of all warps.",
 ]
+waits = ["shuffles, adds", "shuffles"]
 rung = 21
 
 [constants.LEVELS]

@@ -12,6 +12,7 @@ why = [
   "Few warps do the work, but their words share banks. A warp waits two cycles for each wavefront of its load.",
   "The first threads add words side by side, so no two share a bank. All threads still wait at each step's barrier.",
 ]
+waits = ["barriers", "banks, barriers", "barriers"]
 rung = 20
 
 [constants.TREE]

@@ -9,7 +9,8 @@ source = "NVIDIA, PTX ISA, cp.async.bulk and mbarrier."
 family = "lab"
 problem = "load"
 why = ["One thread requests the tile, and no register holds it. But here all threads only wait for it."]
-rung = 25
+waits = ["memory"]
+rung = 26
 requires = "sm_90"
 
 [[launches]]

@@ -13,7 +13,8 @@ why = [
   "The next tile comes during the sum of this one. Our guess: the longer of copy and sum sets the pace.",
   "Two tiles come during a sum. Our guess: this helps only if a copy takes longer than a sum.",
 ]
-rung = 26
+waits = ["memory", "sums or memory", "sums"]
+rung = 27
 requires = "sm_80"
 
 [constants.STAGES]

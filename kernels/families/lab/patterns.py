@@ -16,6 +16,8 @@ from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numb
 THREADS = 128  # of the block of lab_tiles_*.cu
 LINKS = 16  # of a pass of lab_reads.cu
 PASSES = 101  # of a timed run
+FILLED_PASSES = 1001  # of a timed run on all SMs
+MOST_BLOCKS, MOST_THREADS = 32, 2048  # of an SM
 
 
 class Pattern(LabProblem):
@@ -47,6 +49,10 @@ class Pattern(LabProblem):
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """The cycles of each pass or tile, from the tensor clocks of a timed build."""
         raise NotImplementedError
+
+    def filled(self) -> tuple["Pattern", int] | None:
+        """The problem with enough passes for a rate, and the blocks that fill an SM. None without a rate."""
+        return None
 
 
 def settings_of(kernel: KernelSpec) -> list[tuple[tuple[str, int], ...]]:
@@ -85,6 +91,9 @@ class ReduceProblem(Pattern):
 
     def timed(self) -> "ReduceProblem":
         return replace(self, repeats=PASSES, seed=0)
+
+    def filled(self) -> tuple["ReduceProblem", int]:
+        return replace(self, repeats=FILLED_PASSES, seed=0), min(MOST_BLOCKS, MOST_THREADS // self.numbers)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """From numbers in shared memory to their sum."""
