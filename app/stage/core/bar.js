@@ -3,6 +3,7 @@ import { makePauseAt } from './marks.js';
 import { button, element } from './paint.js';
 
 const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
+const TICKS = 16; // at most, on the slider
 const FIRST = 250; // ms from the press to the first step
 const ICONS = {
   first: 'M5 5h2v14H5zM20 5v14L9 12z',
@@ -37,6 +38,7 @@ export function makeBar({ clock, onRest }) {
     },
     'Play',
   );
+  const ticks = element('datalist', { id: 'warpglass-ticks' });
   const range = element('input', {
     id: 'warpglass-clock',
     type: 'range',
@@ -77,6 +79,7 @@ export function makeBar({ clock, onRest }) {
     icon('nextTile', 'Next tile', 'Shift+Right'),
     icon('last', 'Last step', 'End'),
     range,
+    ticks,
     count,
     title,
     pauseAt.node,
@@ -171,6 +174,14 @@ export function makeBar({ clock, onRest }) {
   };
   clock.addEventListener('step', onStep);
 
+  // Ticks where a tile or a way begins, if these are few and have several steps each.
+  const mark = () => {
+    const begins = clock.outer,
+      few = begins.length > 1 && begins.length <= TICKS && 2 * begins.length <= clock.count;
+    range.toggleAttribute('list', few);
+    if (few) range.setAttribute('list', ticks.id);
+    ticks.replaceChildren(...begins.map(value => element('option', { value })));
+  };
   const tell = step =>
     [...sentences.children].forEach((box, side) => {
       const now = told[side][step] ?? told[side][0] ?? { sentence: '' };
@@ -207,6 +218,7 @@ export function makeBar({ clock, onRest }) {
       stop();
       told = sides;
       range.max = clock.count - 1;
+      mark();
       pauseAt.load(frames);
       sentences.replaceChildren(
         ...sides.map((side, n) => {

@@ -7,6 +7,8 @@ import { wrapped } from '../core/wrapped.js';
 import { LANES, layout as laid, LINE } from './layouts/patterns.js';
 
 const REGISTER = '#7b52c7'; // as no other colour of the picture
+// The counts of a way that explain it: neither 0 nor 1.
+const told = way => way.counts.filter(([figure]) => figure !== '0' && figure !== '1');
 const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 
 // meta: explainers/stories/patterns/frames.py PatternsMeta
@@ -19,7 +21,8 @@ export default function (host, { meta }, context) {
   const rows = text => Math.ceil(text.length / LANES),
     threadRows = rows(ways[0].moves[0].threads),
     placeRows = Math.max(...ways.map(way => rows(way.moves[0].places))),
-    counts = Math.max(...ways.map(way => way.counts.length));
+    counts = Math.max(...ways.map(way => told(way).length)),
+    rated = ways.some(way => way.rate);
   // The way of a step, and its move.
   const shown = step => {
     const { way: number, move: n } = frames[Math.min(step, frames.length - 1)];
@@ -98,13 +101,18 @@ export default function (host, { meta }, context) {
     return [from, to];
   };
   const kinds = {
-    cells(g, { rect: [x, y], fills }) {
+    cells(g, { rect: [x, y], fills }, paint) {
       const { cw, ch } = box,
+        empty = rgb(paint.panel),
         gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
+      g.strokeStyle = paint.border ?? '#8884';
+      g.lineWidth = 1;
       fills.forEach((fill, n) => {
         g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
         const [left, top] = spot([x, y], n);
         g.fillRect(left, top, cw - gap, ch - gap);
+        if (gap < 1 || `${fill}` !== `${empty}`) return;
+        g.strokeRect(left + 0.5, top + 0.5, cw - gap - 1, ch - gap - 1);
       });
     },
     flights(g, { points }) {
@@ -119,7 +127,11 @@ export default function (host, { meta }, context) {
   };
 
   // ---- words ----
-  const figures = way => way.counts.map(([figure, noun]) => `${figure} ${noun}`).join(', ');
+  const figures = way => way.counts.map(([figure, noun]) => `${figure} ${noun}`).join(', '),
+    brief = way =>
+      told(way)
+        .map(([figure, noun]) => `${figure} ${noun}`)
+        .join(', ');
   const over = (g, { step, at: thing, paint, width }) => {
     const small = smallText(em),
       { number, way, move, n } = shown(step);
@@ -148,33 +160,27 @@ export default function (host, { meta }, context) {
     g.font = `${small}px ${paint.font}`;
     g.fillText(way.heads[0], box.threads[0], base(box.heads), LANES * box.cw);
     g.fillText(way.heads[1], box.places[0], base(box.heads), LANES * box.cw);
-    const [other, own] = move.pairs;
-    if (box.apart && move.pairs.length && own !== other)
-      g.fillText(
-        `number ${other} + number ${own}`,
-        box.places[0],
-        base(box.name),
-        LANES * box.cw * 0.6,
-      );
+    if (box.apart) g.fillText(move.said, box.places[0], base(box.name));
     const reason = wrapped(clock.hide(way.why), width - 4, box.reasons, measure),
       counts = box.counts - (box.reasons - reason.length) * line;
     reason.forEach((text, n) => g.fillText(text, 1, base(box.reason, n), width - 4));
     g.fillText(
-      box.apart ? 'All ways (click one)' : 'All ways, in cycles (click one)',
+      box.apart ? 'All ways (click one)' : 'All ways (click one), waits and cycles',
       1,
-      base(box.list),
+      base(box.list, box.apart ? 1 : 0),
     );
     if (!box.apart) {
-      g.fillText(clock.hide(figures(way)), 1, base(counts), width - 4);
+      g.fillText(clock.hide(brief(way)), 1, base(counts), width - 4);
+      if (reason.length < box.reasons) g.fillText(move.said, 1, base(counts, 1), width - 4);
       return;
     }
-    way.counts.forEach(([figure, noun, meaning], n) => {
+    told(way).forEach(([figure, noun, meaning], n) => {
       const said = clock.hide(`${figure} ${noun}`);
       g.font = `600 ${small}px ${paint.font}`;
       g.fillText(said, 1, base(counts, n));
       const x = 1 + measure(said);
       g.font = `${small}px ${paint.font}`;
-      g.fillText(`: ${meaning}`, x, base(counts, n), width - x - 2);
+      g.fillText(clock.hide(`: ${meaning}.`), x, base(counts, n), width - x - 2);
     });
   };
   // One of the additions: from the other number to its place.
@@ -199,19 +205,41 @@ export default function (host, { meta }, context) {
     }
     g.stroke();
   };
-  // The counts of all ways, in columns before the bars of a wide picture.
-  const columns = width =>
-    box.apart ? ways[0].counts.map((_, n) => (0.27 + 0.1 * n) * width) : [];
+  // The columns of the table: the left edge of the waits, the right edges of the counts, the bars.
+  const columns = (width, small) => {
+    if (!box.apart) return { waits: 0.36 * width, counts: [], bar: 0.62 * width, end: width - 2 };
+    const waits = 0.2 * width,
+      first = waits + 8 * small,
+      each = Math.min(5.6 * small, (0.4 * width) / ways[0].counts.length),
+      counts = ways[0].counts.map((_, n) => first + (n + 0.75) * each);
+    return {
+      waits,
+      counts,
+      bar: first + ways[0].counts.length * each,
+      end: width - (rated ? 6 * small : 2),
+    };
+  };
   const drawColumns = (g, paint, width, small) => {
-    const line = LINE * small;
+    if (!box.apart) return;
+    const line = LINE * small,
+      { waits, counts, bar } = columns(width, small);
     g.fillStyle = paint.text;
     g.font = `${small}px ${paint.font}`;
+    const head = (text, x) => {
+      const [last, before] = text.split('\n').reverse();
+      g.fillText(last, x, box.list + 1.85 * line);
+      if (before) g.fillText(before, x, box.list + 0.85 * line);
+    };
+    if (ways.some(way => way.waits)) head('waits\nmainly for', waits);
+    head('cycles, one block', bar);
     g.textAlign = 'right';
-    columns(width).forEach((x, n) => {
-      g.fillText(longest(n), x, box.list + 0.85 * line);
+    if (rated) head('full GPU:\nsums a \u00b5s', width - 2);
+    counts.forEach((x, n) => {
+      head(longest(n).replace(' in ', '\nin '), x);
       ways.forEach((way, w) => {
-        const said = clock.hide(`${way.counts[n][0]} ${way.counts[n][1]}`).split(' ')[0];
-        g.fillText(said, x, box.bars + (w + 0.75) * box.bar);
+        const [figure, noun] = way.counts[n],
+          said = clock.hide(`${figure} ${noun}`).split(' ')[0];
+        g.fillText(said === '0' ? '\u2013' : said, x, box.bars + (w + 0.75) * box.bar);
       });
     });
     g.textAlign = 'left';
@@ -221,27 +249,26 @@ export default function (host, { meta }, context) {
   const drawBar = (g, paint, way, n, now, width, small) => {
     const top = box.bars + n * box.bar,
       base = top + 0.75 * box.bar,
-      name = box.apart
-        ? (0.2 + 0.1 * way.counts.length) * width
-        : Math.min(15 * small, 0.42 * width),
-      room = width - name - 6.5 * small,
+      { waits, bar, end } = columns(width, small),
+      room = end - bar - 3.2 * small,
       cycles = clock.hide(way.cycles),
-      known = way.time && cycles === way.cycles;
+      known = way.time && cycles === way.cycles,
+      long = known ? (room * way.time) / slowest : 0;
     g.font = `${now ? 700 : 400} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
-    g.fillText(
-      `${now ? '\u25b8 ' : '\u2003'}${way.name}`,
-      1,
-      base,
-      box.apart ? 0.21 * width : name - 4,
-    );
+    g.fillText(`${now ? '\u25b8 ' : '\u2003'}${way.name}`, 1, base, waits - 6);
+    g.fillText(clock.hide(way.waits), waits, base, (box.apart ? 7.6 * small : bar - waits) - 4);
     if (known) {
       const orange = rgb(PALETTE.wavefronts.now);
       g.fillStyle = now ? PALETTE.wavefronts.now : blend(orange, rgb(paint.background), 0.45);
-      g.fillRect(name, top + 0.18 * box.bar, (room * way.time) / slowest, 0.64 * box.bar);
+      g.fillRect(bar, top + 0.18 * box.bar, long, 0.64 * box.bar);
     }
     g.fillStyle = paint.text;
-    g.fillText(cycles, name + (known ? (room * way.time) / slowest : 0) + 5, base);
+    g.fillText(known ? cycles.split(' ')[0] : cycles, bar + long + 5, base, end - bar - long);
+    if (!rated || !box.apart) return;
+    g.textAlign = 'right';
+    g.fillText(known ? way.rate : '?', width - 2, base);
+    g.textAlign = 'left';
   };
 
   // ---- the cursor ----

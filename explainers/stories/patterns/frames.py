@@ -23,6 +23,7 @@ class Move(TypedDict):
     coming: whether its copies land later.
     pairs: of an addition, the place of the other number and of the sum, one pair after another.
     bytes: of shared memory, in this step.
+    said: the first of its additions in numbers, or "".
     """
 
     title: str
@@ -38,6 +39,7 @@ class Move(TypedDict):
     coming: bool
     pairs: list[int]
     bytes: int
+    said: str
 
 
 class Way(TypedDict):
@@ -45,11 +47,13 @@ class Way(TypedDict):
 
     name: its title.
     moves: its steps.
-    counts: its derived figures, such as 24 and wavefronts, each with its meaning.
+    counts: its derived figures, such as 24 and wavefronts in turn, each with its meaning.
+    waits: its main wait, in a word or two.
     heads: over its threads and over its places.
     why: the reason for its cycles, in a sentence.
     cycles: in words.
     time: the cycles, or 0 if they are not known.
+    rate: sums per microsecond of a full GPU, in words, or "".
     sum: the place of the whole sum after the last step, or -1.
     """
 
@@ -57,9 +61,11 @@ class Way(TypedDict):
     moves: list[Move]
     counts: list[tuple[str, str, str]]
     heads: tuple[str, str]
+    waits: str
     why: str
     cycles: str
     time: float
+    rate: str
     sum: int
 
 

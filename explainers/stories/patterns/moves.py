@@ -48,6 +48,21 @@ class Walk:
         """The wavefronts of the busiest warp of each step, added up."""
         return sum(move["longest"] for move in self.moves)
 
+    @property
+    def shuffles(self) -> int:
+        """The steps that only shuffle."""
+        return sum(shuffles(move) for move in self.moves)
+
+    @property
+    def adds(self) -> int:
+        """The adds of a reduction to global memory, in L2."""
+        return 0 if self.stages else sum(move["working"] for move in self.moves if not move["pairs"])
+
+
+def shuffles(move: Move) -> bool:
+    """Whether the lanes only pass registers to one another in a step."""
+    return bool(move["pairs"]) and move["working"] > 1 and HELD in move["places"] and READ not in move["places"]
+
 
 def walk_of(run: Run) -> Walk:
     """The Walk of a run."""
@@ -134,6 +149,7 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> M
         "coming": False,
         "pairs": [],
         "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
+        "said": "",
     }
 
 
@@ -167,8 +183,8 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         for place in other - at:
             state[place] = FREE if in_words or to_global or wide > 1 else FULL
     moves = _moves(run, logged, parts)
-    for move, pair in zip(moves, pairs):
-        move["pairs"] = pair
+    for move, pair, text in zip(moves, pairs, _sums_said(run, logged, pairs)):
+        move["pairs"], move["said"] = pair, text
     found = _figures(run, logged)
     for name in ("wavefronts", "bytes"):
         found[name] = sum(move[name] for move in moves)
@@ -176,6 +192,21 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     done = logged[(logged.event == "partial") & (logged.thread == 0)]
     total = float(done.value.iloc[-1]) if pairs[-1] and len(done) else None
     return Walk(moves, **found, total=total)
+
+
+def _sums_said(run: Run, logged: pd.DataFrame, pairs: Sequence[list[int]]) -> list[str]:
+    """The first addition of each step with its numbers, or "" if these are not two of the shown numbers."""
+    inputs = run.request.problem.inputs().values()
+    now, found = np.concatenate([np.ravel(array) for array in inputs]).astype(float), []
+    for number, pair in enumerate(pairs, 1):
+        adds = logged[(logged.event == "partial") & (logged.number == number)]
+        to, sums, before = adds["at"].to_numpy(int), adds.value.to_numpy(float), now.copy()
+        now[to] = sums
+        other, at = pair[:2] or (0, 0)
+        whole = at != other and before[other] + before[at] == now[at]
+        terms = f"{before[at]:g} + {before[other]:g}".replace("+ -", "- ")
+        found.append(f"number {at} + number {other}: {terms} = {now[at]:g}".replace("-", "\u2212") if whole else "")
+    return found
 
 
 def _adds_words(logged: pd.DataFrame) -> bool:

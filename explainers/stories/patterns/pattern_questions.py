@@ -1,10 +1,10 @@
-"""Questions about the ways of a pattern: the fastest one, the threads at work, and what a better way saves."""
+"""Questions about the ways of a pattern: the fastest one, the threads at work, and the reasons for their cycles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from explainers.stories.patterns.moves import Walk
-from explainers.story.glossary import figure
+from explainers.story.glossary import count, figure
 from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question
 from kernels.measure.pattern_cycles import Cycles
@@ -20,7 +20,7 @@ def questions(ways: Ways, chosen: str, starts: Mapping[str, int], reasons: Seque
     starts: the frame of the first step of each way.
     reasons: the sentences on the costs of the ways. An open question hides them.
     """
-    made = [*_fastest(ways), *_working(ways, chosen, starts), *_conflicts(ways), *_most(ways)]
+    made = [*_chain(ways, starts), *_fastest(ways), *_working(ways, chosen, starts), *_conflicts(ways), *_most(ways)]
     return [replace(question, hides=[*question.hides, *reasons]) for question in made]
 
 
@@ -40,6 +40,31 @@ def _fastest(ways: Ways) -> list[Question]:
             "fastest", "Which way takes the fewest cycles?", best, wrong, why, hides=hides, veils=["strip", "headline"]
         )
     ]
+
+
+def _chain(ways: Ways, starts: Mapping[str, int]) -> list[Question]:
+    """Why a way is slower than one with as many wavefronts, barriers and adds."""
+    for name, walk, cycles in ways:
+        for other, more, slower in ways:
+            alike = [(w.wavefronts, w.barriers, [m["working"] for m in w.moves]) for w in (walk, more)]
+            known = cycles and slower and cycles.cycles < slower.cycles and walk.longest < more.longest
+            if walk.stages or not known or alike[0] != alike[1]:
+                continue
+            wrong = {
+                "It has more barriers": f"Both have {count(walk.barriers, 'barrier')}.",
+                "It adds more numbers": "In each step, as many threads add in both.",
+                "It needs more wavefronts": f"Both need {count(walk.wavefronts, 'wavefront')}.",
+            }
+            why = f"{more.longest} wavefronts follow one another, in place of {walk.longest}: fewer warps share them."
+            text = f"Why is “{other}” slower than “{name}”?"
+            right = "One warp waits for more wavefronts in turn"
+            hides = [f"{more.longest} wavefronts in turn", more_in_turn(more)]
+            return [idea("chain", text, right, wrong, why, step=starts[other], hides=hides, veils=["strip"])]
+    return []
+
+
+def more_in_turn(walk: Walk) -> str:
+    return " + ".join(str(move["longest"]) for move in walk.moves)
 
 
 def _working(ways: Ways, chosen: str, starts: Mapping[str, int]) -> list[Question]:

@@ -8,8 +8,10 @@ limits = "numbers that bfloat16 holds exactly, such as whole numbers to 256. One
 source = "Dakkak et al. 2019, Accelerating Reduction and Scan Using Tensor Core Units, arXiv:1811.09736."
 family = "lab"
 problem = "reduce"
-why = ["One warp works, and thread 0 has the sum. An instruction makes 8 sums of 128 numbers, two shuffles add these."]
-waits = ["tensor cores"]
+why = [
+  "One warp works, without a barrier. An instruction makes 8 sums of 128 numbers, two shuffles add these.",
+]
+waits = ["products, shuffles"]
 rung = 24
 requires = "sm_80"
 

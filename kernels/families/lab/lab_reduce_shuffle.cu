@@ -9,10 +9,10 @@ source = "Luitjens, \"Faster Parallel Reductions on Kepler\", NVIDIA Technical B
 family = "lab"
 problem = "reduce"
 why = [
-  "A shuffle passes registers between lanes: no shared memory, no barrier. Then one thread adds the sums of all warps.",
-  "A shuffle passes registers between lanes: no shared memory, no barrier. Then a warp adds the sums of all warps.",
+  "A shuffle passes registers between lanes, without a barrier. Then one thread adds the sums of all warps in turn.",
+  "A shuffle passes registers between lanes, without a barrier. Then one warp adds the sums of all warps.",
 ]
-waits = ["shuffles, adds", "shuffles"]
+waits = ["shuffles, reads", "shuffles"]
 rung = 21
 
 [constants.LEVELS]

@@ -8,11 +8,11 @@ source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
 why = [
-  "All warps work in most steps, each with few lanes. A load has one wavefront, so no warp waits for a second one.",
-  "Few warps do the work, but their words share banks. A warp waits two cycles for each wavefront of its load.",
-  "The first threads add words side by side, so no two share a bank. All threads still wait at each step's barrier.",
+  "All warps work in most steps, with few lanes. No two words share a bank: each access takes one wavefront.",
+  "Fewer warps work, yet it is slower: words share banks. Harris (2007) found it faster than a tree with a slow %.",
+  "The first threads add words side by side, so no two share a bank. All still wait at each step's barrier.",
 ]
-waits = ["barriers", "banks, barriers", "barriers"]
+waits = ["reads, barriers", "banks, barriers", "reads, barriers"]
 rung = 20
 
 [constants.TREE]

@@ -8,8 +8,10 @@ limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread.
 source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007: several numbers for each thread."
 family = "lab"
 problem = "reduce"
-why = ["No warp waits for another one. A lane adds numbers in its registers, so five shuffles are left for all of them."]
-waits = ["shuffles"]
+why = [
+  "No barrier: no warp waits for another one. But one warp makes all reads and adds, one after another.",
+]
+waits = ["reads, shuffles"]
 rung = 22
 
 [[launches]]

@@ -12,7 +12,7 @@ why = [
   "A load of a warp brings 128 bytes. So a tile takes many loads, each with its own address and its own store.",
   "A load of a warp brings 512 bytes: as many sectors with a quarter of the instructions.",
 ]
-waits = ["memory, loads", "memory"]
+waits = ["memory", "memory"]
 rung = 25
 
 [constants.WIDTH]

@@ -20,7 +20,7 @@ def ways_of(problem):
 
 def test_each_way_has_a_name_and_a_key_of_its_own():
     ways = ways_of(ReduceProblem())
-    assert {"Tree, no conflicts", "Shuffles, two levels", "Sum by tensor cores"} < set(ways) and len(ways) == 8
+    assert {"Tree, no conflicts", "Shuffles, two levels", "Sum by tensor cores"} < set(ways) and len(ways) == 9
     assert len(pattern_cycles.asked()) == len({*map(pattern_cycles.key_of, pattern_cycles.asked().values())})
 
 
@@ -43,6 +43,7 @@ def test_each_way_of_a_listed_pattern_says_why():
     for problem in (ReduceProblem(), LoadProblem(), StagesProblem()):
         said = [pattern_cycles.why(way.kernel, way.settings) for way in ways_of(problem).values()]
         assert all(said) and len({*said}) == len(said)
+        assert all(pattern_cycles.waits(way.kernel, way.settings) for way in ways_of(problem).values())
 
 
 def test_the_recorded_figures_are_medians_of_their_launches_of_the_present_code():
@@ -54,5 +55,5 @@ def test_the_recorded_figures_are_medians_of_their_launches_of_the_present_code(
         assert where.more["runs"] == pattern_cycles.LAUNCHES == len(medians[0])
         assert np.allclose(table.cycles, [np.median(row) for row in medians], atol=0.01)
     found = pattern_cycles.cycles(replace(ways_of(ReduceProblem())["Tree, no conflicts"], backend="cpu"))
-    assert found and found.label == "recorded" and found.least <= found.cycles <= found.most
+    assert found and found.per_us and found.label == "recorded" and found.least <= found.cycles <= found.most
     assert pattern_cycles.cycles(replace(ways_of(ReduceProblem(32))["Tree, no conflicts"], backend="recorded"))

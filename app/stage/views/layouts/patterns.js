@@ -3,7 +3,7 @@
 
 const LANES = 32;
 const GAP = 1.6; // em between the two grids
-const WIDE = 40; // em: from here on each count has its own line, with its meaning
+const WIDE = 40; // em: from here on counts have columns, and lines with their meaning
 const LINE = 1.25; // of the size of small text
 
 /**
@@ -21,7 +21,7 @@ export function layout({ width, height, em, small }, { ways, threadRows, placeRo
     line = LINE * small,
     most = Math.max(threadRows, placeRows),
     reasons = apart ? 2 : 3,
-    words = (4.6 + reasons + (apart ? counts : 1)) * line + 2 * em,
+    words = (4.6 + reasons + (apart ? counts + 1 : 1)) * line + 2 * em,
     rows = 1.12 * line * ways,
     cw = (width - 2 - GAP * em) / 2 / LANES,
     ch = Math.max(0.32 * em, Math.min((height - words - rows) / most, 1.6 * cw)),
@@ -30,9 +30,9 @@ export function layout({ width, height, em, small }, { ways, threadRows, placeRo
     reason = grids + ch * most + 0.5 * em,
     below = reason + reasons * line + 0.2 * em,
     list = below + (apart ? counts : 1) * line + 0.5 * em,
-    bars = list + 1.3 * line,
+    bars = list + (apart ? 2.3 : 1.3) * line,
     free = Math.max(0, height - bars - rows - 2),
-    bar = (rows + Math.min(free, 0.8 * line * ways)) / ways;
+    bar = (rows + Math.min(free, (ways < 5 ? 1.4 : 0.8) * line * ways)) / ways;
   return {
     ...{ name: 0, heads, cw, ch, reason, reasons, apart },
     threads: [1, grids],

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explainers.stories.patterns import story
+from explainers.stories.patterns import sentences, story
 from explainers.stories.patterns.frames import COMING, READ
+from explainers.stories.patterns.moves import Walk
+from explainers.stories.patterns.shown import Shown, counts_of
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.measure import pattern_cycles
@@ -50,16 +52,34 @@ def test_every_number_of_a_tree_is_read_once_as_the_other_one(walks):
 
 
 def test_a_step_says_why_it_needs_its_wavefronts(walks):
-    way = story.Shown("Tree", None, walks["lab_reduce_tree"]["Tree, not divergent"], None, "")
-    said = [story.sentence(way, n) for n in (0, 7)]
-    assert said[0].endswith(
-        "in 4 warps. Each warp makes 3 accesses. Words share banks, so each needs 2 wavefronts on average: 24."
-    )
-    assert "1 of 256 threads adds. It takes 3 wavefronts. The sum is complete: " in said[1]
+    way = Shown("Tree", None, walks["lab_reduce_tree"]["Tree, not divergent"], None, "")
+    said = [sentences.sentence(way, n) for n in (0, 7)]
+    assert said[0].endswith("in 4 warps. Words share banks, so each of 3 accesses takes 2 wavefronts. 4 warps: 24.")
+    assert "1 of 256 threads adds. No two words share a bank: 3 wavefronts. The sum is complete: " in said[1]
     chains = [walks["lab_reduce_tree"][f"Tree, {name}"].longest for name in ("divergent", "not divergent")]
     assert chains == [8 * 3, 3 * (2 + 4 + 8 + 8 + 8 + 4 + 2 + 1)]
-    ones = story.Shown("Ones", None, walks["lab_reduce_tree"]["Sum by tensor cores"], None, "")
-    assert "share" not in story.sentence(ones, 0)  # four words of each lane are no conflict
+    ones = Shown("Ones", None, walks["lab_reduce_tree"]["Sum by tensor cores"], None, "")
+    assert "share" not in sentences.sentence(ones, 0)  # four words of each lane are no conflict
+
+
+def test_the_table_counts_what_each_way_waits_for(walks):
+    found = walks["lab_reduce_tree"]
+    shown = [Shown(name, None, walk, None, "") for name, walk in found.items()]
+    figures = {way.name: [figure for figure, _, _ in counts_of(way, shown)] for way in shown}
+    assert figures["Tree, divergent"] == ["24", "0", "8", "0"]
+    assert figures["Shuffles, two levels"] == ["4", "10", "1", "0"]  # two reads and two writes
+    assert figures["Shuffles, one warp"][1:] == ["5", "0", "0"]
+    assert figures["Shuffles, then atomics"] == ["1", "5", "1", "8"]
+    written = counts_of(shown[1], shown)[0][2]
+    assert sum(map(int, written.partition(",")[0].split(" + "))) == found["Tree, not divergent"].longest
+
+
+def test_the_first_addition_of_a_step_has_its_numbers(walks):
+    x = np.ravel(look_of("lab_reduce_tree").request.problem.inputs()["x"])
+    first, second = walks["lab_reduce_tree"]["Tree, divergent"].moves[:2]
+    minus = str.maketrans("-", "\u2212")
+    assert first["said"].endswith(f"= {x[0] + x[1]:g}".translate(minus))
+    assert second["said"].endswith(f"= {x[:4].sum():g}".translate(minus))
 
 
 def test_shuffles_need_one_barrier_and_atomics_no_further_step(walks):
@@ -88,7 +108,7 @@ def test_one_stage_never_adds_during_a_copy_and_two_stages_always_but_at_the_end
 def test_the_page_asks_with_the_figures_of_the_run():
     for name in ("lab_reduce_tree", "lab_tiles_load", "lab_tiles_stages"):
         made = story.STORY.stage(look_of(name), Runner())
-        assert len(made.questions) >= 2 and made.views[0].meta["note"].startswith("Cycles recorded on ")
+        assert len(made.questions) >= 2 and made.views[0].meta["note"].startswith("Cycles: recorded on ")
         assert all(len(part.split()) <= 25 for frame in made.frames for part in frame["sentence"].split(". "))
         files = {file["name"]: len(file["lines"]) for file in made.codes[0].files}
         lit = [place.rsplit(":", 1) for frame in made.frames for place in frame["lines"]]
@@ -105,9 +125,8 @@ def test_the_page_asks_with_the_figures_of_the_run():
 def test_the_note_says_where_recorded_traces_come_from():
     cycles = pattern_cycles.cycles(look_of("lab_tiles_stages").request)
     shown = [
-        story.Shown(name, None, story.Walk([], 0, 0, 0, 0, 0, stages=1), cycles, traced)
+        Shown(name, None, Walk([], 0, 0, 0, 0, 0, stages=1), cycles, traced)
         for name, traced in (("Here", ""), ("Other", "H200, 2026-01-02"))
     ]
-    assert "Counts derived from traces recorded on H200, 2026-01-02 (“Here”: run here)." in story.note(shown)
-    there = f"{cycles.device.removeprefix('NVIDIA ')}, {cycles.date}"
-    assert "traces recorded on that GPU." in story.note([replace(shown[1], traced=there)])
+    assert "Counts: from traces on H200, of “Here” from a run on this machine." in sentences.note(shown)
+    assert sentences.note([replace(shown[1], traced="H200, 2026-01-02")]).endswith("traces on H200.")
