@@ -1,6 +1,6 @@
 // The launches and copies of runs on one axis of time: a row for the host's calls if they go on during
 // the run, a row for each stream, and the gaps with their lengths in a strip under the row. A scene has
-// some of the panels, and its own axis. A line is at the time of the step, in the panel of the step.
+// some of the panels, and its own axis. The launch, copy or call of the step has an outline.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
@@ -13,9 +13,6 @@ const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
 const MICRO = 1e3; // ns
 const BRACKET =
   'border:1.5px solid currentColor;border-top:0;width:1.1rem;height:.35rem;border-radius:0';
-const DASHED =
-  'background:repeating-linear-gradient(currentColor 0 3px,transparent 3px 5px) 0 0/2px 100% no-repeat;' +
-  'width:.5rem;height:.9rem';
 
 export default function (host, { meta }, context) {
   const { clock } = context,
@@ -69,7 +66,7 @@ export default function (host, { meta }, context) {
   // ---- marks ----
   const marks = ({ step, paint }) => {
     const shown = look(step),
-      { at, panel, bar: current } = frameAt(step),
+      { panel, bar: current } = frameAt(step),
       back = rgb(paint.background);
     const listed = [];
     for (const p of shown) {
@@ -113,16 +110,6 @@ export default function (host, { meta }, context) {
         });
       });
     }
-    const [top] = box.panels[panel].rows,
-      foot = box.panels[panel].rows.at(-1);
-    listed.push({
-      id: 'now',
-      kind: 'line',
-      rect: [xOf(at), top.y, 0, foot.y + foot.h - top.y],
-      stroke: paint.text,
-      width: 1.5,
-      dash: [4, 3],
-    });
     return listed;
   };
   // [top, height] of a bar: bars of a stream at the same time share its row
@@ -166,24 +153,32 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  // The name of a bar with its length, or as much as fits: in the bar, or between it and the next one.
+  // The name of a bar with its length, or as much as fits: in the bar, behind it or before it.
   const drawName = (g, paint, one, bar, [top, high], lit) => {
     if (high < 1.1 * small) return;
     g.font = `600 ${small}px ${paint.font}`;
     const same = one.bars.filter(other => other.row === bar.row && other.lane === bar.lane),
-      next = Math.min(...same.map(other => (other.start > bar.start ? other.start : Infinity))),
-      right = Math.min(xOf(next), box.x + box.w),
-      plain = bar.name.replace('copy of ', ''),
-      named = [bar.name, plain, plain.replace(/^\D* /, '')];
+      left = Math.max(0, ...same.filter(other => other.start < bar.start).map(other => other.end)),
+      right = Math.min(
+        wide,
+        ...same.filter(other => other.start > bar.start).map(other => other.start),
+      ),
+      fill = rgb(blend(tintOf(bar, paint), rgb(paint.background), shadeOf(lit))),
+      inside = [xOf(bar.start), xOf(bar.end), inkOn(fill)],
+      outside = [
+        [xOf(bar.end), xOf(right), paint.text],
+        [xOf(left), xOf(bar.start), paint.text],
+      ];
+    const named = [bar.name, bar.name.replace('copy of ', '')];
     if (!clock.covers.length) named.unshift(`${bar.name} ${micro(bar.end - bar.start)}`);
-    const fill = rgb(blend(tintOf(bar, paint), rgb(paint.background), shadeOf(lit)));
-    for (const [x, end, ink] of [
-      [xOf(bar.start) + 4, xOf(bar.end), inkOn(fill)],
-      [xOf(bar.end) + 4, right, paint.text],
-    ]) {
-      const said = named.find(text => x + g.measureText(text).width + 3 <= end);
+    const short = [inside, [bar.name.replace(/^\D* /, '')]];
+    for (const [[x, end, ink], texts] of [inside, ...outside]
+      .map(place => [place, named])
+      .concat([short])) {
+      const said = texts.find(text => g.measureText(text).width + 7 <= end - x);
       g.fillStyle = ink;
-      if (said) return g.fillText(said, x, top + high / 2 + 0.36 * small);
+      const at = end === xOf(bar.start) ? end - g.measureText(said ?? '').width - 4 : x + 4;
+      if (said) return g.fillText(said, at, top + high / 2 + 0.36 * small);
     }
   };
   const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 120 ? '#000' : '#fff');
@@ -204,7 +199,9 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w, foot - 4);
     g.stroke();
     g.font = `${small}px ${paint.font}`;
-    const said = micro(length),
+    const told = gap.host && !clock.covers.length ? ['waits % for the call', 'waits %'] : [],
+      texts = [...told, '%'].map(text => text.replace('%', micro(length))),
+      said = texts.find(text => g.measureText(text).width <= w) ?? texts.at(-1),
       size = g.measureText(said).width,
       left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
     if (left < last + 4) return last;
@@ -277,16 +274,12 @@ export default function (host, { meta }, context) {
       ? [[`background:${COPY}`, 'copy from host memory']]
       : []),
     ...(panels.some(one => one.rows.includes('host'))
-      ? [
-          ['background:currentColor;opacity:.4', 'a call of the host'],
-          [`background:${WAIT};opacity:.5`, 'the GPU waits for a call'],
-        ]
+      ? [['background:currentColor;opacity:.4', 'a call of the host']]
       : []),
     [BRACKET, 'a gap: the row is idle'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))
       ? [[BRACKET, 'the first of children: from the start of their parent']]
       : []),
-    [DASHED, 'time of the step'],
   ];
   return canvasView(host, context, {
     title: 'Time line',

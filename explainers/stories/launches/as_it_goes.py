@@ -124,8 +124,8 @@ def _frame(runs: list[FreeRun], panel: int, kernel: int, sentence: str) -> Launc
     place = kernel if kernel >= 0 else len(run.kernels)
     shown = run.kernels[kernel] if kernel >= 0 else run.calls[0]
     calls = host_code(run.made.request)
-    steps = [kernel] if kernel >= 0 and not run.made.request.plan.graph else range(len(run.kernels))
-    lines = {at: 1 for step in steps for at in calls.lit(step)}
+    steps = [kernel] if kernel >= 0 else range(len(run.kernels))
+    lines = calls.last if run.made.request.plan.graph else {at: 1 for step in steps for at in calls.lit(step)}
     return {
         "tile": -1,
         "title": f"{shown['name']}, from {run.host}" if kernel >= 0 else run.panel["title"],

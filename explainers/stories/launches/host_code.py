@@ -47,6 +47,11 @@ class HostCode:
         """The file of the code pane."""
         return stage.source_file(self.name, "\n".join(self.lines))
 
+    @property
+    def last(self) -> Lines:
+        """The last line: the call of a graph."""
+        return {f"{self.name}:{len(self.lines)}": 1}
+
     def lit(self, step: int) -> Lines:
         """The lines of a launch or copy."""
         return {f"{self.name}:{number}": 1 for number in self.of_step.get(step, ())}

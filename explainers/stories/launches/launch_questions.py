@@ -3,7 +3,7 @@
 import math
 
 from explainers.stories.launches.as_it_goes import FreeRun
-from explainers.stories.launches.bars import us
+from explainers.stories.launches.bars import inside, us
 from explainers.stories.launches.frames import LaunchFrame
 from explainers.stories.launches.runs import LaunchRun
 from explainers.story import questions as ask
@@ -35,7 +35,7 @@ def _host(free: list[FreeRun], runs: list[LaunchRun]) -> list[Question]:
         ask.idea(
             "host",
             f"{run.panel['title']}: why does the GPU run nothing between {before} and {name}?",
-            f"{run.host} has not finished its call of {name}",
+            f"The host's call of {name} has not ended",
             {
                 f"{name} waits for a result of {before}": f"A stream keeps its order, but {before} ended at {ended}.",
                 f"The GPU still writes the results of {before}": f"After all calls, the gap takes {us(alone)}.",
@@ -44,6 +44,7 @@ def _host(free: list[FreeRun], runs: list[LaunchRun]) -> list[Question]:
             step=place,
             view="launches",
             veils=("sentence", "headline"),
+            covers=[{"panel": 0, "gap": place - 1}],
             shows={"panel": 0, "gap": place - 1},
         )
     ]
@@ -166,7 +167,7 @@ def _shortened(runs: list[LaunchRun], frames: list[LaunchFrame]) -> list[Questio
     return [
         ask.idea(
             "shortened",
-            f"From {plain.title} to {own.title}: what changes, the kernels or the gaps?",
+            f"After all calls, {inside(plain.title)} or {inside(own.title)}: do the kernels differ, or the gaps?",
             right,
             wrong,
             said,

@@ -7,11 +7,11 @@ from explainers.stories.launches.runs import LaunchRun
 from explainers.story.frames import Lines
 from explainers.story.glossary import figure
 from kernels.core.streams import steps
-from kernels.measure.launch_times import LaunchTimes
+from kernels.measure.launch_times import AHEAD_NS, LaunchTimes
 
 NEAR = 0.01  # a total that is higher by less is no slower
 MEGA = 1e6
-GUESS = "A guess, not measured: the GPU has the next launch of a graph ready."
+GUESS = "A guess: the graph has its next launch ready on the GPU."
 
 
 def start(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
@@ -128,6 +128,8 @@ def clock(made: LaunchTimes) -> list[str]:
     builds, sustained = (own.timed_ns.median(), own.events_ns.median()), made.sustained
     load = f" at {sustained.clock:,} MHz and {sustained.power} W" if sustained.clock and sustained.power else ""
     return [
+        f"{made.request.kernel.name}: before a run after all calls, a kernel spins for {AHEAD_NS // 1000} µs, and the "
+        "host makes its calls meanwhile.",
         f"{made.request.kernel.name}: the GPU's timer has steps of {made.timer_step_ns} ns. One kernel reads it before "
         f"a run and one after it. Between both, timer and events are {abs(made.apart):.1%} apart. "
         f"The events' own {us(made.overhead_ns)} are taken off. "
@@ -151,8 +153,7 @@ def lines(run: LaunchRun, bar: int) -> Lines:
 
 def last_call(run: LaunchRun) -> Lines:
     """The line of the call that sends a graph. Another run has none: its calls have steps of their own."""
-    calls = run.calls
-    return {f"{calls.name}:{len(calls.lines)}": 1} if run.request.plan.graph else {}
+    return run.calls.last if run.request.plan.graph else {}
 
 
 def device(made: LaunchTimes) -> str:

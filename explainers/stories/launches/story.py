@@ -132,10 +132,10 @@ def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame])
     bars = [panel["bars"][bar] if bar >= 0 else None for panel, bar in shown]
     gaps = [next((gap for gap in panel["gaps"] if gap["after"] == bar), None) for panel, bar in shown]
     waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
+    work = [bool(bar and (bar["entry"] or bar["copy"])) for bar in bars]
+    said = [us(wait) if wait and wait > 0 else "none" if so else "–" for wait, so in zip(waits, work)]
     return [
-        State(
-            "gap before", [us(wait) if wait and wait > 0 else "none" if bar else "–" for wait, bar in zip(waits, bars)]
-        ),
+        State("gap before", said),
         State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
         State("run", [panel["said"].partition(",")[0] for panel, _ in shown]),
     ]

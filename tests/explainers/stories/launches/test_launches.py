@@ -56,7 +56,7 @@ def test_a_step_is_a_start_run_by_run_and_the_last_is_the_end(two):
     assert lit_code(two[1], story.code(two, frames), frames[-1]["lines"]) == ["cudaGraphLaunch(exec, stream0);"]
     second = next(f for f in frames if f["panel"] == 1 and two[1].bars[f["bar"]]["name"] == "partials")
     said = "One CUDA graph: partials starts 0.3 µs after the end of prefill. With one stream, this gap takes 0.7 µs."
-    assert second["sentence"].startswith(said) and "A guess, not measured" in second["sentence"]
+    assert second["sentence"].startswith(said) and "A guess: " in second["sentence"]
     assert frames[0]["sentence"].startswith("One stream: prefill starts first, on stream 0. A stream is a queue")
     lit = lit_code(two[1], story.code(two, frames), second["lines"])
     order, needed = (next(f["sentence"] for f in frames if f["panel"] == 0 and f["bar"] == n) for n in (1, 2))
