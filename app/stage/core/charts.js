@@ -37,6 +37,7 @@ export async function chartView(host, given, context, { fill = false, press = nu
       labelLimit: 400,
     },
     text: { color: paint.text, fontSize: em },
+    style: { halo: { stroke: paint.background, strokeWidth: 5, strokeJoin: 'round' } },
     header: { labelColor: paint.text, titleColor: paint.text },
   };
   const sized =

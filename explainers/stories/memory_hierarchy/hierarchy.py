@@ -1,4 +1,4 @@
-"""The memory hierarchy: measured latency and bandwidth against the working set, next to the textbook's figures.
+"""The memory hierarchy: measured latency and bandwidth against the working set.
 
 The steps of the clock are the working sets at the ends of the plateaus.
 """
@@ -53,7 +53,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 WANTS = ("walk",)
 OTHERS = {  # a space in the strip -> its name
-    "from_l2": "skipping L1",
+    "from_l2": "past L1",
     "shared": "shared memory",
     "constant": "constant memory",
     "texture": "texture",
@@ -69,10 +69,11 @@ WHY = {  # the level of a load -> the reason for its cycles
 }
 CHAIN = "One thread follows a chain: each load brings the address of the next."
 FAR_HALF = {
-    "partly in L2": "Likely, most of it is in the half of L2 that is farther from this SM."
+    "partly in L2": "Timed one by one, no load is as fast as in L2. Likely, all go to the half of L2 that is farther "
+    "from this SM."
 }  # if these sizes are a plateau
 READS = {  # the end of the L1 of all SMs, of L2 and of device memory -> the source of a stream
-    "L1 cache": "Each SM finds its part in its own L1, or in L2 if it skips L1.",
+    "L1 cache": "Each SM finds its part in its own L1, or in L2 if its loads go past L1.",
     "L2 cache": "The L1 caches hold at most a part of it, and L2 brings the rest.",
     "": "The caches hold at most a part of it, and device memory brings the rest.",
 }
@@ -100,7 +101,7 @@ def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]
 def size_sentence(size: int, figures: dict[str, tuple[float, float]], why: str) -> str:
     """Returns the cycles of a load, and their reason. figures: space -> (cycles, ns)."""
     if "through_l1" not in figures:
-        others = {"that skips L1": figures.get("from_l2"), "from shared memory": figures.get("shared")}
+        others = {"past L1": figures.get("from_l2"), "from shared memory": figures.get("shared")}
         rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
         return f"With {bytes_said(size)} of data, {rest}."
     cycles, _ = figures["through_l1"]
@@ -110,7 +111,7 @@ def size_sentence(size: int, figures: dict[str, tuple[float, float]], why: str) 
 def _beside(figures: dict[str, tuple[float, float]], level: str) -> str:
     """Returns the cycles of another way to the same data, or "" without one."""
     if level == "in L1" and "from_l2" in figures:
-        return f" A load that skips L1 takes {figures['from_l2'][0]:.0f}."
+        return f" A load past L1 takes {figures['from_l2'][0]:.0f}."
     return f" From shared memory, it takes {figures['shared'][0]:.0f}." if "shared" in figures else ""
 
 
@@ -118,7 +119,11 @@ def _in_flight(table: pd.DataFrame) -> str:
     """Returns the bytes that the whole GPU can read during one load from device memory, or ""."""
     far = plateaus(table).set_index("level").loc["Device memory"]
     read = far.ns * far["GB/s"] / 1e3  # kB
-    return "" if pd.isna(read) else f" Meanwhile, the GPU could read {read:,.0f} kB: kernels keep many loads under way."
+    return (
+        ""
+        if pd.isna(read)
+        else f" Meanwhile, the GPU could read {read:,.0f} kB: to hide the wait, kernels keep as much under way."
+    )
 
 
 def bandwidth_frames(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -126,7 +131,7 @@ def bandwidth_frames(table: pd.DataFrame) -> list[dict[str, object]]:
     found, at = [], bandwidths(table)
     for number, size in enumerate(stairs(table, "bandwidth")):
         why = next((READS[edge.level] for edge in edges(table, "bandwidth") if size <= edge.fits), READS[""])
-        streams = {"through L1": at.get(("through_l1", size)), "skipping L1": at.get(("from_l2", size))}
+        streams = {"through L1": at.get(("through_l1", size)), "past L1": at.get(("from_l2", size))}
         known = [f"{read:,.0f} GB/s {way}" for way, read in streams.items() if read]
         said = f"With {bytes_said(size)} of data, all SMs together read {' and '.join(known)}. {why}"
         found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": {}, "sentence": said})
@@ -172,12 +177,12 @@ def states(table: pd.DataFrame) -> list[stage.State]:
 
 
 def _levels(table: pd.DataFrame, met: Sequence[str]) -> list[stage.State]:
-    """Returns an entry for each measured level: its cycles, with a mark at the steps that meet it."""
+    """Returns an entry for each measured level: its cycles, with a mark at the steps that lie in it."""
     found = []
     for row in plateaus(table).itertuples():
         if row.level in IN_STRIP and pd.notna(row.cycles):
             said, name = f"{row.cycles:.0f} cycles", short_name(row.level)
-            values = [f"\u25b8 {said}" if level in (f"in {name}", f"partly in {name}") else said for level in met]
+            values = [f"\u25b8 {said}" if level == f"in {name}" else said for level in met]
             found.append(stage.State(name[0].upper() + name[1:], values))
     return found
 

@@ -20,10 +20,10 @@ HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 PLATEAUS = {"in L1": "L1", "in L2": "L2", "in device memory": "device memory"}
 FAR, SPREAD = "partly in L2", 0.05  # a level, and the spread of a plateau
-HALVES = {"in L2": "L2", FAR: "likely L2's far half"}  # names if FAR is a plateau
+HALVES = {FAR: "far half of L2 (likely)"}  # names if FAR is a plateau
 NOTES = {
-    "latency": "One thread follows a chain in random order, one load at a time. At a grey band, the data stops fitting "
-    "into a cache.",
+    "latency": "One thread follows a chain in random order, one load at a time: the worst case. At a grey band, the "
+    "data stops fitting into a cache. Cycles include additions for the address (Details).",
     "others": "One thread follows a chain, one load at a time. Constant memory has its own caches. A texture "
     "uses L1, but on a longer way.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
@@ -45,7 +45,7 @@ class Measure:
     title: str
 
 
-LATENCY = Measure("latency", "cycles", "wait for one load, in cycles (logarithmic)")
+LATENCY = Measure("latency", "cycles", "latency of a load, in cycles")
 BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
 
 
@@ -97,7 +97,7 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     drawn = set(rows["where"])
     named = measure.kind == "latency" and SPACES["through_l1"] in drawn and SPACES["texture"] not in drawn
     marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
-    levels = _plateau_names(data, marked, x, y) if named else []
+    levels = _haloed(_plateau_names(data, marked, x, y)) if named else []
     return data.layered([*marks, *rule, *lines, *levels, *ends], 360)
 
 
@@ -106,7 +106,7 @@ def _merged(last: pd.DataFrame, column: str) -> pd.DataFrame:
     both = last[last["where"].isin([SPACES["through_l1"], SPACES["from_l2"]])]
     if len(both) != 2 or both[column].max() / both[column].min() > 1 + SPREAD / 2:
         return last
-    return last.drop(both.index[0]).replace({"said": {both.said.iloc[1]: "global, both ways"}})
+    return last.drop(both.index[0]).replace({"said": {both.said.iloc[1]: "global memory"}})
 
 
 def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
@@ -128,9 +128,7 @@ def _size_channel(rows: pd.DataFrame) -> alt.X:
     every = 6 if largest > 2**12 * smallest else 2
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
     wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    return alt.X(
-        "working_set:Q", title="size of the data that the loads visit (logarithmic)", scale=wide, axis=_size_axis(ticks)
-    )
+    return alt.X("working_set:Q", title="size of the data that the loads visit", scale=wide, axis=_size_axis(ticks))
 
 
 def _lines(
@@ -203,12 +201,22 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         if name := names.get(level):
             low, high = float(part.index.min()), float(part.index.max())
             middle = level in ("in L1", "in L2")
-            side, x_at = ("center", (low * high) ** 0.5) if middle else ("right", high)
+            side, x_at = ("center", (low * high) ** 0.5) if middle else ("right", low / 2 if level == FAR else high)
             at = {"working_set": x_at, "cycles": part.median()}
-            said = f"{name}: {part.median():.0f}"
+            least, most = f"{part.min():.0f}", f"{part.max():.0f}"
+            figures = f"{least} to {most}" if level == FAR and least != most else f"{part.median():.0f}"
+            said = f"{name}: {figures}"
             found.append({"said": said, **at, "side": side, "beyond": level != "in L1"})
+    past = marked[(marked.kind == "latency") & (marked.space == "from_l2")].sort_values("working_set")
+    if (
+        parts
+        and len(past)
+        and past.working_set.iloc[0] <= parts.get("in L1", past.set_index("working_set")).index.max()
+    ):
+        at = {"working_set": float(past.working_set.iloc[0]), "cycles": past.cycles.iloc[0]}
+        found.append({"said": "past L1", **at, "side": "left", "beyond": True})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
-    sides: tuple[Literal["center", "right"], ...] = ("center", "right")
+    sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     return [
         base.mark_text(align=side, baseline="bottom", dy=-9)
         .encode(x=x, y=height, text="said:N")
@@ -216,6 +224,16 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         .properties(name=f"levels_{side}")
         for side in sides
     ]
+
+
+def _haloed(texts: list[alt.Chart]) -> list[alt.Chart]:
+    """Returns texts with a ground of the page's colour, so that no line crosses them."""
+    found = []
+    for text in texts:
+        ground = text.copy(deep=True)
+        ground.mark.style = "halo"
+        found += [ground.properties(name=f"{text.name}_ground"), text]
+    return found
 
 
 def _marks(
@@ -228,13 +246,13 @@ def _marks(
 ) -> list[alt.Chart]:
     """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
     half = kind == "latency" and has_far(marked)
-    names = {"L2 cache": "half of L2 (likely)"} if half else {}
+    names = {"L2 cache": "near half of L2"} if half else {}
     names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
     ends = [
         {
             "working_set": edge.fits,
             "to": edge.leaves or ends_of_axis[1],
-            "said": f"{names.get(edge.level, edge.level.split()[0])}: {bytes_said(edge.fits)}",
+            "said": f"{names.get(edge.level, edge.level.split()[0])} ends: {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]

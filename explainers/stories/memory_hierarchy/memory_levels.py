@@ -11,7 +11,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 SPACES = {  # the space of a chase or a stream -> its name
     "shared": "shared memory",
     "through_l1": "global, through L1",
-    "from_l2": "global, skipping L1",
+    "from_l2": "global, past L1",
     "copy": "copy, read + written",
     "constant": "constant memory",
     "texture": "texture",
@@ -41,12 +41,10 @@ class Level:
     """A level of the memory.
 
     name: in words.
-    textbook_cycles: the latency in textbooks, in cycles.
     latency, bandwidth: its plateaus. Registers have none.
     """
 
     name: str
-    textbook_cycles: int
     latency: Plateau | None = None
     bandwidth: Plateau | None = None
 
@@ -57,11 +55,11 @@ class Level:
 
 LARGEST = 2**40  # bytes, beyond any working set
 LEVELS = (
-    Level("Registers", 1),
-    Level("Shared memory", 20, Plateau("shared", KIB, 256 * KIB), Plateau("shared", 0, LARGEST)),
-    Level("L1 cache", 28, Plateau("through_l1", KIB, 128 * KIB), Plateau("through_l1", 0, 26 * MIB)),
-    Level("L2 cache", 200, Plateau("from_l2", 512 * KIB, 16 * MIB), Plateau("from_l2", 0, 44 * MIB)),
-    Level("Device memory", 400, Plateau("from_l2", 128 * MIB, LARGEST), Plateau("from_l2", 128 * MIB, LARGEST)),
+    Level("Registers"),
+    Level("Shared memory", Plateau("shared", KIB, 256 * KIB), Plateau("shared", 0, LARGEST)),
+    Level("L1 cache", Plateau("through_l1", KIB, 128 * KIB), Plateau("through_l1", 0, 26 * MIB)),
+    Level("L2 cache", Plateau("from_l2", 512 * KIB, 16 * MIB), Plateau("from_l2", 0, 44 * MIB)),
+    Level("Device memory", Plateau("from_l2", 128 * MIB, LARGEST), Plateau("from_l2", 128 * MIB, LARGEST)),
 )
 OTHERS = {
     "Constant memory, up to 1.5 KiB": Plateau("constant", KIB, 3 * KIB // 2),
@@ -83,14 +81,13 @@ def beside(measured: Measured, now: pd.DataFrame) -> pd.DataFrame:
 
 
 def plateaus(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns a row for each level: textbook cycles, and the medians of cycles, ns and GB/s.
+    """Returns a row for each level: the medians of cycles, ns and GB/s.
 
     A figure without a measurement is None.
     """
     rows = [
         {
             "level": level.name,
-            "textbook cycles": level.textbook_cycles,
             "cycles": _median(table, level, "latency", "cycles"),
             "ns": _median(table, level, "latency", "ns"),
             "GB/s": _median(table, level, "bandwidth", "gb_per_s"),
@@ -99,7 +96,7 @@ def plateaus(table: pd.DataFrame) -> pd.DataFrame:
     ]
     copies = table[(table.kind == "bandwidth") & (table.space == "copy")]
     copied = copies.gb_per_s.max() if len(copies) else None
-    rows.append({"level": "Device memory, copy", "textbook cycles": None, "cycles": None, "ns": None, "GB/s": copied})
+    rows.append({"level": "Device memory, copy", "cycles": None, "ns": None, "GB/s": copied})
     return pd.DataFrame(rows + [_row_of_others(table, name, plateau) for name, plateau in OTHERS.items()])
 
 
@@ -108,7 +105,7 @@ def _row_of_others(table: pd.DataFrame, name: str, plateau: Plateau) -> dict[str
     rows = plateau.rows(table, "latency")
     measured = {column: rows[column].median() if len(rows) else None for column in ("cycles", "ns")}
     said = name if len(rows) else f"{name}: not measured yet"
-    return {"level": said, "textbook cycles": None, **measured, "GB/s": None}
+    return {"level": said, **measured, "GB/s": None}
 
 
 def _median(table: pd.DataFrame, level: Level, kind: str, column: str) -> float | None:
