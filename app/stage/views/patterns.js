@@ -161,7 +161,9 @@ export default function (host, { meta }, context) {
     g.fillText(way.heads[0], box.threads[0], base(box.heads), LANES * box.cw);
     g.fillText(way.heads[1], box.places[0], base(box.heads), LANES * box.cw);
     if (box.apart) g.fillText(move.said, box.places[0], base(box.name));
-    const reason = wrapped(clock.hide(way.why), width - 4, box.reasons, measure),
+    const why =
+        clock.hide(way.why) === way.why ? way.why : 'The reason is hidden until you answer.',
+      reason = wrapped(why, width - 4, box.reasons, measure),
       counts = box.counts - (box.reasons - reason.length) * line;
     reason.forEach((text, n) => g.fillText(text, 1, base(box.reason, n), width - 4));
     g.fillText(
@@ -239,7 +241,11 @@ export default function (host, { meta }, context) {
       ways.forEach((way, w) => {
         const [figure, noun] = way.counts[n],
           said = clock.hide(`${figure} ${noun}`).split(' ')[0];
-        g.fillText(said === '0' ? '\u2013' : said, x, box.bars + (w + 0.75) * box.bar);
+        g.fillText(
+          said === '0' ? '\u2013' : said,
+          x,
+          box.bars + (w + 0.5) * box.bar + 0.33 * small,
+        );
       });
     });
     g.textAlign = 'left';
@@ -248,7 +254,7 @@ export default function (host, { meta }, context) {
     ways.map(way => way.counts[n][1]).reduce((a, b) => (b.length > a.length ? b : a));
   const drawBar = (g, paint, way, n, now, width, small) => {
     const top = box.bars + n * box.bar,
-      base = top + 0.75 * box.bar,
+      base = top + 0.5 * box.bar + 0.33 * small,
       { waits, bar, end } = columns(width, small),
       room = end - bar - 3.2 * small,
       cycles = clock.hide(way.cycles),

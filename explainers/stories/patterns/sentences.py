@@ -44,7 +44,7 @@ def note(shown: Sequence[Shown]) -> str:
     counts += f", of “{here[0]}” from a run on this machine." if traces and len(here) == 1 else "."
     if known is None:
         return f"{counts} No cycles are recorded for this problem."
-    full = " Full GPU: as many blocks as fit on all SMs." if known.per_us else ""
+    full = " Full GPU: all SMs full of blocks, so waits overlap and the work counts." if known.per_us else ""
     return f"Cycles: {known.label} on {_gpu(known.device)}, with one block on the whole GPU.{full} {counts}"
 
 
