@@ -154,7 +154,8 @@ export default function (host, { meta }, context) {
     }
   };
   // The name of a bar with its length, or as much as fits: in the bar, behind it or before it.
-  const drawName = (g, paint, one, bar, [top, high], lit) => {
+  const drawName = (g, paint, one, bar, part, lit) => {
+    const [top, high] = part;
     if (high < 1.1 * small) return;
     g.font = `600 ${small}px ${paint.font}`;
     const same = one.bars.filter(other => other.row === bar.row && other.lane === bar.lane),
@@ -163,25 +164,29 @@ export default function (host, { meta }, context) {
         wide,
         ...same.filter(other => other.start > bar.start).map(other => other.start),
       ),
-      fill = rgb(blend(tintOf(bar, paint), rgb(paint.background), shadeOf(lit))),
-      inside = [xOf(bar.start), xOf(bar.end), inkOn(fill)],
-      outside = [
-        [xOf(bar.end), xOf(right), paint.text],
-        [xOf(left), xOf(bar.start), paint.text],
-      ];
-    const named = [bar.name, bar.name.replace('copy of ', '')];
+      [from, to] = [xOf(bar.start), xOf(bar.end)],
+      named = [bar.name, bar.name.replace('copy of ', '')];
     if (!clock.covers.length) named.unshift(`${bar.name} ${micro(bar.end - bar.start)}`);
-    const short = [inside, [bar.name.replace(/^\D* /, '')]];
-    for (const [[x, end, ink], texts] of [inside, ...outside]
-      .map(place => [place, named])
-      .concat([short])) {
-      const said = texts.find(text => g.measureText(text).width + 7 <= end - x);
-      g.fillStyle = ink;
-      const at = end === xOf(bar.start) ? end - g.measureText(said ?? '').width - 4 : x + 4;
-      if (said) return g.fillText(said, at, top + high / 2 + 0.36 * small);
+    const places = [
+      { from, to, texts: named },
+      { from: to, to: xOf(right), texts: named },
+      { from: xOf(left), to: from, texts: named, back: true },
+      { from, to, texts: [bar.name.replace(/^\D* /, '')] },
+    ];
+    for (const place of places) {
+      const fits = text => g.measureText(text).width + 7 <= place.to - place.from,
+        said = place.texts.find(fits);
+      if (!said) continue;
+      g.fillStyle = place.from === from ? inkOn(tintOf(bar, paint), lit, paint) : paint.text;
+      const x = place.back ? place.to - g.measureText(said).width - 4 : place.from + 4;
+      return g.fillText(said, x, top + high / 2 + 0.36 * small);
     }
   };
-  const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 120 ? '#000' : '#fff');
+  // Black or white, against the colour of a bar.
+  const inkOn = (tint, lit, paint) => {
+    const [red, green, blue] = rgb(blend(tint, rgb(paint.background), shadeOf(lit)));
+    return 0.3 * red + 0.59 * green + 0.11 * blue > 120 ? '#000' : '#fff';
+  };
   // A gap has a bracket in the strip under its row, and its length if there is room after the label before.
   // Returns the end of the row's last label.
   const drawGap = (g, paint, gap, row, last) => {
