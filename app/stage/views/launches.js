@@ -132,10 +132,13 @@ export default function (host, { meta }, context) {
     for (const p of look(step)) {
       const one = panels[p],
         { rows } = box.panels[p];
-      one.bars.forEach((bar, n) => {
-        const lit = p === panel && n === current;
-        drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar), lit);
-      });
+      const taken = {}; // the right end of the last name, for each part of a row
+      for (const bar of one.bars.toSorted((a, b) => a.start - b.start)) {
+        const lit = p === panel && bar === one.bars[current],
+          part = `${bar.row} ${bar.lane}`;
+        const end = drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar), lit, taken[part]);
+        taken[part] = end ?? taken[part];
+      }
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
         const asked = clock.covers.some(cover => matches({ panel: p, gap: n }, cover));
@@ -153,10 +156,11 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  // The name of a bar with its length, or as much as fits: in the bar, behind it or before it.
-  const drawName = (g, paint, one, bar, part, lit) => {
+  // The name of a bar with its length, or as much as fits: in the bar, behind it or before it. Returns the end of the
+  // name, or null without one. taken: the end of the name before it.
+  const drawName = (g, paint, one, bar, part, lit, taken = 0) => {
     const [top, high] = part;
-    if (high < 1.1 * small) return;
+    if (high < 1.1 * small) return null;
     g.font = `600 ${small}px ${paint.font}`;
     const same = one.bars.filter(other => other.row === bar.row && other.lane === bar.lane),
       left = Math.max(0, ...same.filter(other => other.start < bar.start).map(other => other.end)),
@@ -170,7 +174,7 @@ export default function (host, { meta }, context) {
     const places = [
       { from, to, texts: named },
       { from: to, to: xOf(right), texts: named },
-      { from: xOf(left), to: from, texts: named, back: true },
+      { from: Math.max(taken, xOf(left)), to: from, texts: named, back: true },
       { from, to, texts: [bar.name.replace(/^\D* /, '')] },
     ];
     for (const place of places) {
@@ -178,9 +182,12 @@ export default function (host, { meta }, context) {
         said = place.texts.find(fits);
       if (!said) continue;
       g.fillStyle = place.from === from ? inkOn(tintOf(bar, paint), lit, paint) : paint.text;
-      const x = place.back ? place.to - g.measureText(said).width - 4 : place.from + 4;
-      return g.fillText(said, x, top + high / 2 + 0.36 * small);
+      const long = g.measureText(said).width,
+        x = place.back ? place.to - long - 4 : place.from + 4;
+      g.fillText(said, x, top + high / 2 + 0.36 * small);
+      return x + long;
     }
+    return null;
   };
   // Black or white, against the colour of a bar.
   const inkOn = (tint, lit, paint) => {

@@ -184,7 +184,7 @@ def summary(runs: list[FreeRun]) -> str:
             f"{graph.made.request.kernel.title} is a single call, so it takes {us(graph.total)}."
         )
     return (
-        f"These kernels last longer than Python's calls, so the GPU waits for no call between them. "
+        f"These kernels hide Python's calls, so the GPU waits for no call between them. "
         f"{stream.made.request.kernel.title} takes {us(stream.total)}, and {graph.way} {us(graph.total)}."
     )
 

@@ -137,7 +137,7 @@ def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame])
     return [
         State("gap before", said),
         State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),
-        State("run", [panel["said"].partition(",")[0] for panel, _ in shown]),
+        State("run", [panel["said"].partition(", ")[0] for panel, _ in shown]),
     ]
 
 
