@@ -176,6 +176,7 @@ export default function (host, { meta }, context) {
       if (reason.length < box.reasons) g.fillText(move.said, 1, base(counts, 1), width - 4);
       return;
     }
+    if (box.tight) return;
     told(way).forEach(([figure, noun, meaning], n) => {
       const said = clock.hide(`${figure} ${noun}`);
       g.font = `600 ${small}px ${paint.font}`;

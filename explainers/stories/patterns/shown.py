@@ -51,7 +51,7 @@ def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str, str
     walk = way.walk
     if not walk.stages:
         return [
-            (f"{walk.longest:,}", "wavefronts in turn", in_turn(walk)),
+            (*_counted(walk.longest, "wavefront", " in turn")[:2], in_turn(walk)),
             _counted(walk.shuffles, "shuffle"),
             _counted(walk.barriers, "barrier"),
             _counted(walk.adds, "add", " in L2"),

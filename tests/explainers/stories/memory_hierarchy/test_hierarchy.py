@@ -170,7 +170,8 @@ def test_constant_memory_and_textures_have_rows_once_they_are_measured():
 def test_the_names_above_the_lines_keep_away_from_the_axis_and_from_the_lines():
     shown = memory_levels.labelled(hierarchy_table(), "recorded")
     made = level_charts.latency_chart(shown, machine=occupancy.MACHINES["sm_90"]).to_dict()
-    texts = [layer for layer in made["layer"] if layer["mark"].get("baseline") == "top"]
+    top = [layer for layer in made["layer"] if layer["mark"].get("baseline") == "top"]
+    texts = [layer for layer in top if layer["mark"].get("style") != "halo"]
     sides = [layer["mark"]["align"] for layer in texts]
     assert sides == ["right", "right", "right"]  # L2, L1 and shared memory: left of their ends
     assert len({layer["mark"]["dy"] for layer in texts}) == 3
