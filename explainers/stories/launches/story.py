@@ -8,7 +8,7 @@ import pandas as pd
 from explainers.stories.launches import as_it_goes, executed, launch_questions, sentences
 from explainers.stories.launches.as_it_goes import FreeRun
 from explainers.stories.launches.bars import us
-from explainers.stories.launches.frames import LaunchFrame, LaunchMeta
+from explainers.stories.launches.frames import LaunchFrame, LaunchMeta, Panel
 from explainers.stories.launches.host_code import purpose
 from explainers.stories.launches.runs import LaunchRun, explain
 from explainers.story import stage
@@ -107,7 +107,7 @@ def view(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) 
     kernels = {bar["entry"]: run.request.kernel for run in runs for bar in run.bars if bar["entry"]}
     longest = [max(run.total for run in listed) for listed in (free, runs) if listed]
     meta: LaunchMeta = {
-        "panels": [*(run.panel for run in free), *(run.panel(int(bool(free))) for run in runs)],
+        "panels": panels_of(runs, free),
         "frames": frames,
         "purposes": {entry: purpose(kernel, entry) for entry, kernel in kernels.items()},
         "windows": [1.02 * total for total in longest],
@@ -115,6 +115,11 @@ def view(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) 
         "label": f"{made.provenance} on {sentences.device(made)}",
     }
     return View("launches", "launches", "Time line", meta)
+
+
+def panels_of(runs: list[LaunchRun], free: list[FreeRun]) -> list[Panel]:
+    """The panels in the order of the frames."""
+    return [*(run.panel for run in free), *(run.panel(int(bool(free))) for run in runs)]
 
 
 def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
@@ -127,7 +132,7 @@ def code(runs: list[LaunchRun], frames: list[LaunchFrame]) -> Code:
 
 def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) -> list[State]:
     """The strip, in microseconds: the wait and the length of the launch, copy or call of the step, and its run."""
-    panels = [*(run.panel for run in free), *(run.panel(0) for run in runs)]
+    panels = panels_of(runs, free)
     shown = [(panels[frame["panel"]], frame["bar"]) for frame in frames]
     bars = [panel["bars"][bar] if bar >= 0 else None for panel, bar in shown]
     gaps = [next((gap for gap in panel["gaps"] if gap["after"] == bar), None) for panel, bar in shown]
@@ -143,12 +148,13 @@ def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame])
 
 def gaps_tab(look: Look, runner: Runner) -> list[Block]:
     """The gaps of each run as a table."""
+    made = [load(request) for request in look.requests]
     rows = []
-    for run in (explain(load(request)) for request in look.requests):
-        for gap in run.gaps:
-            before, after = (run.bars[gap[place]]["name"] for place in ("before", "after"))
+    for panel in panels_of([explain(one) for one in made], as_it_goes.runs_of(made)):
+        for gap in panel["gaps"]:
+            before, after = (panel["bars"][gap[place]]["name"] for place in ("before", "after"))
             since = f"the {gap['since']} of {before}"
-            rows.append([run.title, run.row_name(gap["row"]), since, after, round(gap["end"] - gap["start"])])
+            rows.append([panel["title"], panel["rows"][gap["row"]], since, after, round(gap["end"] - gap["start"])])
     table = pd.DataFrame(rows, columns=["run", "row", "from", "to the start of", "ns"])
     return [stage.table(table, "A negative gap is an overlap: the next one started before the end.")]
 
