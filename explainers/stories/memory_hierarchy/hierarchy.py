@@ -37,6 +37,7 @@ from explainers.stories.memory_hierarchy.memory_levels import (
 from explainers.stories.memory_hierarchy.shapes_tab import shapes_blocks
 from explainers.story import probed, stage
 from explainers.story.stage import Block
+from kernels import catalog
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -49,6 +50,11 @@ def accepts(spec: KernelSpec) -> bool:
     problem = spec.problem_type
     walks = "walk" in probed.marks(spec) and {"working_set", "space"} <= set(fields_of(problem))
     return walks and any(tensor.axes == ("clock",) for tensor in problem().tensors())
+
+
+def streams(spec: KernelSpec) -> bool:
+    """Whether the kernel reads a space in several passes."""
+    return "walk" in probed.marks(spec) and {"passes", "space"} <= set(fields_of(spec.problem_type))
 
 
 WANTS = ("walk",)
@@ -126,15 +132,16 @@ def _in_flight(table: pd.DataFrame) -> str:
     )
 
 
-def bandwidth_frames(table: pd.DataFrame) -> list[dict[str, object]]:
-    """Returns a frame for each step of the picture of bandwidth."""
+def bandwidth_frames(table: pd.DataFrame, line: str = "") -> list[dict[str, object]]:
+    """Returns a frame for each step of the picture of bandwidth. line: that of the stream's load."""
     found, at = [], bandwidths(table)
     for number, size in enumerate(stairs(table, "bandwidth")):
         why = next((READS[edge.level] for edge in edges(table, "bandwidth") if size <= edge.fits), READS[""])
         streams = {"through L1": at.get(("through_l1", size)), "past L1": at.get(("from_l2", size))}
         known = [f"{read:,.0f} GB/s {way}" for way, read in streams.items() if read]
         said = f"With {bytes_said(size)} of data, all SMs together read {' and '.join(known)}. {why}"
-        found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": {}, "sentence": said})
+        lines = {line: 1} if line else {}
+        found.append({"title": f"{bytes_said(size)} of data", "tile": number, "lines": lines, "sentence": said})
     return found
 
 
@@ -231,7 +238,9 @@ def stage_of(
     here: the controls for measuring on this machine.
     """
     table = measured.table
+    stream = [one for one in catalog.current().kernels.values() if streams(one)][:1]
     steps = frames(table, lines_of(spec))
+    code = stage.code(probed.sample(spec), steps)
     at, machine = stairs(table), machine_of(measured.device)
     few, bandwidth = shown[~shown.space.isin(FEW_USE)], bandwidth_chart(shown, table)
     about = "Cycles of one load for each size of the data"
@@ -247,7 +256,7 @@ def stage_of(
     views = [
         _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),
-        _bandwidth_view(table, bandwidth, source),
+        _bandwidth_view(table, bandwidth, source, next((lines_of(one)["through_l1"] for one in stream), "")),
     ]
     said = (
         f"{label.capitalize()} on {measured.device}, driver {measured.driver}, {measured.date}: median of {RUNS} runs."
@@ -259,7 +268,7 @@ def stage_of(
         headline=stage.headline(spec),
         frames=steps,
         views=views,
-        codes=[stage.code(probed.sample(spec), steps)],
+        codes=[replace(code, files=[*code.files, *(stage.source_file(one.path.name, one.source) for one in stream)])],
         state=states(table),
         tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label)), *shared],
         provenance=stage.Provenance(label, said),
@@ -268,13 +277,16 @@ def stage_of(
     )
 
 
-def _bandwidth_view(table: pd.DataFrame, chart: alt.LayerChart, source: str) -> stage.View:
+def _bandwidth_view(table: pd.DataFrame, chart: alt.LayerChart, source: str, line: str) -> stage.View:
     """Returns the picture of bandwidth, with steps of its own: its streams have other sizes than the chains."""
     about, at = "GB/s of the whole GPU against the size of the data", stairs(table, "bandwidth")
     made = _view("bandwidth", "Bandwidth", chart, about, at, source)
     states = [asdict(state) for state in _bandwidth_states(table)]
-    return replace(made, meta={**made.meta, "clock": True, "frames": bandwidth_frames(table), "state": states})
+    return replace(made, meta={**made.meta, "clock": True, "frames": bandwidth_frames(table, line), "state": states})
 
 
 def _view(kind: str, title: str, chart: alt.LayerChart, about: str, at: Sequence[int], source: str) -> stage.View:
-    return chart_view(kind, title, chart, about, f"{NOTES[kind]} {source}", at, COLOURS)
+    rows = [row for table in chart.to_dict(validate=False)["datasets"].values() for row in table]
+    drawn = {row["where"] for row in rows if "where" in row}
+    colours = {name: colour for name, colour in COLOURS.items() if name in drawn}
+    return chart_view(kind, title, chart, about, f"{NOTES[kind]} {source}", at, colours)

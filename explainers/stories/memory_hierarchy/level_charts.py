@@ -45,7 +45,7 @@ class Measure:
     title: str
 
 
-LATENCY = Measure("latency", "cycles", "latency of a load, in cycles")
+LATENCY = Measure("latency", "cycles", "cycles of a load")
 BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
 
 
@@ -232,7 +232,7 @@ def _haloed(texts: list[alt.Chart]) -> list[alt.Chart]:
     for text in texts:
         ground = text.copy(deep=True)
         ground.mark.style = "halo"
-        found += [ground.properties(name=f"{text.name}_ground") if isinstance(text.name, str) else ground, text]
+        found += [ground.properties(name=f"{text.name}_ground"), text]
     return found
 
 
@@ -262,7 +262,8 @@ def _marks(
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
         for row, edge in enumerate(reversed(ends)):  # one below the other, since bands may be close
             text = _beside(base, x, float(edge["to"]), row, middle)
-            layers += _haloed([text.transform_filter(alt.datum.working_set == edge["working_set"])])
+            text = text.transform_filter(alt.datum.working_set == edge["working_set"])
+            layers += _haloed([text.properties(name=f"levels_band_{row}")])
     if shared:
         said = f"shared: {bytes_said(shared)}"
         base = data.chart("shared", pd.DataFrame([{"working_set": shared, "to": shared, "said": said}]))

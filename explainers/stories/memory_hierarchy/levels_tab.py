@@ -8,7 +8,7 @@ from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import block_table
 from explainers.stories.coalescing import coalescing
 from explainers.stories.memory_hierarchy.level_charts import has_far
-from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, level_name, machine_of, plateaus
+from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, machine_of, plateaus, short_name
 from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
 from explainers.story import probed, stage
@@ -19,8 +19,8 @@ from kernels.core.spec import KernelSpec
 from kernels.measure.hierarchy import Measured
 
 ADDITIONS = (
-    "These cycles include additions for the address: two in global memory, one in shared memory. On an H100 on "
-    "2026-11-27, loads without an addition took 32 cycles from L1 and 23 from shared memory."
+    "These cycles include additions for the address: two instructions in global memory, and one inside the load of "
+    "shared memory. On an H100 on 2026-11-27, loads without an addition took 32 cycles from L1, 23 from shared memory."
 )
 ONE_BY_ONE = (
     "Between L2 and device memory is one more plateau. On an H100 on 2026-11-27, 16,384 loads of a chain of 32 MiB "
@@ -35,8 +35,10 @@ STORES = {  # CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0
 
 
 def as_text(levels: pd.DataFrame) -> pd.DataFrame:
-    """Returns the plateaus as texts, empty without a measurement."""
+    """Returns the plateaus as texts, empty without a measurement. A level without any figure, such as registers, has no
+    row."""
     formats = {"cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
+    levels = levels[levels[list(formats)].notna().any(axis=1) | levels.level.str.endswith("not measured yet")]
     texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
     return levels.assign(**texts)
 
@@ -128,15 +130,16 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
         f"Cycles, ns and GB/s are {label}: medians over a plateau of a pointer chase or a streaming read. GB/s are "
         "those of all SMs together. Since Maxwell, textures and L1 share one cache."
     )
-    return [
-        stage.text(sentence(levels, measured.device)),
-        stage.table(as_text(levels), caption),
+    facts = [
         stage.text(ADDITIONS),
-        stage.heading("The end of each cache"),
         *(stage.text(said, "derived") for said in _end_sentences(measured.table)),
         *([stage.text(_shared_sentence(machine))] if machine else []),
         *(stage.text(said) for gpu, said in STORES.items() if gpu in measured.device),
         *([stage.text(ONE_BY_ONE)] if has_far(measured.table) else []),
+    ]
+    return [
+        stage.text(sentence(levels, measured.device)),
+        stage.row([stage.table(as_text(levels), caption)], [stage.heading("What these figures contain"), *facts]),
         stage.heading("Kernels that meet the levels"),
         *kernels_that_meet(),
     ]
@@ -149,7 +152,7 @@ def _end_sentences(table: pd.DataFrame) -> list[str]:
     for kind, source in sources.items():
         for edge in edges(table, kind):
             beyond = f", and no longer at {bytes_said(edge.leaves)}" if edge.leaves else ""
-            found.append(f"{source}: as fast as {level_name(edge.level)} up to {bytes_said(edge.fits)}{beyond}.")
+            found.append(f"{source}: as fast as {short_name(edge.level)} up to {bytes_said(edge.fits)}{beyond}.")
     return found
 
 

@@ -194,10 +194,6 @@ def short_name(level: str) -> str:
     return level.split()[0] if level.endswith("cache") else level.lower()
 
 
-def level_name(level: str) -> str:
-    return f"the {level.split()[0]}" if level.endswith("cache") else level.lower()
-
-
 def latencies(table: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float]]:
     """Returns (space, working set) -> (cycles, ns) of one load."""
     rows = table[(table.kind == "latency") & table.cycles.notna()]
