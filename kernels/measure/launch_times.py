@@ -90,6 +90,11 @@ class LaunchTimes:
         return float(self.runs.host_ns.median())
 
     @property
+    def clocks_apart_ns(self) -> float:
+        """The largest possible error between the host's clock and the GPU's. 0 without calls as they go."""
+        return max(self.clocks_ns.values(), default=0.0)
+
+    @property
     def late(self) -> bool:
         """Whether the host, though ahead, was still enqueuing during the run."""
         return self.host_ns > AHEAD_NS

@@ -199,11 +199,10 @@ def costs(made: LaunchTimes) -> list[str]:
             f"An update to another capture takes {us(made.graph['update_ns'])} more than that capture."
         )
     if made.clocks_ns:
-        apart = us(max(made.clocks_ns.values()))
         said.append(
-            f"{made.request.kernel.name}: the clocks of host and GPU are at most {apart} apart. A kernel answers the "
-            "host through shared memory, and the shortest round trip counts. The C++ host calls the driver's "
-            f"cuLaunchKernel and cuGraphLaunch. The host's processor: {made.processor or 'unknown'}."
+            f"{made.request.kernel.name}: the host's times are within {us(made.clocks_apart_ns)} of the GPU's clock. "
+            "A kernel answers the host through pinned memory, and the shortest round trip counts. The C++ host calls "
+            f"the driver's cuLaunchKernel and cuGraphLaunch. The host's processor: {made.processor or 'unknown'}."
         )
     elif not made.free.empty:
         said.append("A host with a C++ compiler also measures the calls from C++.")

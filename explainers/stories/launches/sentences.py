@@ -50,7 +50,7 @@ def _early(run: LaunchRun, bar: int) -> str:
     """The reason for a start before the end of the one before."""
     number = list(steps(run.request.plan))[bar].number
     if run.request.plan.launches[number].dependent:
-        return "A dependent launch may: it waits only before its first read."
+        return "A dependent launch may start early: it waits only before its first read."
     return "They run at the same time."
 
 
@@ -80,10 +80,8 @@ def held(run: LaunchRun) -> str:
 
 def ends(runs: list[LaunchRun]) -> str:
     """The time to a next kernel of each run, and the cost of the last one's way."""
-    first, *others = runs
-    said = f"With {inside(first.title)}, a next kernel could start after {us(first.resumed)}"
-    said += "".join(f", and with {inside(run.title)} after {us(run.resumed)}" for run in others)
-    return f"{said}. The cost: {runs[-1].request.kernel.costs}"
+    times = " or ".join(f"{us(run.resumed)} ({run.title})" for run in runs)
+    return f"A next kernel could start after {times}. The cost: {runs[-1].request.kernel.costs}"
 
 
 def summary(runs: list[LaunchRun]) -> str:
@@ -94,10 +92,8 @@ def summary(runs: list[LaunchRun]) -> str:
     said = f"{why[0].upper()}{why[1:].rstrip('.')}."
     if len(runs) == 1:
         return f"{said} The run takes {us(own.total)}."
-    verdict = "So the run is slower" if slower else "The run takes less time"
-    if own.total > runs[0].total and not slower:
-        verdict = "The run takes about as long"
-    return f"{said} {verdict}: {us(own.total)}, and with {inside(runs[0].title)} {us(runs[0].total)}."
+    verdict = "So the run is slower:" if slower else "The run takes"
+    return f"{said} {verdict} {us(own.total)} in place of {us(runs[0].total)} ({runs[0].title})."
 
 
 def note(runs: list[LaunchRun], free: bool) -> str:
@@ -105,7 +101,8 @@ def note(runs: list[LaunchRun], free: bool) -> str:
     made = runs[-1].made
     when = "The GPU starts only after the host's last call."
     if free:
-        when = "The GPU can start each kernel as soon as its call comes."
+        apart = max(run.made.clocks_apart_ns for run in runs)
+        when = f"The rows of host and GPU share a clock within {us(apart)}."
     elif any(run.made.late for run in runs):
         when = "The GPU starts after the host's first calls. The others come during the run."
     return f"{when} {made.provenance.capitalize()} on {device(made)}, rested, median of {len(made.runs)} runs."

@@ -6,7 +6,7 @@ const AXIS = 1.9, // em: the axis, the title of a panel
   STRIP = 1.35, // em: under the bars of a row with gaps
   BARS = 1.45, // em: the least height of the bars of a row, and of each further part of a row
   PART = 1.15,
-  MOST = 8; // em: the most of the first part
+  MOST = 12; // em: the most of the first part
 
 // panels: the rows of each panel, each with its parts and whether it has gaps. Returns {x, w, axis,
 // panels: [{y, rows: [{y, h, strip}]}], height}. h: of the bars. strip: under them.

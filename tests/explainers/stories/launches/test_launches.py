@@ -104,10 +104,10 @@ def test_the_host_calls_each_launch_with_the_grid_of_the_plan(two):
 def test_the_summary_has_the_idea_or_the_cost_and_the_time_of_each_run(two):
     assert [run.idle for run in two] == [1400, 600]
     graph = two[1].request.kernel
-    assert sentences.summary(two).endswith("The run takes less time: 3.6 µs, and with one stream 4.4 µs.")
+    assert sentences.summary(two).endswith("The run takes 3.6 µs in place of 4.4 µs (One stream).")
     assert graph.idea[1:] in sentences.summary(two)
     slower = sentences.summary(two[::-1])
-    assert slower.endswith("So the run is slower: 4.4 µs, and with one CUDA graph 3.6 µs.")
+    assert slower.endswith("So the run is slower: 4.4 µs in place of 3.6 µs (One CUDA graph).")
     assert two[0].request.kernel.costs[1:] in slower
 
 
