@@ -8,7 +8,7 @@ source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
 why = [
-  "All warps work in most steps, with few lanes. No two words share a bank: each access takes one wavefront.",
+  "In most steps, all warps work with few lanes each, and take turns at shared memory. No two words share a bank.",
   "Fewer warps work, yet it is slower: words share banks. Harris (2007) found it faster than a tree with a slow %.",
   "The first threads add words side by side, so no two share a bank. All still wait at each step's barrier.",
 ]
