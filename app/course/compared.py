@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from app.course.stop import StopError
 
 UNITS = {
-    "us": ((1e6, "s"), (1e3, "ms"), (1, "us")),
+    "us": ((1e6, "s"), (1e3, "ms"), (1, "µs")),
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")),
 }
 

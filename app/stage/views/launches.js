@@ -211,7 +211,7 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w, foot - 4);
     g.stroke();
     g.font = `${small}px ${paint.font}`;
-    const told = gap.host && !clock.covers.length ? ['waits % for the call', 'waits %'] : [],
+    const told = gap.host && !clock.covers.length ? ['idle %: late call', 'idle %'] : [],
       texts = [...told, '%'].map(text => text.replace('%', micro(length))),
       said = texts.find(text => g.measureText(text).width <= w) ?? texts.at(-1),
       size = g.measureText(said).width,

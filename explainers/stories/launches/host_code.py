@@ -62,7 +62,7 @@ def host_code(request: Request) -> HostCode:
     plan, kernel = request.plan, request.kernel
     listed, texts = list(steps(plan)), _arguments(kernel, plan)
     found = HostCode(f"{kernel.name}, host")
-    found.add(f"// {kernel.title}: the host's calls in C++", "// (the app itself calls from Python, by CuPy)")
+    found.add(f"// {kernel.title}: the host's calls in C++", "// (the app calls from Python, by CuPy)")
     structs = {
         ", ".join(_argument(part)[1] for part in one["struct"])
         for text in kernel.launch_texts
