@@ -16,7 +16,6 @@ from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numb
 THREADS = 128  # of the block of lab_tiles_*.cu
 LINKS = 16  # of a pass of lab_reads.cu
 PASSES = 101  # of a timed run
-FILLED_PASSES = 1001  # of a timed run on all SMs
 MOST_BLOCKS, MOST_THREADS = 32, 2048  # of an SM
 
 
@@ -50,8 +49,8 @@ class Pattern(LabProblem):
         """The cycles of each pass or tile, from the tensor clocks of a timed build."""
         raise NotImplementedError
 
-    def filled(self) -> tuple["Pattern", int] | None:
-        """The problem with enough passes for a rate, and the blocks that fill an SM. None without a rate."""
+    def filled(self, passes: int) -> tuple["Pattern", int] | None:
+        """The problem with so many passes, and the blocks that fill an SM. None for a pattern without a rate."""
         return None
 
 
@@ -92,8 +91,8 @@ class ReduceProblem(Pattern):
     def timed(self) -> "ReduceProblem":
         return replace(self, repeats=PASSES, seed=0)
 
-    def filled(self) -> tuple["ReduceProblem", int]:
-        return replace(self, repeats=FILLED_PASSES, seed=0), min(MOST_BLOCKS, MOST_THREADS // self.numbers)
+    def filled(self, passes: int) -> tuple["ReduceProblem", int]:
+        return replace(self, repeats=passes, seed=0), min(MOST_BLOCKS, MOST_THREADS // self.numbers)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
         """From numbers in shared memory to their sum."""
