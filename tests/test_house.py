@@ -66,8 +66,9 @@ def test_a_folder_of_kernels_imports_only_what_it_may(folder):
 
 
 def test_only_the_app_imports_streamlit():
-    files = [path for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
-    users = {p.relative_to(ROOT).parts[0] for p in files if any(n.split(".")[0] == "streamlit" for n in imports(p))}
+    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = [ROOT / line for line in tracked.splitlines() if "streamlit" in (ROOT / line).read_text()]
+    users = {p.relative_to(ROOT).parts[0] for p in named if any(n.split(".")[0] == "streamlit" for n in imports(p))}
     assert users <= {"app", "tests"}
     ours = [path for path in (ROOT / "app").rglob("*.py") if any(n.split(".")[0] == "streamlit" for n in imports(path))]
     assert {path.name for path in ours} == {"main.py", "page.py", "serve.py"}  # all else is asked by our own routes

@@ -34,7 +34,12 @@ WATCH = (HERE / "watch.js").read_text()  # before a page begins: what shifts, an
 MEASURE = (HERE / "measure.js").read_text()  # what is not wholly in the window at each of these steps, and why
 
 
-@pytest.fixture(scope="module", params=[path for path in STORIES if path != "start"])  # which has no stage
+PATHS = [path for path in STORIES if path != "start"]  # which has no stage
+# axe looks at every second page. What is around the picture is alike on all, and the slow tests look at them all.
+EVERY_SECOND = [pytest.param(path, marks=[pytest.mark.slow] if n % 2 else []) for n, path in enumerate(PATHS)]
+
+
+@pytest.fixture(scope="module", params=PATHS)
 def opened(request, browser, server):
     """(path, page): a story's page, opened once for all that is looked at here; with what is sent in page.sent."""
     context = context_of(browser, viewport=SIZE, color_scheme="light")
@@ -150,6 +155,7 @@ def same_value(text, value, unit):
     return float(number) == pytest.approx(value, rel=1e-5, abs=1e-12) and (not unit or unit in text)
 
 
+@pytest.mark.parametrize("opened", EVERY_SECOND, indirect=True)
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing(opened, theme):
     _, page = opened

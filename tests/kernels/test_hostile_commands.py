@@ -7,17 +7,18 @@ from kernels.errors import ProblemError
 from kernels.run import options, workers
 from tests.load.commands import hostile, outcome
 
-SEED, SHARE = 3, 80
+SEED = 3
 SHORT = {"run", "bench", "record", "calibrate", "counters", "measure", "nothing", ""}  # commands without a compile
 
 
-def test_a_hostile_command_line_ends_in_words(monkeypatch):
+@pytest.mark.parametrize("share", [40, pytest.param(80, marks=pytest.mark.slow)])
+def test_a_hostile_command_line_ends_in_words(monkeypatch, share):
     def not_run(*of, **more):
         raise ProblemError("it could be run")
 
     workers.survey()
     monkeypatch.setattr(workers, "submit", not_run)
-    for argv in (argv for argv in hostile(SEED, SHARE) if argv[0] in SHORT):
+    for argv in (argv for argv in hostile(SEED, share) if argv[0] in SHORT):
         code, said = outcome(argv)
         assert code in range(4) and (said or not code) and "Traceback" not in said, (argv, said)
 

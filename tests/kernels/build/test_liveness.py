@@ -118,7 +118,13 @@ GAPS[("launch_children", "parent")] = 0.4  # it calls CUDA's device runtime, whi
 GAPS |= {(name, "cache_write"): 0.59 for name in ("rope_write_separate", "norm_rope_write_separate")}
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+LAST = {spec.family: name for name, spec in KERNELS.items()}.values()
+ASKED = {*LAST, *(name for name, _ in GAPS)}  # the other kernels when there is time
+
+
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(s, id=n, marks=() if n in ASKED else pytest.mark.slow) for n, s in KERNELS.items()]
+)
 def test_no_more_registers_are_live_than_the_compiler_gave(kernel):
     found = disassembly.listing(kernel, kernel.problem_type(), ())
     for entry, registers in found.registers.items():
