@@ -40,8 +40,9 @@ def answers(seen: Seen) -> list[Block]:
         stage.text(_way_of(request)),
         stage.heading("Why does it take 2.5 times the products of the forward?"),
         stage.text(
-            "The forward makes 2 products for a tile: S and O. Each has a gradient for each of its two factors: dQ "
-            "and dK, dP and dV. That is 4, and S comes again: 5."
+            "The forward makes 2 products for a tile: S = Q Kᵀ and O = P V. The backward needs the gradient of both "
+            "factors of each product: dQ and dK, dP and dV. These are 4 products. The fifth computes S again, so the "
+            "backward takes 2.5 times the products."
         ),
         stage.text(f"{listed([product.said for product in parts.PRODUCTS])}. At the end, scale multiplies dK and dQ."),
         stage.text(_of_kernel(seen), "derived"),
@@ -108,7 +109,7 @@ def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     if found and parts.any_order(request) and not any(found.values()):
         number = count(parts.key_tiles(request), "part")
         few = f"because each sum has only {number}" if parts.few_terms(request) else "by chance. Run again"
-        more = [stage.text(f"Here a second run has equal bits, {few}.")]
+        more = [stage.text(f"Here a second run gives equal bits, {few}.")]
     what = "An output is deterministic if each run gives it equal bits."
     return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
 

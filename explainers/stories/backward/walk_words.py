@@ -27,7 +27,7 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
-FREE = "a later tile overwrites the {}{} that the product reads"
+FREE = "the next tile overwrites the {}{} that the product reads"
 READS = {"dV": "P", "dK": "dS"}
 NEEDS = {
     "S": "P = exp(S - LSE) needs it",
@@ -145,7 +145,8 @@ def _made(told: Told, launch: Launch) -> str:
 def _written(told: Told) -> str:
     if "dQ" in told.writes and told.adds:
         return SCALED
-    names = [f"scale · {part}" if part in ("dK", "dQ") else part for part in told.writes]
+    names = [part for part in told.writes if part not in ("dK", "dQ")]
+    names += [f"scale · {part}" for part in told.writes if part in ("dK", "dQ")]  # last: "scale · dK and dV" misleads
     if not set(told.writes) <= set(GRADIENTS):
         return f"The block writes {listed(names)} to global memory."
     return f"The block writes {listed(names)} to global memory once, because no other block has a part of these rows."
