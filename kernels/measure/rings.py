@@ -269,14 +269,17 @@ def _protocol() -> str:
     )
 
 
-def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest recorded table whose ring is of the present code. None without one."""
+def all_recorded() -> list[tuple[pd.DataFrame, tables.Provenance]]:
+    """The recorded tables whose ring is of the present code, the one of fewest GPUs first."""
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
-    for table, where in tables.recorded(KIND).values():
-        rings = table[table.way == RING]
-        if len(rings) and (rings.code_hash == rings["name"].map(here)).all():
-            return table, where
-    return None
+    rings = [(table[table.way == RING], (table, where)) for table, where in tables.recorded(KIND).values()]
+    present = [one for ring, one in rings if len(ring) and (ring.code_hash == ring["name"].map(here)).all()]
+    return sorted(present, key=lambda one: int(one[1].more["gpus"]))
+
+
+def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The first of them, which has most rows: all lengths, and the peers. None without one."""
+    return next(iter(all_recorded()), None)
 
 
 def in_turns(table: pd.DataFrame) -> list[pd.DataFrame]:

@@ -6,6 +6,7 @@ import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, exact, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
 import { placeInRing, ringLayout } from './layouts/ring.js';
 import { addMerge, describeMerge, locateMerge } from './ring_merge.js';
+import { addFigures, addWork } from './ring_panels.js';
 
 const PARTS = [...PALETTE.sequences, PALETTE.axis],
   colourOf = part => PARTS[part % PARTS.length];
@@ -18,8 +19,8 @@ const two = (a, b) => `background:linear-gradient(90deg,${a} 50%,${b} 50%)`;
 const LEGEND = [
   [two(colourOf(0), colourOf(1)), 'K and V, in the colour of their first GPU'],
   [`background:${COLOURS.P};height:3px`, 'the followed query'],
-  ['border:1.5px dashed currentColor', 'arrives'],
-  ['', 'pale: an earlier round. pairs: a query times a key, in this round'],
+  ['border:1.5px dashed currentColor', 'second buffer: the part for the next round'],
+  ['', 'pale cell: an earlier round. pale arrow: copied. pair: a query and a key'],
 ];
 // The lower left half of a cell: a query meets no later key.
 const KINDS = {
@@ -46,6 +47,9 @@ export default function (host, { meta }, context) {
       label: held,
       masked,
       dims,
+      shown,
+      orders,
+      other,
     } = meta,
     gpus = pieces.length,
     count = Math.max(...pieces.flat()) + 1,
@@ -55,7 +59,7 @@ export default function (host, { meta }, context) {
 
   const layout = pane => {
     ({ em, width } = pane);
-    box = ringLayout(pane, gpus, heads);
+    box = ringLayout(pane, gpus, heads, !!other);
     return box.height;
   };
   const boxOf = gpu => {
@@ -102,11 +106,16 @@ export default function (host, { meta }, context) {
       width: works ? 2 : 1,
     });
     made.text(`name ${gpu}`, [x + 0.5 * em, y + 1.2 * em], `GPU ${gpu}`, { bold: true });
-    const said = works ? exact(pairs).replace(/\B(?=(\d{3})+$)/, ',') : 'waits';
+    const said =
+      frame.kind === 'figures'
+        ? ''
+        : works
+          ? exact(pairs).replace(/\B(?=(\d{3})+$)/, ',')
+          : 'waits';
     made.text(
       `pairs ${gpu}`,
       [x + boxW - 0.5 * em, y + 1.2 * em],
-      works ? fitted([`${said} pairs`, said], boxW - 4.5 * em) : said,
+      works && said ? fitted([`${said} pairs`, said], boxW - 4.5 * em) : said,
       { align: 'right', bold: !works },
     );
     made.text(`rows ${gpu}`, [x + 0.5 * em, y + 2.4 * em, inner], own, { size: small });
@@ -153,7 +162,8 @@ export default function (host, { meta }, context) {
         return;
       }
       const [source, , next] = coming,
-        now = frame.kind === 'products' ? ' arrives' : ': next';
+        now =
+          frame.kind === 'products' ? ': arrives' : frame.kind === 'merge' ? ': next round' : '';
       addSlot(made, paint, {
         ...{ gpu, slot: 1, part: next, pale: true, id: `kv ${next} ${frame.step + 1}` },
         said: [`K, V of GPU ${next}${now}`, `K, V ${next}${now}`, `K, V ${next}`],
@@ -212,61 +222,98 @@ export default function (host, { meta }, context) {
   };
 
   // ---- which queries have met which keys ----
-  // A cell has the colour of its keys' first GPU.
-  const addMap = (made, paint, frame, step) => {
+  // The rounds of an order up to a step. A cell has the colour of its keys' first GPU.
+  const ownRounds = step =>
+    frames
+      .slice(0, step + 1)
+      .filter(f => f.kind === 'products')
+      .map(f => f.devices);
+  const addCells = (made, paint, name, devices, [mapX, mapY, wide], owners) => {
+    const cell = wide / count,
+      each = Math.min(em, 0.9 * cell),
+      small = cell < 0.75 * em;
+    made.rect(`${name} map`, [mapX, mapY, wide, wide], { fill: paint.panel });
+    devices.forEach((one, round) =>
+      one.forEach(({ cells, part }, gpu) =>
+        cells.forEach(([row, key]) =>
+          made.add(
+            `${name} cell ${row} ${key} ${gpu}`,
+            masked && row === key ? 'half' : 'rect',
+            [mapX + key * cell, mapY + row * cell, cell - 1, cell - 1],
+            {
+              fill:
+                round === devices.length - 1
+                  ? colourOf(part)
+                  : blend(rgb(colourOf(part)), rgb(paint.background), 0.4),
+            },
+          ),
+        ),
+      ),
+    );
+    for (let piece = 0; piece < count && !small; piece++) {
+      const owner = String(owners.findIndex(own => own.includes(piece))),
+        middle = (piece + 0.5) * cell;
+      made.text(`${name} row ${piece}`, [mapX - 0.4 * em, mapY + middle + 0.35 * each], owner, {
+        ...{ align: 'right', size: each },
+      });
+      made.text(`${name} column ${piece}`, [mapX + middle, mapY - 0.3 * em], owner, {
+        ...{ align: 'center', size: each },
+      });
+    }
+    if (!small)
+      made.text(`${name} of gpu`, [mapX - 2.2 * em, mapY - 0.3 * em], 'GPU', { alpha: 0.7 });
+  };
+  const addMap = (made, paint, step) => {
     const { side } = box,
       [mapX, mapY] = box.map,
-      cell = side / count;
+      order = orders[0]?.name,
+      forms = ['Queries (down), keys (right)', 'Q down, K right'];
     made.text(
       'map title',
       [mapX - 2.2 * em, mapY - 1.6 * em],
       fitted(
-        [
-          'Queries (down), keys (right) met so far',
-          'Queries (down), keys (right)',
-          'Q down, K right',
-        ],
+        order ? forms.map(text => `${text}, ${order}`).concat(order) : forms,
         side + 2.4 * em,
         0.06,
       ),
       { bold: true },
     );
-    made.rect('map', [mapX, mapY, side, side], { fill: paint.panel });
-    for (const one of frames.slice(0, step + 1).filter(f => f.kind === 'products'))
-      for (const [gpu, { cells, part }] of one.devices.entries())
-        for (const [row, key] of cells)
-          made.add(
-            `cell ${row} ${key} ${gpu}`,
-            masked && row === key ? 'half' : 'rect',
-            [mapX + key * cell, mapY + row * cell, cell - 1, cell - 1],
-            {
-              fill:
-                one.step === frame.step
-                  ? colourOf(part)
-                  : blend(rgb(colourOf(part)), rgb(paint.background), 0.4),
-            },
-          );
-    const each = Math.min(em, cell);
-    for (let piece = 0; piece < count && cell >= 0.92 * em; piece++) {
-      const owner = String(ownerOf(piece)),
-        middle = (piece + 0.5) * cell;
-      made.text(`row ${piece}`, [mapX - 0.4 * em, mapY + middle + 0.35 * each], owner, {
-        ...{ align: 'right', size: each },
-      });
-      made.text(`column ${piece}`, [mapX + middle, mapY - 0.3 * em], owner, {
-        ...{ align: 'center', size: each },
-      });
-    }
-    made.text('of gpu', [mapX - 2.2 * em, mapY - 0.3 * em], 'GPU', { alpha: 0.7 });
-    const line = mapY + ((place + 0.5) / size) * cell;
-    made.add('followed', 'line', [mapX, line, side, 0], { stroke: COLOURS.P, width: 2.5 });
-    if (masked)
+    addCells(made, paint, 'own', ownRounds(step), [mapX, mapY, side], pieces);
+    const line = mapY + ((place + 0.5) / size) * (side / count);
+    if (frameAt(step).kind === 'merge')
+      made.add('followed', 'line', [mapX, line, side, 0], { stroke: COLOURS.P, width: 2.5 });
+    if (!masked) return;
+    [['later keys: masked', 'masked'], [`a cell: ${size} x ${size}`]].forEach((texts, n) =>
       made.text(
-        'masked',
-        [mapX + side - 0.5 * em, mapY + 1.2 * em],
-        fitted(['later keys: masked', 'masked'], 0.6 * side),
-        { align: 'right', alpha: 0.7 },
-      );
+        `masked ${n}`,
+        [mapX + side - 0.5 * em, mapY + (1.2 + 1.3 * n) * em],
+        fitted(texts, 0.6 * side),
+        {
+          ...{ align: 'right', alpha: 0.7 },
+        },
+      ),
+    );
+  };
+  // The same rounds in the other order, next to the map.
+  const addOther = (made, paint, frame) => {
+    const [x, y, side] = box.other;
+    made.text(
+      'other title',
+      [x - 2.2 * em, y - 1.6 * em],
+      fitted([`The same in ${other.name} order`, other.name], side + 2.4 * em, 0.06),
+      {
+        bold: true,
+      },
+    );
+    addCells(
+      made,
+      paint,
+      'other',
+      other.devices.slice(0, frame.step + 1),
+      [x, y, side],
+      other.pieces,
+    );
+    addWork(made, paint, { orders, round: frame.step }, box.work);
   };
 
   const marks = ({ step, paint }) => {
@@ -281,8 +328,16 @@ export default function (host, { meta }, context) {
     for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     addSlots(made, paint, frame);
-    if (!heads) addMap(made, paint, frame, step);
-    addMerge(made, paint, { frames, step, place, device, dims }, box, fitted);
+    if (frame.kind === 'figures') {
+      addFigures(made, paint, frame.figures, {
+        ...{ x: 0.4 * em, y: box.low, w: width - 0.8 * em, narrow: box.narrow },
+      });
+      return made.list;
+    }
+    const merges = frame.kind === 'merge' || !other;
+    if (!heads && !(box.narrow && merges)) addMap(made, paint, step);
+    if (merges) addMerge(made, paint, { frames, step, place, device, dims, shown }, box, fitted);
+    else addOther(made, paint, frame);
     return made.list;
   };
   const locate = (x, y) => {
@@ -295,8 +350,9 @@ export default function (host, { meta }, context) {
       cell = side / count,
       row = Math.floor((y - mapY) / cell),
       key = Math.floor((x - mapX) / cell);
+    if (frameAt(context.clock.step).kind === 'figures') return null;
     if (side && row >= 0 && row < count && key >= 0 && key < count) return { row, key };
-    return locateMerge(x, y, box, em);
+    return locateMerge(x, y, box, em, shown);
   };
   const describe = (at, step) => {
     const frame = frameAt(step);

@@ -6,18 +6,17 @@ export const NAMES = ['before', 'this part', 'after'];
 const MEANING = [
   'm: the largest score (scale x q . k). l: the sum of e^(score - m).',
   'O: the rows of V, each times e^(score - m), added. At the end, O is divided by l.',
-  'Two sums can be added only under one m: a merge scales the part with the smaller m.',
+  'l and O count e^(score - m) with the m of their own part. Only with one m can two parts be added.',
 ];
-const SHOWN = 16; // numbers of O
-const O_NAMES = ['O before', 'O this part', 'O after', 'output'];
+const O_NAMES = ['O before', 'O this part', 'O after'];
 // The rows of O that have room.
-const rowsOf = box => (box.narrow ? [] : box.strips > 2 ? [0, 1, 2, 3] : [0, 2]);
+const rowsOf = box => Array.from({ length: box.strips }, (_, n) => n);
 
 // Where the parts of the merge are in its place [x, y, w].
 const panelOf = ([x, y, w], n, em) => [x + (n * w) / 3, y, w / 3 - 0.6 * em, 5.5 * em];
-const stripOf = ([x, y, w], n, em) => {
+const stripOf = ([x, y, w], n, em, shown) => {
   const left = x + 5.4 * em;
-  return [left, y + (9 + 1.4 * n) * em, (x + w - left - 0.6 * em) / SHOWN, 1.1 * em];
+  return [left, y + (9 + 1.4 * n) * em, (x + w - left - 0.6 * em) / shown, 1.1 * em];
 };
 
 /**
@@ -44,7 +43,7 @@ export function valuesAt(frames, step) {
 }
 
 // Adds the marks. made: Marks. box: of ringLayout. fitted(texts, width): the first text that fits.
-export function addMerge(made, paint, { frames, step, place, device, dims }, box, fitted) {
+export function addMerge(made, paint, { frames, step, place, device, dims, shown }, box, fitted) {
   const { em } = made,
     area = box.merge,
     [x, y, w] = area,
@@ -89,34 +88,38 @@ export function addMerge(made, paint, { frames, step, place, device, dims }, box
     : 'these values wait for the merge';
   const [first, second] = sum
     ? [factors[shares[0] < 1 ? 0 : 1], sum]
-    : [m[0] === null && !values.merges ? `query ${place} has met no key so far` : none, ''];
+    : [
+        m[0] === null && !values.merges
+          ? `the first m and l of query ${place} come with the merge`
+          : none,
+        '',
+      ];
   made.text('merge factor', [x, y + 6.8 * em, w], first, { mono: !!sum });
   made.text('merge sum', [x, y + 8.2 * em, w], fitted([second, second.replaceAll(' ', '')], w), {
     mono: true,
   });
   addMeaning(made, box, paint.font);
-  if (!box.narrow) addO(made, paint, { area, o, dims, rows: rowsOf(box) }, fitted);
+  addO(made, paint, { area, o, dims, shown, rows: rowsOf(box) }, fitted);
 }
 
 // The first numbers of O: before, of this part, after, and divided by l at the end.
-function addO(made, paint, { area, o, dims, rows }, fitted) {
+function addO(made, paint, { area, o, dims, shown, rows }, fitted) {
   const { em } = made,
     [x, y, w] = area,
     span = Math.max(1e-9, ...o.slice(0, 3).flat().map(Math.abs)),
-    most = Math.max(1e-9, ...o[3].map(Math.abs)),
     colour = signed(rgb(paint.background));
   rows.forEach((part, n) => {
-    const [left, top, each, high] = stripOf(area, n, em);
+    const [left, top, each, high] = stripOf(area, n, em, shown);
     made.text(`o ${part}`, [x, top + 0.95 * em], O_NAMES[part]);
-    for (let dim = 0; dim < SHOWN; dim++)
+    for (let dim = 0; dim < shown; dim++)
       made.rect(`o ${part} ${dim}`, [left + dim * each, top, each - 1, high], {
         ...(dim < o[part].length && {
-          fill: `rgb(${colour(o[part][dim], part === 3 ? most : span).join(',')})`,
+          fill: `rgb(${colour(o[part][dim], span).join(',')})`,
         }),
         stroke: paint.border,
       });
   });
-  const of = `${SHOWN} of ${dims} numbers of O in fp32`;
+  const of = `${shown} of the ${dims} numbers of its O, in fp32`;
   made.text(
     'o note',
     [x, y + (9.9 + 1.4 * rows.length) * em],
@@ -130,7 +133,7 @@ function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
     size = smallText(em),
     measure = text => widest([text], `${size}px ${font}`),
     lines = MEANING.flatMap(text => wrapped(text, w, 4, measure)),
-    from = narrow ? y - 0.3 * em : y;
+    from = y;
   if (!narrow && from + lines.length * 1.35 * size > height + 0.5 * em) return;
   lines
     .slice(0, narrow ? 9 : 5)
@@ -139,17 +142,17 @@ function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
     );
 }
 
-// The thing of the merge at a point: {merge: 0 to 2} or {o: 0 to 3, dim}.
-export function locateMerge(x, y, box, em) {
+// The thing of the merge at a point: {merge: 0 to 2} or {o: 0 to 2, dim}.
+export function locateMerge(x, y, box, em, shown) {
   const area = box.merge;
   for (let n = 0; n < 3; n++) {
     const [left, top, wide, high] = panelOf(area, n, em);
     if (x >= left && x < left + wide && y >= top && y < top + high) return { merge: n };
   }
   for (const [n, part] of rowsOf(box).entries()) {
-    const [left, top, each, high] = stripOf(area, n, em),
+    const [left, top, each, high] = stripOf(area, n, em, shown),
       dim = Math.floor((x - left) / each);
-    if (y >= top && y < top + high && dim >= 0 && dim < SHOWN) return { o: part, dim };
+    if (y >= top && y < top + high && dim >= 0 && dim < shown) return { o: part, dim };
   }
   return null;
 }

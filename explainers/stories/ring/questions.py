@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from explainers.stories.ring import times
-from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.orders import Order
+from explainers.stories.ring.walk import Walk, sent
 from explainers.story.glossary import short
 from explainers.story.questions import idea
 from explainers.story.stage import MEASURED, Question

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from explainers.stories.ring import orders, times
-from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.questions import questions
+from explainers.stories.ring.walk import Walk, sent
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage, Tab, View

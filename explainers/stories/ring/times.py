@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import dataclass
 
 import altair as alt
 import pandas as pd
@@ -11,6 +12,7 @@ from explainers.stories.ring.orders import Against, Hiding
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.measure import ring_peers, rings
+from kernels.recordings.tables import Provenance
 
 WAYS = {
     rings.RING: "ring, copies meanwhile",
@@ -135,6 +137,67 @@ def _ratio(before: object, now: object) -> str:
     return f"{float(str(before)) / float(str(now)):.2f}"
 
 
+@dataclass(frozen=True)
+class Rate:
+    """A round of the longest recorded ring, sustained.
+
+    tokens: on each GPU. products_us, copy_us: of a round. flops, bytes: a second, on each GPU.
+    equal: tokens on each GPU at which products and copy take equal time, as products grow with their square.
+    """
+
+    tokens: int
+    products_us: float
+    copy_us: float
+    flops: float
+    bytes: float
+    equal: int
+    place: str
+
+
+def rate(causal: bool, order: str = "") -> Rate | None:
+    """The Rate of a recorded ring with this mask and order. None without a recording. order: "" for any."""
+    found = rings.recorded()
+    if found is None:
+        return None
+    table, where = found
+    table = table[(table.status == "ok") & (table.sustained_us > 0) & (table.causal == causal)]
+    mine = table[(table.order == order) | (not order)].sort_values("seq_len")
+    ways = [mine[mine.way == way].to_dict("records") for way in (rings.NO_COPIES, rings.COPIES)]
+    if not all(ways):
+        return None
+    products, copies = (way[-1] for way in ways)
+    gpus = int(products["gpus"])
+    tokens, rounds, hops = int(products["seq_len"]) // gpus, gpus, gpus - 1
+    one, copy = products["sustained_us"] / rounds, copies["sustained_us"] / hops
+    flops = products["flops"] / gpus / products["sustained_us"] * 1e6
+    moved = copies["copied_bytes"] / gpus / copies["sustained_us"] * 1e6
+    return Rate(tokens, one, copy, flops, moved, round(tokens * copy / one), place_of(where))
+
+
+def place_of(where: Provenance) -> str:
+    """The GPUs of a recording and its date."""
+    return f"{where.device.replace('NVIDIA ', '')}, {where.date}"
+
+
+def speedups(table: pd.DataFrame) -> tuple[int, float, dict[str, float]] | None:
+    """The longest causal text: (tokens, us of the fastest way on one GPU, ring in an order -> us), sustained."""
+    timed = table[(table.status == "ok") & (table.sustained_us > 0) & table.causal]
+    timed = timed[timed.seq_len == timed.seq_len.max()]
+    found = {str(row.order): float(str(row.sustained_us)) for row in timed[timed.way == rings.RING].itertuples()}
+    alone = timed[timed.way.isin([rings.ONE, rings.LAST_RUNG])].sustained_us
+    if not found or alone.empty:
+        return None
+    slowest_first = dict(sorted(found.items(), key=lambda item: -item[1]))
+    return int(timed.seq_len.max()), float(alone.min()), {f"{order} order": us for order, us in slowest_first.items()}
+
+
+def hidden_in(table: pd.DataFrame) -> str:
+    """The share of hidden copies of the longest causal ring in its fastest order, in words."""
+    timed = table[(table.status == "ok") & (table.way == rings.RING) & table.causal]
+    longest = timed[timed.seq_len == timed.seq_len.max()].sort_values("sustained_us")
+    return "" if longest.empty else f"{hidden_said(longest.iloc[0].to_dict())}."
+
+
 def hiding(causal: bool, order: str = "") -> Hiding | None:
     """The recorded products and copies of a ring with this mask and order, sustained. None without a recording.
 
@@ -153,14 +216,14 @@ def hiding(causal: bool, order: str = "") -> Hiding | None:
             lengths.append({"tokens": int(str(length)), "us": [float(one.iloc[0]) for one in us]})
     if not lengths:
         return None
-    products, copies = lengths[-1]["us"]
+    found_rate = rate(causal, order)
     place = where.device.replace("NVIDIA ", "")
     most = table[(table.way == rings.RING) & table.causal & (table.seq_len == lengths[-1]["tokens"])]
     return {
         "said": f"recorded on {place}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s",
         "place": place,
         "lengths": lengths,
-        "equal": round(lengths[-1]["tokens"] * copies / products),
+        "equal": found_rate.equal if found_rate else 0,
         "orders": {str(row.order): float(str(row.sustained_us)) for row in most.itertuples()},
     }
 

@@ -8,10 +8,10 @@ import pytest
 from conftest import cpu_run
 
 from explainers.stories.ring import orders, times
-from explainers.stories.ring.frames import Walk, sent
 from explainers.stories.ring.questions import questions
 from explainers.stories.ring.rounds import rounds
 from explainers.stories.ring.story import STORY
+from explainers.stories.ring.walk import Walk, sent
 from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request

@@ -1,0 +1,131 @@
+"""The first and the last picture of a ring: why K and V are divided, when a copy is hidden, and the recorded gain."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import pandas as pd
+
+from explainers.stories.ring import times
+from kernels.measure import rings
+
+GB = 1e9
+TOKENS = 10**6  # of a long text
+
+
+class Bar(TypedDict):
+    """A bar. kind: memory, products, copies or time. text: at its end."""
+
+    name: str
+    value: float
+    text: str
+    kind: str
+
+
+class Figure(TypedDict):
+    """Bars on one scale. limit: [value, text] of a line across them, or []. notes: sentences under them."""
+
+    title: str
+    bars: list[Bar]
+    limit: list[float | str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The K and V of a model in 16 bits, and the memory of a GPU in bytes."""
+
+    name: str
+    layers: int
+    kv_heads: int
+    head_dim: int
+    gpu: str
+    memory: float
+
+    def bytes(self, tokens: int) -> int:
+        """Of K and V of a text."""
+        return 2 * 2 * tokens * self.layers * self.kv_heads * self.head_dim
+
+
+MODEL = Model("Llama 3 8B", 32, 8, 128, "an H100", 80 * GB)
+
+
+def why(gpus: int, model: Model = MODEL) -> Figure:
+    """The memory of K and V, whole and divided."""
+    whole = model.bytes(TOKENS)
+    part, layer = whole / gpus, 2 * whole / gpus / model.layers
+    bars: list[Bar] = [
+        {"name": "on one GPU", "value": whole, "text": f"{whole / GB:.0f} GB", "kind": "memory"},
+        {"name": f"on each of {gpus}", "value": part, "text": f"{part / GB:.0f} GB", "kind": "memory"},
+    ]
+    return {
+        "title": f"Why a ring: K and V of {TOKENS:,} tokens",
+        "bars": bars,
+        "limit": [model.memory, f"{model.gpu}: {model.memory / GB:.0f} GB"],
+        "notes": [
+            f"{model.name}: {model.layers} layers x {model.kv_heads} KV heads x {model.head_dim} numbers x 2 bytes, "
+            "for K and for V (computed).",
+            f"The two buffers of a layer add {layer / GB:.1f} GB.",
+            "Collecting all parts first needs all K and V on each GPU. Dividing by heads needs a KV head for each GPU.",
+        ],
+    }
+
+
+def hidden(causal: bool, rows: int) -> Figure | None:
+    """When a copy is hidden: products and copy of a round, recorded, and the rule. None without a recording.
+
+    rows: tokens on each GPU in this run.
+    """
+    rate = times.rate(causal, "zigzag" if causal else "")
+    if rate is None:
+        return None
+    products, copies = f"{rate.products_us / 1000:.2f} ms", f"{rate.copy_us / 1000:.2f} ms"
+    work, twice = ("2n\u00b2d", " x 2") if causal else ("4n\u00b2d", "")
+    return {
+        "title": f"Is the copy hidden? {rate.tokens:,} tokens on each GPU",
+        "bars": [
+            {"name": "products", "value": rate.products_us, "text": products, "kind": "products"},
+            {"name": "copy", "value": rate.copy_us, "text": copies, "kind": "copies"},
+        ],
+        "limit": [],
+        "notes": [
+            f"One round, recorded on {rate.place}. The copy runs during the products, so the shorter bar is hidden.",
+            f"With n tokens on each GPU, a head takes {work} operations and 4nd bytes. Equal times: "
+            f"n = {rate.flops / 1e12:.0f} TFLOP/s / {rate.bytes / 1e9:.0f} GB/s{twice} = {rate.equal:,}.",
+            f"This small run has n = {rows}. Its GPUs are virtual, so it has no times.",
+        ],
+    }
+
+
+def gains() -> list[Figure]:
+    """The recorded times of a long causal text on one GPU and on several."""
+    return [figure for table, where in rings.all_recorded() if (figure := _gain(table, times.place_of(where)))]
+
+
+def _gain(table: pd.DataFrame, place: str) -> Figure | None:
+    found = times.speedups(table)
+    if found is None:
+        return None
+    tokens, alone, ways = found
+    bars: list[Bar] = [{"name": "one GPU", "value": alone, "text": f"{alone / 1000:.2f} ms", "kind": "time"}]
+    for name, us in ways.items():
+        text = f"{us / 1000:.2f} ms: {alone / us:.2f} times as fast"
+        bars.append({"name": name, "value": us, "text": text, "kind": "time"})
+    return {
+        "title": f"Recorded on {place}: {tokens:,} tokens, causal",
+        "bars": bars,
+        "limit": [],
+        "notes": [times.hidden_in(table)],
+    }
+
+
+def gain_said() -> str:
+    """The gain of the table with most GPUs, in a sentence."""
+    table, where = rings.all_recorded()[-1]
+    found = times.speedups(table)
+    if found is None:
+        return "No time of a long causal text is recorded."
+    _, alone, ways = found
+    gains = [f"{name} {alone / us:.2f} times" for name, us in reversed(ways.items())]
+    gpus = where.more["gpus"]
+    said = f"On {gpus} real GPUs, {' and '.join(gains)} as fast as one GPU (recorded)."
+    return f"{said} Each one stores 1/{gpus} of K and V."
