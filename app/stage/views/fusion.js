@@ -192,13 +192,39 @@ export default function (host, { meta }, context) {
         fill: fill(parts[n]?.length ? 0.25 : 1),
         ease: 'both',
       });
-      (parts[n] ?? []).forEach(([from, to], part) =>
+      const scale = full / value;
+      (parts[n] ?? []).forEach(([from, to], part, all) => {
+        const next = part + 1 < all.length ? all[part + 1][0] : value,
+          piece = (id, start, end, said, ink) => {
+            const room = (end - start) * scale;
+            if (room > 1.1 * wide(said))
+              made.text(
+                `${name} ${id} ${n} ${part}`,
+                [left + (start + end) * scale * 0.5, line],
+                said,
+                {
+                  ...{ align: 'center', fill: ink },
+                },
+              );
+          };
         made.rect(
           `${name} part ${n} ${part}`,
-          [left + (full * from) / value, top, (full * (to - from)) / value, high],
-          { fill: fill(1) },
-        ),
-      );
+          [left + from * scale, top, (to - from) * scale, high],
+          {
+            fill: fill(1),
+          },
+        );
+        if (asked()) return;
+        piece('runs', from, to, (to - from).toFixed(2), fused ? paint.background : paint.text);
+        const gap = (next - to).toFixed(2);
+        piece(
+          'gap',
+          to,
+          next,
+          (next - to) * scale > 1.1 * wide(`gap ${gap}`) ? `gap ${gap}` : gap,
+          paint.text,
+        );
+      });
       made.text(`${name} text ${n}`, [left + full + 0.4 * em, line], texts[n], { bold: true });
     });
     made.text(`${name} note`, [x, y + box.title + values.length * box.bar + 0.9 * em, w], note);
@@ -221,7 +247,12 @@ export default function (host, { meta }, context) {
     const { x, y, w } = box.sums[1],
       full = `Time in a CUDA graph, recorded on ${time.said}`;
     group(made, paint, 'time', 1, {
-      title: [full, full.split(', 20')[0]].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
+      title:
+        [
+          full,
+          `In a CUDA graph (recorded, ${time.said.split(', with')[0]})`,
+          full.split(', 20')[0],
+        ].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
       ...{ names: time.names, values: time.us, parts: time.spans },
       texts: time.us.map(us => `${us.toFixed(2)} µs`),
       note: asked() ? '' : time.note,
@@ -273,12 +304,12 @@ export default function (host, { meta }, context) {
   const legend = [
     [`background:${COLOURS.read}`, '↓ bytes read, from the L2 cache or device memory'],
     [`background:${COLOURS.written}`, '↑ bytes written'],
-    ['', 'each byte counts once a launch. Pale bytes: to come'],
+    ['', 'a byte read twice by one launch counts once. Pale: a later step'],
     ...(time
       ? [
           [
             '',
-            'time: strong while a kernel runs, pale between kernels (timeline build). Other bars: whole time',
+            'time: dark, a kernel runs. Pale: waiting for the next launch. torch.compile: only its total was measured',
           ],
         ]
       : []),

@@ -120,7 +120,7 @@ export default function (host, { meta }, context) {
       });
     });
     const y = top + box.name + hiding.lengths.length * 2.6 * em,
-      equal = `equal at about ${number(hiding.equal)} tokens (modelled)`,
+      equal = `equal at about ${number(hiding.equal)} tokens on each GPU (computed)`,
       longest = hiding.lengths.at(-1).tokens,
       whole = Object.entries(hiding.orders).map(
         ([name, us]) => `${name} ${(us / 1000).toPrecision(3)} ms`,

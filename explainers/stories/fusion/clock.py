@@ -207,16 +207,12 @@ def shown(times: Times) -> ShownTime | None:
     if math.isnan(saved(times)):
         return None
     names = [who for who in ("separate", "compiled", "fused") if not math.isnan(in_graph(times, who))]
-    gains = [
-        f"{in_graph(one, 'separate') / in_graph(one, 'fused'):.2f} ({first_size(one.problem)[1]:,})"
-        for one in alike(times)
-    ]
     return {
         "names": [launched(times, who) for who in names],
         "us": [in_graph(times, who) for who in names],
         "spans": [times.spans(who, "graph") for who in names],
         "said": source(times).removeprefix("recorded on "),
-        "note": f"Speedup (by {first_size(times.problem)[0]}): {', '.join(gains)}" if len(gains) > 1 else "",
+        "note": by_size(times),
     }
 
 
@@ -229,20 +225,42 @@ def launched(times: Times, who: str) -> str:
 
 
 def sentence(times: Times) -> str:
-    """The time before and after fusion."""
+    """The time before and after fusion, and the part of the gaps."""
     if math.isnan(saved(times)):
         return ""
-    before, after = in_graph(times, "separate"), in_graph(times, "fused")
-    most = " Most of that is the gap between launches." if gap_share(times) > 0.5 else ""
-    return f"The time goes from {before:.2f} to {after:.2f} µs ({source(times)}).{most}"
+    before, after, share = in_graph(times, "separate"), in_graph(times, "fused"), gap_share(times)
+    said = f"It takes {after:.2f} in place of {before:.2f} µs (recorded)."
+    if not share > 0.5:
+        return said
+    if share >= 1:
+        return f"{said} The gap between the launches explains all of the {saved(times):.2f} µs saved."
+    return f"{said} Of the {saved(times):.2f} µs saved, about {sum(gaps(times)):.1f} are the gap between the launches."
+
+
+def by_size(times: Times) -> str:
+    """The speedup of the smallest and the largest problem, or ""."""
+    sizes = [(first_size(one.problem)[1], gain_of(one)) for one in alike(times)]
+    if len(sizes) < 2:
+        return ""
+    name = first_size(times.problem)[0]
+    (few, most), (many, least) = sizes[0], sizes[-1]
+    return f"{count(few, name.removesuffix('s'), name)}: {most:.2f} times as fast. {many:,}: {least:.2f} times"
 
 
 def gap_sentence(times: Times, entries: Sequence[str]) -> str:
     """The gap before the second launch in words, or "" without a recording."""
     if not gaps(times):
         return ""
-    first, where = times.spans("separate", "graph")[0], source(times)
+    first, largest = times.spans("separate", "graph")[0], alike(times)[-1] if alike(times) else times
+    size, gain = first_size(largest.problem)[1], gain_of(largest)
+    name = first_size(times.problem)[0]
+    longer = f" With {size:,} {name} the kernels are long, so fusion gains only {gain:.2f} times."
     return (
         f"{entries[0]} runs for {first[1] - first[0]:.2f} µs. Then no kernel runs for {gaps(times)[0]:.2f} µs, "
-        f"until {entries[1]} starts. One launch has no such gap. {where[0].upper()}{where[1:]}."
+        f"until {entries[1]} starts. One launch has no such gap.{longer if gain < gain_of(times) else ''}"
     )
+
+
+def gain_of(times: Times) -> float:
+    """Separate over fused, in a graph."""
+    return in_graph(times, "separate") / in_graph(times, "fused")

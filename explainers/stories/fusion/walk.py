@@ -119,12 +119,15 @@ def sentence(ledger: Ledger, step: Step) -> str:
         return f"{said} The registers of a launch end with it, so the next one needs {tensor} in memory. {own}"
     if kept and not fused:
         small = ledger.tensors[tensor].nbytes <= SMALL
-        where = " It is small, so it comes from the L2 cache (modelled), not from device memory." if small else ""
+        where = " It comes from the L2 cache (modelled), so these bytes cost little time." if small else ""
         return f"{said}{where} The fused kernel still has it {ledger.place}."
     if not fused:
         return f"{said} The fused kernel has moved these bytes before."
     if fused.bytes > move.bytes and (later := later_readers(ledger, move)):
-        return f"{said} {listed(later)} will read the rest. The fused kernel reads all of it: {fused.bytes:,} bytes."
+        return (
+            f"{said} {listed(later)} will read the other {fused.bytes - move.bytes:,} later. The fused kernel is ahead "
+            "here: it reads all of it at once."
+        )
     same = "does the same"
     if fused.bytes != move.bytes:
         same = f"{VERBS[fused.kind]} all of {tensor} now: {fused.bytes:,} bytes"

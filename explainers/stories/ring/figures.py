@@ -10,6 +10,7 @@ from kernels.measure import rings
 
 GB = 1e9
 TOKENS = 10**6  # of a long text
+PARTS = {2: "half", 3: "a third", 4: "a quarter", 8: "an eighth"}
 
 
 class Bar(TypedDict):
@@ -125,7 +126,7 @@ def gain_said() -> str:
     if found is None:
         return "No time of a long causal text is recorded."
     _, alone, ways = found
-    gains = [f"{name} {alone / us:.2f} times" for name, us in reversed(ways.items())]
+    gains = [f"{name} is {alone / us:.2f} times" for name, us in reversed(ways.items())]
     gpus = where.more["gpus"]
     said = f"On {gpus} real GPUs, {' and '.join(gains)} as fast as one GPU (recorded)."
-    return f"{said} Each one stores 1/{gpus} of K and V."
+    return f"{said} Each one stores {PARTS.get(gpus, f'1/{gpus}')} of K and V."

@@ -1,9 +1,8 @@
 """The sentences of a ring's steps."""
 
+from explainers.stories.ring.figures import PARTS
 from explainers.stories.ring.rounds import Merge, Round
 from explainers.story.glossary import listed, short
-
-PARTS = {2: "half", 3: "a third", 4: "a quarter", 8: "an eighth"}
 
 
 def divided(gpus: int) -> str:

@@ -182,13 +182,16 @@ def place_of(where: Provenance) -> str:
 def speedups(table: pd.DataFrame) -> tuple[int, float, dict[str, float]] | None:
     """The longest causal text: (tokens, us of the fastest way on one GPU, ring in an order -> us), sustained."""
     timed = table[(table.status == "ok") & (table.sustained_us > 0) & table.causal]
-    timed = timed[timed.seq_len == timed.seq_len.max()]
-    found = {str(row.order): float(str(row.sustained_us)) for row in timed[timed.way == rings.RING].itertuples()}
-    alone = timed[timed.way.isin([rings.ONE, rings.LAST_RUNG])].sustained_us
-    if not found or alone.empty:
+    turns = [one for one in rings.in_turns(timed[timed.seq_len == timed.seq_len.max()]) if len(one)]
+    found = {str(one.order.iloc[0]): float(one.sustained_us.iloc[0]) for one in turns}
+    if not found:
         return None
+    best = min(turns, key=lambda one: float(one.sustained_us.iloc[0])).to_dict("records")
+    if not any(row["way"] in (rings.ONE, rings.LAST_RUNG) for row in best):
+        return None
+    alone = float(str(rings.fastest_alone(best, "sustained_us")["sustained_us"]))  # type: ignore[arg-type]
     slowest_first = dict(sorted(found.items(), key=lambda item: -item[1]))
-    return int(timed.seq_len.max()), float(alone.min()), {f"{order} order": us for order, us in slowest_first.items()}
+    return int(timed.seq_len.max()), alone, {f"{order} order": us for order, us in slowest_first.items()}
 
 
 def hidden_in(table: pd.DataFrame) -> str:

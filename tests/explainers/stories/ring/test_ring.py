@@ -116,6 +116,18 @@ def test_speedups_are_over_the_fastest_way_on_one_gpu_of_the_same_turns():
     assert times._state(None, None, None, None) == ""
 
 
+def test_the_first_picture_says_when_a_copy_is_hidden_and_the_last_one_the_recorded_gain(zigzag):
+    first, *_, last = Walk(zigzag).frames
+    memory, rule = first["figures"]
+    assert memory["bars"][0]["value"] > memory["limit"][0] > memory["bars"][1]["value"]
+    made = times.rate(True, "zigzag")
+    assert made.equal == pytest.approx(2 * made.flops / made.bytes, rel=0.01)  # the mask halves the products
+    assert f"= {made.equal:,}." in rule["notes"][1] and made.tokens > made.equal
+    alone, plain, zigzag_ = (bar["value"] for bar in last["figures"][0]["bars"])
+    assert alone > plain > zigzag_ and f"{alone / zigzag_:.2f} times" in last["sentence"]
+    assert [len(walked) for walked in (Walk(run_of(gpus=1, seq_len=64)).frames,)] == [2]
+
+
 def test_a_picture_names_a_mask_only_where_the_problem_has_one(zigzag):
     assert Walk(zigzag).meta()["masked"] and not Walk(run_of(gpus=1, seq_len=64, causal=False)).meta()["masked"]
 
@@ -145,7 +157,7 @@ def test_both_orders_have_equal_pairs_and_only_plain_order_waits(plain, zigzag):
         each = [sum(step[gpu] for step in order["pairs"]) for gpu in range(4)]
         assert order["waits"] == pytest.approx([1 - pairs / order["ends"][-1] for pairs in each])
     assert slow["ends"] == [528, 528 + 1024, 528 + 2048, 528 + 3072] and not any(fast["waits"])
-    assert "in plain order GPU 0 waits 85% of the time. Zigzag order gives each GPU an early" in orders.result(found)
+    assert "In plain order GPU 0 waits 85% of the time, because of the causal mask." in orders.result(found)
     assert f"In zigzag order no GPU waits: {3600 / 2064:.2f} times as fast" in orders.result(found)
     assert "GPU 0 waits 85% of the time, if each pair takes equal time" in orders.result(found[:1])
 
