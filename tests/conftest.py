@@ -99,6 +99,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=_no_gpu()))
 
 
+def one_of_each_family(names, more=()):
+    """Parameters of a test: these kernels. Only the last of each family, and `more`, are asked without -m slow."""
+    last = {KERNELS[name].family: name for name in names}.values()
+    return [pytest.param(name, marks=[] if name in {*last, *more} else pytest.mark.slow) for name in names]
+
+
 def small_tiles(name):
     """Settings that cut a small problem into several tiles, for any attention kernel."""
     tiles = [c for c in KERNELS[name].constants if c.name.startswith("BLOCK")]

@@ -1,6 +1,7 @@
 """Live registers, on listings made by hand, and on what the compiler makes of every kernel."""
 
 import pytest
+from conftest import one_of_each_family
 
 from kernels.build import disassembly
 from kernels.build.liveness import Instruction, branch_target, live_registers, reads_and_writes
@@ -118,14 +119,9 @@ GAPS[("launch_children", "parent")] = 0.4  # it calls CUDA's device runtime, whi
 GAPS |= {(name, "cache_write"): 0.59 for name in ("rope_write_separate", "norm_rope_write_separate")}
 
 
-LAST = {spec.family: name for name, spec in KERNELS.items()}.values()
-ASKED = {*LAST, *(name for name, _ in GAPS)}  # the other kernels when there is time
-
-
-@pytest.mark.parametrize(
-    "kernel", [pytest.param(s, id=n, marks=() if n in ASKED else pytest.mark.slow) for n, s in KERNELS.items()]
-)
-def test_no_more_registers_are_live_than_the_compiler_gave(kernel):
+@pytest.mark.parametrize("name", one_of_each_family(KERNELS, [name for name, _ in GAPS]))
+def test_no_more_registers_are_live_than_the_compiler_gave(name):
+    kernel = KERNELS[name]
     found = disassembly.listing(kernel, kernel.problem_type(), ())
     for entry, registers in found.registers.items():
         mine = [line for line in found.sass if line.entry == entry]

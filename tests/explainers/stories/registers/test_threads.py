@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import of_fp32, small_tiles
+from conftest import of_fp32, one_of_each_family, small_tiles
 
 from explainers.stories.registers import holders, thread_elements, threads
 from explainers.stories.tiling import tiling
@@ -47,7 +47,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
     assert len(encoding.encode(made)) < 10**6
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", one_of_each_family(SHOWN))
 def test_a_thread_ran_the_lines_that_it_logged(cpu_run, name):
     run = cpu_run(name)
     story, sites = threads.explain(run), sites_of(run.request)
