@@ -197,8 +197,6 @@ export default function (host, { meta }, context) {
     const [x, y] = middle(from),
       [toX, toY] = middle(to),
       angle = Math.atan2(toY - y, toX - x);
-    g.strokeStyle = paint.text;
-    g.lineWidth = 1.5;
     g.beginPath();
     g.moveTo(x, y);
     g.lineTo(toX, toY);
@@ -206,7 +204,14 @@ export default function (host, { meta }, context) {
       g.moveTo(toX, toY);
       g.lineTo(toX + 6 * Math.cos(angle + turn), toY + 6 * Math.sin(angle + turn));
     }
-    g.stroke();
+    for (const [colour, wide] of [
+      [paint.background, 4],
+      [paint.text, 1.5],
+    ]) {
+      g.strokeStyle = colour;
+      g.lineWidth = wide;
+      g.stroke();
+    }
   };
   // The columns of the table: the left edge of the waits, the right edges of the counts, the bars.
   const columns = (width, small) => {

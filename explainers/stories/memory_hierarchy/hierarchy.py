@@ -75,8 +75,8 @@ WHY = {  # the level of a load -> the reason for its cycles
 }
 CHAIN = "One thread follows a chain: each load brings the address of the next."
 FAR_HALF = {
-    "partly in L2": "Timed one by one, no load is as fast as in L2. Likely, all go to the half of L2 that is farther "
-    "from this SM."
+    "partly in L2": "It is slower than a near part of L2, but faster than device memory. Likely, these loads go to the "
+    "half of L2 that is farther from this SM."
 }  # if these sizes are a plateau
 READS = {  # the end of the L1 of all SMs, of L2 and of device memory -> the source of a stream
     "L1 cache": "Each SM finds its part in its own L1, or in L2 if its loads go past L1.",

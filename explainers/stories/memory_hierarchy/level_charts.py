@@ -45,7 +45,7 @@ class Measure:
     title: str
 
 
-LATENCY = Measure("latency", "cycles", "cycles of a load")
+LATENCY = Measure("latency", "cycles", "cycles a load (log)")
 BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
 
 
@@ -106,13 +106,15 @@ def _merged(last: pd.DataFrame, column: str) -> pd.DataFrame:
     both = last[last["where"].isin([SPACES["through_l1"], SPACES["from_l2"]])]
     if len(both) != 2 or both[column].max() / both[column].min() > 1 + SPREAD / 2:
         return last
-    return last.drop(both.index[0]).replace({"said": {both.said.iloc[1]: "global memory"}})
+    kept = both[both["where"] == SPACES["through_l1"]]
+    return last.drop(both.index.difference(kept.index)).replace({"said": {kept.said.iloc[0]: "global memory"}})
 
 
 def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Returns the rows of the chart, with the line, the step and the size of each."""
     step = {size: n for n, size in enumerate(stairs(marked, measure.kind), 1)}
     rows, known = rows[rows.kind == measure.kind], edges(marked)
+    rows = rows.loc[(rows.space == "through_l1").sort_values(kind="stable").index]  # its points cover others
     beyond = rows.working_set > known[0].fits if known else False
     return rows.assign(
         line=rows["where"] + ", " + rows.source,
@@ -128,7 +130,9 @@ def _size_channel(rows: pd.DataFrame) -> alt.X:
     every = 6 if largest > 2**12 * smallest else 2
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
     wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    return alt.X("working_set:Q", title="size of the data that the loads visit", scale=wide, axis=_size_axis(ticks))
+    return alt.X(
+        "working_set:Q", title="size of the data that the loads visit (log)", scale=wide, axis=_size_axis(ticks)
+    )
 
 
 def _lines(
@@ -214,7 +218,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         and past.working_set.iloc[0] <= parts.get("in L1", past.set_index("working_set")).index.max()
     ):
         at = {"working_set": float(past.working_set.iloc[0]), "cycles": past.cycles.iloc[0]}
-        found.append({"said": "past L1", **at, "side": "left", "beyond": True})
+        found.append({"said": "skipping L1", **at, "side": "left", "beyond": True})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     return [
@@ -246,13 +250,13 @@ def _marks(
 ) -> list[alt.Chart]:
     """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
     half = kind == "latency" and has_far(marked)
-    names = {"L2 cache": "near half of L2"} if half else {}
+    names = {"L2 cache": "near half of L2 (likely)"} if half else {}
     names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
     ends = [
         {
             "working_set": edge.fits,
             "to": edge.leaves or ends_of_axis[1],
-            "said": f"{names.get(edge.level, edge.level.split()[0])} ends: {bytes_said(edge.fits)}",
+            "said": f"{names.get(edge.level, edge.level.split()[0])}: {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]

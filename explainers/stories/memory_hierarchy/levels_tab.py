@@ -74,7 +74,7 @@ def lesson(table: pd.DataFrame) -> str:
     if not waits:
         return ""
     said = f"The farther the data is, the longer it takes: {waits}."
-    return f"{said} L1 is nearly as fast as shared memory, but only in shared memory the kernel decides what stays."
+    return f"{said} L1 is near, too, but only in shared memory the kernel decides what stays."
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,11 @@ def _chain(ways: Ways, starts: Mapping[str, int]) -> list[Question]:
             wrong = {
                 "It has more barriers": f"Both have {count(walk.barriers, 'barrier')}.",
                 "It adds more numbers": "In each step, as many threads add in both.",
-                "It needs more wavefronts": f"Both need {count(walk.wavefronts, 'wavefront')}.",
+                "It needs more wavefronts in all": f"Both need {count(walk.wavefronts, 'wavefront')}.",
             }
             why = f"{more.longest} wavefronts follow one another, in place of {walk.longest}: fewer warps share them."
             text = f"Why is “{other}” slower than “{name}”?"
-            right = "One warp waits for more wavefronts in turn"
+            right = "As many wavefronts in all, but one warp has more of them in turn"
             hides = [f"{more.longest} wavefronts in turn", more_in_turn(more)]
             return [idea("chain", text, right, wrong, why, step=starts[other], hides=hides, veils=["strip"])]
     return []

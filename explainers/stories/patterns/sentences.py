@@ -31,7 +31,8 @@ def summary(shown: Sequence[Shown]) -> str:
         return f"{said}, in {least} to {most} cycles."
     if slow == fast:
         return f"{said}. All wait mainly for {slow}: {least} to {most} cycles."
-    return f"{said}. What counts is what each step waits for. Waits for {slow} take {most} cycles, for {fast} {least}."
+    worst = f"“{last.name}” waits for {slow} ({most} cycles)"
+    return f"{said}. What counts is what each step waits for: {worst}, “{first.name}” takes {least}."
 
 
 def note(shown: Sequence[Shown]) -> str:
@@ -44,7 +45,9 @@ def note(shown: Sequence[Shown]) -> str:
     counts += f", of “{here[0]}” from a run on this machine." if traces and len(here) == 1 else "."
     if known is None:
         return f"{counts} No cycles are recorded for this problem."
-    full = " Full GPU: all SMs full of blocks, so waits overlap and the work counts." if known.per_us else ""
+    full = (
+        " Full GPU (more is better): on SMs full of blocks, waits overlap and the work counts." if known.per_us else ""
+    )
     return f"Cycles: {known.label} on {_gpu(known.device)}, with one block on the whole GPU.{full} {counts}"
 
 
@@ -87,7 +90,7 @@ def _cost(move: Move) -> str:
         return f"Each lane reads several words: {said}."
     if move["working"] == 1 or warps == 1 or each != int(each):
         return f"No two words share a bank: {said}."
-    return f"Each warp reads twice and writes once: {figure(each)} wavefronts. {warps} warps: {waves}."
+    return f"Each warp reads twice and writes once: {figure(each)} wavefronts. {warps} warps: {waves} in this step."
 
 
 def _warps(move: Move) -> int:

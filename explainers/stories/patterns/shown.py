@@ -68,8 +68,8 @@ def in_turn(walk: Walk) -> str:
     each = [move["longest"] for move in walk.moves if move["longest"]]
     written = f"{each[0]} in each of {len(each)} steps" if len(set(each)) == 1 else " + ".join(map(str, each))
     if walk.wavefronts == walk.longest:
-        return f"{written}, of one warp"
-    return f"{written}, of the busiest warp. Warps work side by side: {count(walk.wavefronts, 'wavefront')} in all"
+        return f"one warp has {written}"
+    return f"the busiest warp has {written}. Waits of warps overlap: {count(walk.wavefronts, 'wavefront')} in all"
 
 
 def _counted(number: int, name: str, place: str = "") -> tuple[str, str, str]:

@@ -29,7 +29,7 @@ WORDS = {
     COMING: "on its way",
     FREE: "free or done with",
 }
-TOLD = {FREE: "no longer needed", WRITTEN: "read, then written"}  # in place of WORDS, for additions
+TOLD = {FREE: "idle or done with", WRITTEN: "read, then written"}  # in place of WORDS, for additions
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def heads(walk: Walk) -> tuple[str, str]:
     if walk.stages:
         return threads, "shared memory: a cell is 128 bytes"
     held = any(HELD in move["places"] for move in walk.moves)
-    return threads, f"numbers: a column is a {'lane' if held else 'bank'}"
+    return threads, "numbers: a column is a lane" if held else "numbers: a column is a bank. Two colours: two reads"
 
 
 def origin(shown: Sequence[Shown]) -> str:

@@ -9,7 +9,7 @@ family = "lab"
 problem = "reduce"
 why = [
   "In most steps, all warps work with few lanes each, and take turns at shared memory. No two words share a bank.",
-  "Fewer warps work, yet it is slower: words share banks. Harris (2007) found it faster than a tree with a slow %.",
+  "Fewer warps work, but words share banks. In 2007, Harris saw the opposite: his divergent tree used the slow %.",
   "The first threads add words side by side, so no two share a bank. All still wait at each step's barrier.",
 ]
 waits = ["reads, barriers", "banks, barriers", "reads, barriers"]

@@ -23,7 +23,7 @@ export function layout({ width, height, em, small }, { ways, threadRows, placeRo
     reasons = apart ? 2 : 3,
     rows = 1.12 * line * ways,
     around = lines => (4.6 + reasons + (apart ? lines + 1 : 1)) * line + 2 * em,
-    tight = apart && height < around(counts) + rows + 0.6 * em * most,
+    tight = apart && height < around(counts) + rows + 0.5 * em * most,
     told = tight ? 0 : counts,
     words = around(told),
     cw = (width - 2 - GAP * em) / 2 / LANES,

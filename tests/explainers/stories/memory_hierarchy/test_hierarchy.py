@@ -100,7 +100,7 @@ def test_sizes_partly_in_l2_name_its_far_half_only_if_they_are_a_plateau():
 
     slope, plateau = said({2**26: 300.0, 2**27: 400.0}), said({2**26: 400.0, 2**27: 401.0})
     assert slope["64 MiB of data"].endswith("L2 holds only a part of it, and device memory brings the rest.")
-    assert plateau["64 MiB of data"].endswith("Likely, all go to the half of L2 that is farther from this SM.")
+    assert plateau["64 MiB of data"].endswith("Likely, these loads go to the half of L2 that is farther from this SM.")
 
 
 def test_the_picture_of_bandwidth_has_its_own_steps_with_the_rates_of_its_streams():
@@ -130,10 +130,10 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     data = made["views"][0]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
     assert [row["said"] for row in data["caches"]] == [
-        "L1 ends: 128 KiB",
-        "L2 ends: 32 MiB",
+        "L1: 128 KiB",
+        "L2: 32 MiB",
     ]
-    names = ["L1: 40", "L2: 220", "device memory: 500", "past L1"]
+    names = ["L1: 40", "L2: 220", "device memory: 500", "skipping L1"]
     assert [row["said"] for row in data["levels"]] == names
     assert [row["beyond"] for row in data["levels"]] == [False, True, True, True]
     farther, holds = made["questions"]
