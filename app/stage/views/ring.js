@@ -19,8 +19,8 @@ const two = (a, b) => `background:linear-gradient(90deg,${a} 50%,${b} 50%)`;
 const LEGEND = [
   [two(colourOf(0), colourOf(1)), 'K and V, in the colour of their first GPU'],
   [`background:${COLOURS.P};height:3px`, 'the followed query'],
-  ['border:1.5px dashed currentColor', 'second buffer: the part for the next round'],
-  ['', 'pale cell: an earlier round. pale arrow: copied. pair: a query and a key'],
+  ['border:1.5px dashed currentColor', 'second buffer: for the next round'],
+  ['', 'pale: an earlier round, or copied'],
 ];
 // The lower left half of a cell: a query meets no later key.
 const KINDS = {

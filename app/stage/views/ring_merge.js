@@ -4,9 +4,9 @@ import { wrapped } from '../core/wrapped.js';
 
 export const NAMES = ['before', 'this part', 'after'];
 const MEANING = [
+  'l and O count e^(score - m) with the m of their own part. Only with one m can two parts be added.',
   'm: the largest score (scale x q . k). l: the sum of e^(score - m).',
   'O: the rows of V, each times e^(score - m), added. At the end, O is divided by l.',
-  'l and O count e^(score - m) with the m of their own part. Only with one m can two parts be added.',
 ];
 const O_NAMES = ['O before', 'O this part', 'O after'];
 // The rows of O that have room.
@@ -134,9 +134,9 @@ function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
     measure = text => widest([text], `${size}px ${font}`),
     lines = MEANING.flatMap(text => wrapped(text, w, 4, measure)),
     from = y;
-  if (!narrow && from + lines.length * 1.35 * size > height + 0.5 * em) return;
+  const fit = narrow ? 9 : Math.floor((height + 0.5 * em - from) / (1.35 * size));
   lines
-    .slice(0, narrow ? 9 : 5)
+    .slice(0, Math.max(0, fit))
     .forEach((line, n) =>
       made.text(`meaning ${n}`, [x, from + 0.9 * size + n * 1.35 * size, w], line, { size }),
     );

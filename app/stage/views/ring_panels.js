@@ -114,6 +114,7 @@ export function addFigures(made, paint, figures, { x, y, w, narrow }) {
     }
     top += 0.5 * em;
     notes
+      .slice(0, narrow ? at + 1 : notes.length)
       .flatMap(note => wrapped(note, each, 5, text => widest([text], `${size}px ${paint.font}`)))
       .forEach((line, n) => {
         made.text(`figure note ${at} ${n}`, [left, top + size, each], line, { size });

@@ -168,7 +168,10 @@ def reason(ledger: Ledger) -> str:
     cost = f" The cost: {costs}" if costs else ""
     if not ledger.apart:
         return f"The fused kernel moves fewer bytes of {listed([*ledger.saved])}.{cost}"
-    return f"Fusion works because no block needs another block's part of {listed([*ledger.saved])}.{cost}"
+    return (
+        f"Fusion works because no block needs another block's part of {listed([*ledger.saved])}. A sum over several "
+        f"blocks would need a wait of the whole grid.{cost}"
+    )
 
 
 def difference(ledger: Ledger) -> str:
