@@ -8,7 +8,7 @@ import { GROWING, SQUARES, absentOf, alongKeys, backwardModel } from './backward
 
 const LEGEND = [
   [`border:3px solid ${COLOURS.S}`, 'made now'],
-  ['border:3px solid currentColor', 'read for it'],
+  ['border:3px solid currentColor', 'input of this step'],
   [
     `background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`,
     'pale: not on the SM now',
