@@ -313,7 +313,7 @@ export default function (host, { meta }, context) {
       [x, y, side],
       other.pieces,
     );
-    addWork(made, paint, { orders, round: frame.step }, box.work);
+    addWork(made, paint, { orders, round: frame.step, narrow: box.narrow }, box.work);
   };
 
   const marks = ({ step, paint }) => {

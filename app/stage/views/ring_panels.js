@@ -13,14 +13,29 @@ const FILL = {
  * The pairs of each GPU, round after round, as far as a step: a block of lines for each order, and the sum of
  * its busiest GPUs.
  */
-export function addWork(made, paint, { orders, round }, [x, y, w]) {
+export function addWork(made, paint, { orders, round, narrow }, [x, y, w]) {
   const { em } = made,
     most = Math.max(...orders.map(order => order.ends.at(-1))),
     label = 3.6 * em,
     scale = (w - label - 0.4 * em) / most,
-    line = 0.95 * em;
+    line = 1.1 * em;
   let top = y;
-  orders.forEach(({ name, own, pairs, ends }, at) => {
+  const sumOf = ({ ends }) => {
+    const each = ends.slice(0, round + 1).map((end, n) => number(end - (n ? ends[n - 1] : 0)));
+    return each.length > 1 ? `${each.join(' + ')} = ${number(ends[round])}` : each[0];
+  };
+  if (narrow) {
+    orders.forEach((order, at) =>
+      made.text(
+        `work sum ${at}`,
+        [x, y + 1.4 * em * at, w],
+        `${order.name}: ${sumOf(order)} pairs`,
+      ),
+    );
+    return;
+  }
+  orders.forEach((order, at) => {
+    const { name, own, pairs, ends } = order;
     made.text(
       `work name ${at}`,
       [x, top, w],
@@ -29,7 +44,9 @@ export function addWork(made, paint, { orders, round }, [x, y, w]) {
     );
     pairs[0].forEach((_, gpu) => {
       const base = top + 0.5 * em + gpu * line;
-      made.text(`work gpu ${at} ${gpu}`, [x, base + 0.75 * em], `GPU ${gpu}`, { size: 0.85 * em });
+      made.text(`work gpu ${at} ${gpu}`, [x, base + 0.85 * em], `GPU ${gpu}`, {
+        size: smallText(em),
+      });
       for (let n = 0; n <= round; n++) {
         const from = n ? ends[n - 1] : 0,
           left = x + label + from * scale,
@@ -48,10 +65,8 @@ export function addWork(made, paint, { orders, round }, [x, y, w]) {
           );
       }
     });
-    top += (1.5 + pairs[0].length * 0.95) * em;
-    const each = ends.slice(0, round + 1).map((end, n) => number(end - (n ? ends[n - 1] : 0))),
-      sum = each.length > 1 ? `${each.join(' + ')} = ${number(ends[round])}` : each[0];
-    made.text(`work sum ${at}`, [x, top, w], `${sum} pairs`, { mono: true });
+    top += (1.5 + pairs[0].length * 1.1) * em;
+    made.text(`work sum ${at}`, [x, top, w], `${sumOf(order)} pairs`, { mono: true });
     top += 1.9 * em;
   });
   if (round === orders[0].pairs.length - 1) {
@@ -113,8 +128,8 @@ export function addFigures(made, paint, figures, { x, y, w, narrow }) {
       top += 1.3 * em;
     }
     top += 0.5 * em;
-    notes
-      .slice(0, narrow ? at + 1 : notes.length)
+    const shown = narrow && figures.length > 1 ? notes.slice(1, at + 1) : notes; // little room
+    shown
       .flatMap(note => wrapped(note, each, 5, text => widest([text], `${size}px ${paint.font}`)))
       .forEach((line, n) => {
         made.text(`figure note ${at} ${n}`, [left, top + size, each], line, { size });

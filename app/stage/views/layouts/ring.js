@@ -39,7 +39,7 @@ export function ringLayout({ width, height, em }, gpus, heads, other = false) {
       : [place[0] + small + 1.6 * em, low, width - place[0] - small - 2 * em],
     under = low + (high + 0.5) * em,
     below = narrow
-      ? Math.max(lines[1] + (other ? 2.6 * gpus + 7 : 0) * em, under + 6 * em)
+      ? Math.max(lines[1] + (other ? 1.8 : 0) * em, low + (high + 0.3) * em)
       : Math.max(mapY + side + 0.4 * em, low + (high + (free > (high + 4.4) * em ? 4.4 : 0)) * em);
   return {
     ...{ columns, gap, boxW, boxH, across, top, side, narrow, loop, strips, low, merge },
