@@ -32,4 +32,4 @@ def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(vis
     page.locator(".wg .guide-button").click()
     for _ in adders[1:]:
         press(page, "ArrowRight")
-    assert "No two words share a bank: 3 wavefronts. The sum is complete" in sentence(page)
+    assert "No two words share a bank, so an access takes one wavefront. The sum is complete" in sentence(page)

@@ -51,7 +51,7 @@ export default function (host, { meta }, context) {
       blend(rgb(COLOURS.written), back, 0.45),
       REGISTER,
     ];
-    return { busy: rgb(PALETTE.wavefronts.now), rests: rgb(paint.panel), places: places.map(rgb) };
+    return { busy: rgb(PALETTE.wavefronts.now), rests: back, places: places.map(rgb) };
   };
   const marks = ({ step, paint }) => {
     const { busy, rests, places } = colours(paint),
@@ -103,7 +103,7 @@ export default function (host, { meta }, context) {
   const kinds = {
     cells(g, { rect: [x, y], fills }, paint) {
       const { cw, ch } = box,
-        empty = rgb(paint.panel),
+        empty = [paint.panel, paint.background].map(one => `${rgb(one)}`),
         gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
       g.strokeStyle = paint.border ?? '#8884';
       g.lineWidth = 1;
@@ -111,7 +111,7 @@ export default function (host, { meta }, context) {
         g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
         const [left, top] = spot([x, y], n);
         g.fillRect(left, top, cw - gap, ch - gap);
-        if (gap < 1 || `${fill}` !== `${empty}`) return;
+        if (gap < 1 || !empty.includes(`${fill}`)) return;
         g.strokeRect(left + 0.5, top + 0.5, cw - gap - 1, ch - gap - 1);
       });
     },
@@ -154,7 +154,8 @@ export default function (host, { meta }, context) {
       measure = text => g.measureText(text).width;
     g.fillStyle = paint.text;
     g.font = `700 ${1.15 * small}px ${paint.font}`;
-    g.fillText(way.name, 1, base(box.name), 0.6 * width);
+    const named = way.build ? `${way.name}: ${way.build}` : way.name;
+    g.fillText(named, 1, base(box.name), (box.apart ? 0.5 : 0.7) * width);
     const cycles = clock.hide(way.cycles);
     g.fillText(cycles, width - 2 - measure(cycles), base(box.name));
     g.font = `${small}px ${paint.font}`;
@@ -177,13 +178,12 @@ export default function (host, { meta }, context) {
       return;
     }
     if (box.tight) return;
-    told(way).forEach(([figure, noun, meaning], n) => {
-      const said = clock.hide(`${figure} ${noun}`);
+    told(way).forEach(([, noun, meaning], n) => {
       g.font = `600 ${small}px ${paint.font}`;
-      g.fillText(said, 1, base(counts, n));
-      const x = 1 + measure(said);
+      g.fillText(noun, 1, base(counts, n));
+      const x = 1 + measure(noun);
       g.font = `${small}px ${paint.font}`;
-      g.fillText(clock.hide(`: ${meaning}.`), x, base(counts, n), width - x - 2);
+      g.fillText(`: ${meaning}.`, x, base(counts, n), width - x - 2);
     });
   };
   // One of the additions: from the other number to its place.
@@ -239,9 +239,9 @@ export default function (host, { meta }, context) {
       if (before) g.fillText(before, x, box.list + 0.85 * line);
     };
     if (ways.some(way => way.waits)) head('waits\nmainly for', waits);
-    head('cycles, one block', bar);
+    head('one block: cycles\n(fewer is better)', bar);
     g.textAlign = 'right';
-    if (rated) head('full GPU:\nsums a \u00b5s', width - 2);
+    if (rated) head('full GPU: sums a \u00b5s\n(more is better)', width - 2);
     counts.forEach((x, n) => {
       head(longest(n).replace(' in ', '\nin '), x);
       ways.forEach((way, w) => {
@@ -338,7 +338,8 @@ export default function (host, { meta }, context) {
     label,
     said: () => note,
     legend: [
-      [`background:${PALETTE.wavefronts.now}`, 'a thread at work'],
+      [`background:${PALETTE.wavefronts.now}`, 'thread at work'],
+      ['border:1px solid', 'idle thread'],
       ...Object.entries(words).map(([state, said]) => [swatches[state], said]),
       ...(ways.some(way => way.sum >= 0)
         ? [['border:2px solid var(--st-primary-color)', 'the sum, at the end']]

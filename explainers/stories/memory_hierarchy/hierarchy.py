@@ -16,7 +16,7 @@ from explainers.stories.memory_hierarchy.level_charts import (
     DASHED,
     NOTES,
     bandwidth_chart,
-    has_far,
+    far_half,
     latency_chart,
 )
 from explainers.stories.memory_hierarchy.level_questions import questions
@@ -88,7 +88,7 @@ READS = {  # the end of the L1 of all SMs, of L2 and of device memory -> the sou
 def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]]:
     """Returns a frame for each step. lines: space -> source line of its load. A frame has that of its first space."""
     found, levels, known, fits = [], levels_met(table), latencies(table), {edge.fits for edge in edges(table)}
-    steps, why = stairs(table), WHY | (FAR_HALF if has_far(table) else {})
+    steps, why = stairs(table), WHY | (FAR_HALF if far_half(table) else {})
     for number, size in enumerate(steps):
         figures = {space: known[space, size] for space in SPACES if (space, size) in known}
         main = next((space for space in ("through_l1", *figures) if space in figures and space in lines), "")
@@ -185,11 +185,13 @@ def states(table: pd.DataFrame) -> list[stage.State]:
 
 def _levels(table: pd.DataFrame, met: Sequence[str]) -> list[stage.State]:
     """Returns an entry for each measured level: its cycles, with a mark at the steps that lie in it."""
-    found = []
+    found, far = [], far_half(table)
     for row in plateaus(table).itertuples():
         if row.level in IN_STRIP and pd.notna(row.cycles):
             said, name = f"{row.cycles:.0f} cycles", short_name(row.level)
-            values = [f"\u25b8 {said}" if level == f"in {name}" else said for level in met]
+            said += f", far half {far:.0f} (likely)" if far and name == "L2" else ""
+            own = (f"in {name}", *([f"partly in {name}"] if far else []))
+            values = [f"\u25b8 {said}" if level in own else said for level in met]
             found.append(stage.State(name[0].upper() + name[1:], values))
     return found
 

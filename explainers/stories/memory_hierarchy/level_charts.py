@@ -18,12 +18,12 @@ ROW = 20  # pixels between the names of two caches
 HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
-PLATEAUS = {"in L1": "L1", "in L2": "L2", "in device memory": "device memory"}
+PLATEAUS = {"in L1": "through L1", "in L2": "L2", "in device memory": "device memory"}
 FAR, SPREAD = "partly in L2", 0.05  # a level, and the spread of a plateau
 HALVES = {FAR: "far half of L2 (likely)"}  # names if FAR is a plateau
 NOTES = {
     "latency": "One thread follows a chain in random order, one load at a time: the worst case. At a grey band, the "
-    "data stops fitting into a cache. Cycles include additions for the address (Details).",
+    "data stops fitting into a cache.",
     "others": "One thread follows a chain, one load at a time. Constant memory has its own caches. A texture "
     "uses L1, but on a longer way.",
     "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
@@ -189,18 +189,18 @@ def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, kind: str
     return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
 
 
-def has_far(marked: pd.DataFrame) -> bool:
-    """Whether the sizes between L2 and device memory have a plateau of their own."""
+def far_half(marked: pd.DataFrame) -> float:
+    """Returns the cycles of the plateau between L2 and device memory, 0 without one."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     far = chain[chain.index.map(levels_met(marked)) == FAR]
-    return len(far) > 1 and far.max() / far.min() < 1 + SPREAD
+    return far.median() if len(far) > 1 and far.max() / far.min() < 1 + SPREAD else 0.0
 
 
 def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """Returns the name of each level over its part of the chain through L1. The page removes them in a low chart."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
-    names = PLATEAUS | (HALVES if has_far(marked) else {})
+    names = PLATEAUS | (HALVES if far_half(marked) else {})
     for level, part in parts.items():
         if name := names.get(level):
             low, high = float(part.index.min()), float(part.index.max())
@@ -218,7 +218,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
         and past.working_set.iloc[0] <= parts.get("in L1", past.set_index("working_set")).index.max()
     ):
         at = {"working_set": float(past.working_set.iloc[0]), "cycles": past.cycles.iloc[0]}
-        found.append({"said": "skipping L1", **at, "side": "left", "beyond": True})
+        found.append({"said": "L1 skipped", **at, "side": "left", "beyond": True})
     base, height = data.chart("levels", pd.DataFrame(found)), alt.Y("cycles:Q", scale=y["scale"])
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     return [
@@ -249,7 +249,7 @@ def _marks(
     ends_of_axis: tuple[float, float],
 ) -> list[alt.Chart]:
     """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
-    half = kind == "latency" and has_far(marked)
+    half = kind == "latency" and far_half(marked)
     names = {"L2 cache": "near half of L2 (likely)"} if half else {}
     names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
     ends = [

@@ -46,6 +46,7 @@ class Way(TypedDict):
     """One way of a pattern.
 
     name: its title.
+    build: the constants of its build, or "".
     moves: its steps.
     counts: its derived figures, such as 24 and wavefronts in turn, each with its meaning.
     waits: its main wait, in a word or two.
@@ -58,6 +59,7 @@ class Way(TypedDict):
     """
 
     name: str
+    build: str
     moves: list[Move]
     counts: list[tuple[str, str, str]]
     heads: tuple[str, str]

@@ -170,6 +170,7 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         adds = logged[own & (logged.event == "partial")]
         writes = own & logged.event.isin(WRITES) & (logged.bytes == model.WORD)
         to_global = set(logged[writes].space) == {"global"}
+        own &= to_global | (logged.space != "global")  # the result is stored after the clock
         in_memory = bool((logged[writes].space == "shared").sum() >= len(adds))  # else each sum stays in a register
         reads = logged[own & (logged.space == "shared") & logged.event.isin(READS)]
         wide = max(1, int(reads.bytes.max()) // model.WORD) if len(reads) else 1

@@ -57,14 +57,10 @@ def _chain(ways: Ways, starts: Mapping[str, int]) -> list[Question]:
             }
             why = f"{more.longest} wavefronts follow one another, in place of {walk.longest}: fewer warps share them."
             text = f"Why is “{other}” slower than “{name}”?"
-            right = "As many wavefronts in all, but one warp has more of them in turn"
-            hides = [f"{more.longest} wavefronts in turn", more_in_turn(more)]
+            right = "As many wavefronts in all, but fewer warps share them, one after another"
+            hides = [f"{more.longest} wavefronts in turn"]
             return [idea("chain", text, right, wrong, why, step=starts[other], hides=hides, veils=["strip"])]
     return []
-
-
-def more_in_turn(walk: Walk) -> str:
-    return " + ".join(str(move["longest"]) for move in walk.moves)
 
 
 def _working(ways: Ways, chosen: str, starts: Mapping[str, int]) -> list[Question]:

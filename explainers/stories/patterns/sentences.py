@@ -7,7 +7,6 @@ from explainers.stories.patterns.frames import COMING, READ, Move
 from explainers.stories.patterns.moves import shuffles
 from explainers.stories.patterns.shown import Shown
 from explainers.story.glossary import count, figure, logged
-from kernels.trace.memory.model import LANES
 
 
 def summary(shown: Sequence[Shown]) -> str:
@@ -19,7 +18,7 @@ def summary(shown: Sequence[Shown]) -> str:
         several = max(walk.stages for walk in walks) > 1
         task = "copy tiles to shared memory and add them" if several else "copy a tile to shared memory"
     why = "A kernel computes on tiles in shared memory" if walks[0].stages else "Softmax needs the sum of each row"
-    said = f"{why}. Here are {count(len(shown), 'way')} for one block to {task}"
+    said = f"{why}: here are {count(len(shown), 'way')} for one block to {task}"
     known = sorted((way for way in shown if way.cycles), key=lambda way: way.cycles.cycles if way.cycles else 0)
     if len(known) < 2:
         return f"{said}."
@@ -31,8 +30,9 @@ def summary(shown: Sequence[Shown]) -> str:
         return f"{said}, in {least} to {most} cycles."
     if slow == fast:
         return f"{said}. All wait mainly for {slow}: {least} to {most} cycles."
-    worst = f"“{last.name}” waits for {slow} ({most} cycles)"
-    return f"{said}. What counts is what each step waits for: {worst}, “{first.name}” takes {least}."
+    said = f"{said}. What counts is the wait: “{first.name}” takes {least} cycles, “{last.name}” {most}."
+    rates = {way.name: way.cycles.per_us for way in known if way.cycles and way.cycles.per_us}
+    return f"{said} On a full GPU, “{max(rates, key=lambda name: rates[name])}” wins." if rates else said
 
 
 def note(shown: Sequence[Shown]) -> str:
@@ -45,9 +45,7 @@ def note(shown: Sequence[Shown]) -> str:
     counts += f", of “{here[0]}” from a run on this machine." if traces and len(here) == 1 else "."
     if known is None:
         return f"{counts} No cycles are recorded for this problem."
-    full = (
-        " Full GPU (more is better): on SMs full of blocks, waits overlap and the work counts." if known.per_us else ""
-    )
+    full = " Full GPU: on SMs full of blocks, waits overlap and the work counts." if known.per_us else ""
     return f"Cycles: {known.label} on {_gpu(known.device)}, with one block on the whole GPU.{full} {counts}"
 
 
@@ -64,39 +62,30 @@ def sentence(way: Shown, n: int) -> str:
     """A step of a way, and its cost in shared memory."""
     moves = way.walk.moves
     move, last = moves[n], n == len(moves) - 1
-    said = f"{way.name}, step {n + 1} of {len(moves)}: {move['title']}"
+    said = f"{way.name}, step {n + 1} of {len(moves)}: {move['title']}."
     if way.walk.stages:
-        return f"{said}. {_during(move)}"
-    said += f", in {count(_warps(move), 'warp')}. {_cost(move)}" if move["working"] > 1 else f". {_cost(move)}"
+        return f"{said} {_during(move)}"
+    said += f" {_cost(move)}"
     total = "" if way.walk.total is None else f": {logged(way.walk.total)}"
     return f"{said} The sum is complete{total}." if last else said
 
 
 def _cost(move: Move) -> str:
     """The reason for the wavefronts of an addition."""
-    waves, accesses, said = move["wavefronts"], move["accesses"], count(move["wavefronts"], "wavefront")
+    waves, accesses = move["wavefronts"], move["accesses"]
     if not move["pairs"]:
         return "The sums go to one word of global memory, in the L2 cache."
     if shuffles(move):
-        shuffled = "A shuffle brings each lane another lane's register."
-        return f"{shuffled} Shared memory takes {said}." if waves else shuffled
-    warps, each = _warps(move), accesses / _warps(move)
+        return "A shuffle brings each lane another lane's register."
     if waves > move["ideal"]:
         turns = waves / accesses
         about = "" if turns == int(turns) else "on average "
-        said = f"Words share banks, so each of {figure(each)} accesses takes {about}{figure(turns, 2)} wavefronts"
-        return f"{said}. {count(warps, 'warp')}: {waves}."
+        return f"Words of an access share a bank, so it takes {about}{figure(turns, 2)} wavefronts, one after another."
     if waves > accesses:
-        return f"Each lane reads several words: {said}."
-    if move["working"] == 1 or warps == 1 or each != int(each):
-        return f"No two words share a bank: {said}."
-    return f"Each warp reads twice and writes once: {figure(each)} wavefronts. {warps} warps: {waves} in this step."
-
-
-def _warps(move: Move) -> int:
-    """The warps at work."""
-    threads = move["threads"]
-    return sum("1" in threads[first : first + LANES] for first in range(0, len(threads), LANES))
+        return "Each lane reads several words at once, so an access takes several wavefronts."
+    if move["working"] == 1:
+        return "No two words share a bank, so an access takes one wavefront."
+    return "The words of an access lie in different banks, so it takes one wavefront."
 
 
 def _during(move: Move) -> str:

@@ -10,8 +10,9 @@ from kernels.core.request import Request
 from kernels.measure import pattern_cycles
 from kernels.measure.pattern_cycles import Cycles
 
+PASS = "passes of shared memory, one at a time, each with at most one word from each bank"
 MEANINGS = {
-    "wavefront": "passes through shared memory. Each of its 32 banks gives one word in a pass",
+    "wavefront": PASS,
     "shuffle": "a lane gets another lane's register. It takes about as long as a read from shared memory",
     "barrier": "every thread waits until the slowest has come",
     "request": "a load of a warp from global memory",
@@ -51,7 +52,7 @@ def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str, str
     walk = way.walk
     if not walk.stages:
         return [
-            (*_counted(walk.longest, "wavefront", " in turn")[:2], in_turn(walk)),
+            (*_counted(walk.longest, "wavefront", " in turn")[:2], f"{PASS}. Of each step, the busiest warp counts"),
             _counted(walk.shuffles, "shuffle"),
             _counted(walk.barriers, "barrier"),
             _counted(walk.adds, "add", " in L2"),
@@ -61,15 +62,6 @@ def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str, str
         return [_counted(walk.requests, "request"), _counted(walk.sectors, "sector"), waves]
     tiles = sum(READ in move["places"] for move in walk.moves)
     return [(f"{walk.alone} of {tiles}", "tiles alone", "added while no copy runs"), waves]
-
-
-def in_turn(walk: Walk) -> str:
-    """The sum of the wavefronts of the busiest warp of each step."""
-    each = [move["longest"] for move in walk.moves if move["longest"]]
-    written = f"{each[0]} in each of {len(each)} steps" if len(set(each)) == 1 else " + ".join(map(str, each))
-    if walk.wavefronts == walk.longest:
-        return f"one warp has {written}"
-    return f"the busiest warp has {written}. Waits of warps overlap: {count(walk.wavefronts, 'wavefront')} in all"
 
 
 def _counted(number: int, name: str, place: str = "") -> tuple[str, str, str]:

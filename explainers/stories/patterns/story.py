@@ -29,7 +29,7 @@ WORDS = {
     COMING: "on its way",
     FREE: "free or done with",
 }
-TOLD = {FREE: "idle or done with", WRITTEN: "read, then written"}  # in place of WORDS, for additions
+TOLD = {FREE: "done with", READ: "second word", WRITTEN: "first word, then written"}  # in place of WORDS, for additions
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
     ways: list[Way] = [
         {
             "name": way.name,
+            "build": ", ".join(f"{name} = {value}" for name, value in way.request.settings),
             "moves": way.walk.moves,
             "counts": counts_of(way, shown),
             "heads": heads(way.walk),
@@ -146,7 +147,7 @@ def heads(walk: Walk) -> tuple[str, str]:
     if walk.stages:
         return threads, "shared memory: a cell is 128 bytes"
     held = any(HELD in move["places"] for move in walk.moves)
-    return threads, "numbers: a column is a lane" if held else "numbers: a column is a bank. Two colours: two reads"
+    return threads, "numbers: a column is a lane" if held else "numbers: a column is a bank. Two colours: two loads"
 
 
 def origin(shown: Sequence[Shown]) -> str:
@@ -164,7 +165,7 @@ def frames_of(shown: Sequence[Shown]) -> list[PatternFrame]:
             "tile": number,
             "title": way.name,
             "sentence": sentence(way, n),
-            "lines": dict.fromkeys([*move["lines"], *(differing(way) if n == 0 else ())], 1),
+            "lines": dict.fromkeys([*move["lines"], *differing(way)], 1),
             "way": number,
             "move": n,
         }
@@ -209,6 +210,7 @@ def figures_tab(look: Look, runner: Runner) -> list[Block]:
             "sectors of the input": way.walk.sectors,
             "bytes": way.walk.bytes,
             "why": way.why,
+            "costs": way.request.kernel.costs,
         }
         for way in shown
     ]

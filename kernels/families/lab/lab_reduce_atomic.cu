@@ -9,8 +9,8 @@ source = "NVIDIA, \"CUDA C++ Programming Guide\", atomic functions. PTX ISA, red
 family = "lab"
 problem = "reduce"
 why = [
-  "Adds queue at one word in L2. A fence waits for them: some 660 cycles on an H100, even without an add.",
-  "Few adds hardly queue. But the fence waits for the way to L2 and back: some 660 cycles, even without an add.",
+  "Adds queue at one word in L2, one after another. A fence then waits until the last one is done.",
+  "Few adds hardly queue. But a fence waits for their way to L2 and back.",
 ]
 waits = ["L2", "L2"]
 rung = 23

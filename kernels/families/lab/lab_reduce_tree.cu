@@ -2,14 +2,14 @@
 title = "Reduction by a tree"
 idea = "threads add pairs of numbers in shared memory, so 256 numbers become one after eight steps and barriers."
 changed = "nothing: the first of the reductions. TREE says which thread adds which two words."
-costs = "a barrier a step. Half of the threads work in the first step, and half as many in each later one."
+costs = "a barrier a step. In 2007, Harris's divergent tree was the slower one: it used the slow remainder %, here &."
 limits = "one block of 32 to 1,024 numbers, a power of two, one for each thread."
 source = "Harris, \"Optimizing Parallel Reduction in CUDA\", NVIDIA, 2007."
 family = "lab"
 problem = "reduce"
 why = [
-  "In most steps, all warps work with few lanes each, and take turns at shared memory. No two words share a bank.",
-  "Fewer warps work, but words share banks. In 2007, Harris saw the opposite: his divergent tree used the slow %.",
+  "In most steps, all warps work with few lanes each, and their waits overlap. Then all wait at the step's barrier.",
+  "Fewer warps work, but words share banks. A warp's wavefronts follow one another, and all others wait meanwhile.",
   "The first threads add words side by side, so no two share a bank. All still wait at each step's barrier.",
 ]
 waits = ["reads, barriers", "banks, barriers", "reads, barriers"]

@@ -261,7 +261,7 @@ def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
 def test_the_hierarchy_says_whose_figures_it_shows():
     page = open_page("memory_hierarchy")
     text = " ".join([page.stage.provenance["said"], words(page.tab("levels"))])
-    assert "Recorded on NVIDIA H100" in text and "a load waits" in text  # the newest
+    assert "Recorded on NVIDIA H100" in text and "a load and its address take" in text  # the newest
 
 
 def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():

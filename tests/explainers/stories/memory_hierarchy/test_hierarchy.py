@@ -50,7 +50,7 @@ def test_the_levels_are_medians_of_the_plateaus(measured):
     assert levels.cycles["Shared memory"] == shared.cycles.median() and np.isnan(levels.cycles["Registers"])
     path = levels.cycles[[level.name for level in memory_levels.LEVELS]].dropna()
     assert list(path) == sorted(path)
-    assert f"{levels.cycles['L2 cache']:.0f} for L2 and" in levels_tab.sentence(
+    assert f"{levels.cycles['L2 cache']:.0f} in L2 and" in levels_tab.sentence(
         memory_levels.plateaus(table), measured.device
     )
     assert (
@@ -133,13 +133,13 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
         "L1: 128 KiB",
         "L2: 32 MiB",
     ]
-    names = ["L1: 40", "L2: 220", "device memory: 500", "skipping L1"]
+    names = ["through L1: 40", "L2: 220", "device memory: 500", "L1 skipped"]
     assert [row["said"] for row in data["levels"]] == names
     assert [row["beyond"] for row in data["levels"]] == [False, True, True, True]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
     times = round(levels["L2 cache"] / levels["L1 cache"])
-    assert f"{levels['L1 cache']:.0f} for L1, {levels['L2 cache']:.0f} for L2 and" in made["summary"]
+    assert f"{levels['L1 cache']:.0f} in L1, {levels['L2 cache']:.0f} in L2 and" in made["summary"]
     assert farther["options"][farther["answer"]] == f"About {times} times as long"
     assert holds["options"][holds["answer"]] == "It jumps to the wait for L2"
     assert made["frames"][holds["step"]]["title"] == "128 KiB of data" and "128 KiB" in holds["why"]
