@@ -160,7 +160,8 @@ export default function (host, { meta }, context) {
     g.fillText(cycles, width - 2 - measure(cycles), base(box.name));
     g.font = `${small}px ${paint.font}`;
     g.fillText(way.heads[0], box.threads[0], base(box.heads), LANES * box.cw);
-    g.fillText(way.heads[1], box.places[0], base(box.heads), LANES * box.cw);
+    const head = box.apart ? way.heads[1] : way.heads[1].split('. ')[0];
+    g.fillText(head, box.places[0], base(box.heads), LANES * box.cw);
     if (box.apart) g.fillText(move.said, box.places[0], base(box.name));
     const why =
         clock.hide(way.why) === way.why ? way.why : 'The reason is hidden until you answer.',
@@ -342,7 +343,7 @@ export default function (host, { meta }, context) {
       ['border:1px solid', 'idle thread'],
       ...Object.entries(words).map(([state, said]) => [swatches[state], said]),
       ...(ways.some(way => way.sum >= 0)
-        ? [['border:2px solid var(--st-primary-color)', 'the sum, at the end']]
+        ? [['border:2px solid var(--st-primary-color)', 'the sum']]
         : []),
     ],
   });

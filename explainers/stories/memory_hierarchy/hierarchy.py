@@ -14,6 +14,7 @@ from explainers.stories.memory_hierarchy.broadcast_tab import broadcast_blocks
 from explainers.stories.memory_hierarchy.level_charts import (
     COLOURS,
     DASHED,
+    FAR,
     NOTES,
     bandwidth_chart,
     far_half,
@@ -189,9 +190,8 @@ def _levels(table: pd.DataFrame, met: Sequence[str]) -> list[stage.State]:
     for row in plateaus(table).itertuples():
         if row.level in IN_STRIP and pd.notna(row.cycles):
             said, name = f"{row.cycles:.0f} cycles", short_name(row.level)
-            said += f", far half {far:.0f} (likely)" if far and name == "L2" else ""
-            own = (f"in {name}", *([f"partly in {name}"] if far else []))
-            values = [f"\u25b8 {said}" if level in own else said for level in met]
+            marks = {f"in {name}": f"\u25b8 {said}"} | ({FAR: f"\u25b8 far {far:.0f} cycles"} if far else {})
+            values = [marks.get(level, said) if level != FAR or name == "L2" else said for level in met]
             found.append(stage.State(name[0].upper() + name[1:], values))
     return found
 

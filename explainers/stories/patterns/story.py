@@ -29,7 +29,7 @@ WORDS = {
     COMING: "on its way",
     FREE: "free or done with",
 }
-TOLD = {FREE: "done with", READ: "second word", WRITTEN: "first word, then written"}  # in place of WORDS, for additions
+TOLD = {FREE: "done with", READ: "second load", WRITTEN: "first load, then written"}  # in place of WORDS, for additions
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,10 @@ def heads(walk: Walk) -> tuple[str, str]:
     if walk.stages:
         return threads, "shared memory: a cell is 128 bytes"
     held = any(HELD in move["places"] for move in walk.moves)
-    return threads, "numbers: a column is a lane" if held else "numbers: a column is a bank. Two colours: two loads"
+    return (
+        threads,
+        "numbers: a column is a lane" if held else "numbers: a column is a bank. Only cells of one colour conflict",
+    )
 
 
 def origin(shown: Sequence[Shown]) -> str:
