@@ -11,6 +11,13 @@ def press(page, *keys):
     page.wait_for_timeout(30)
 
 
+def settled(page):
+    """What follows a changed size has been drawn."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+    )
+
+
 def step_of(page):
     """From 0, as frames are counted."""
     return page.evaluate("window.clock.step")

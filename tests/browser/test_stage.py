@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from browser.conftest import SIZE, context_of, shown
-from browser.stepping import count, read
+from browser.stepping import count, read, settled
 from playwright.sync_api import expect
 
 from app.stories import STORIES
@@ -69,13 +69,6 @@ def steps(page):
         sorted({round(i * (n - 1) / min(n - 1, MOST_STEPS)) for i in range(min(n - 1, MOST_STEPS) + 1)})
         if n > 1
         else [0]
-    )
-
-
-def settled(page):
-    """What follows a changed size has been drawn."""
-    page.evaluate(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
     )
 
 

@@ -1,6 +1,7 @@
 """Patterns: the steps of each way, and their figures, computed again without the story."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from kernels.run import execute
 
 
 class Runner:
-    run = staticmethod(execute.run)
+    run = staticmethod(lru_cache(execute.run))  # several tests here ask for the same runs
 
     def provenance(self, run):
         return None
