@@ -154,6 +154,10 @@ class Problem:
         """
         return {}
 
+    def meanings(self) -> Mapping[str, str]:
+        """A few words on the content of its tensors, by name. Empty by default."""
+        return {}
+
     def heads(self) -> Iterator[Head]:
         """Each head of attention, in the order of the items, to explain a wrong result. None by default."""
         return iter(())

@@ -40,13 +40,12 @@ export default function (host, { meta }, context) {
         made.rect(`saved ${t}`, [0, rowAt(t) + 1, width, box.row - 2], {
           fill: blend(rgb(paint.primary), rgb(paint.background), 0.13),
         });
-      const y = rowAt(t) + box.row / 2 + (box.parts ? -0.15 : 0.36) * small,
+      const y = rowAt(t) + box.row / 2 + 0.36 * small,
         bold = frames[step].tensor === t || (!!tensor.kept && !asked());
       made.text(`name ${t}`, [0.2 * em, y, box.label], tensor.name, { bold });
-      if (box.parts)
-        made.text(`part ${t}`, [0.2 * em, y + 1.15 * small, box.label], tensor.part, {
-          alpha: 0.7,
-        });
+      const after = 0.8 * em + wide(tensor.name) * (bold ? 1.08 : 1);
+      if (!box.narrow)
+        made.text(`part ${t}`, [after, y, box.label - after], tensor.part, { alpha: 0.75 });
       if (tensor.passed.length) pass(made, t, paint);
       launches.forEach((_, n) => cell(made, { step, paint, t, n }));
       made.rect(`line ${t}`, [0, rowAt(t) + box.row, width, 0.5], { fill: paint.border });

@@ -6,7 +6,7 @@ import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, exact, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
 import { placeInRing, ringLayout } from './layouts/ring.js';
 import { addMerge, describeMerge, locateMerge } from './ring_merge.js';
-import { addFigures, addWork } from './ring_panels.js';
+import { addFigures, addOwners, addWork } from './ring_panels.js';
 
 const PARTS = [...PALETTE.sequences, PALETTE.axis],
   colourOf = part => PARTS[part % PARTS.length];
@@ -15,12 +15,13 @@ const inkOn = colour => {
   const [r, g, b] = rgb(colour).map(v => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
 };
+const isOpening = frame => frame.kind === 'figures';
 const two = (a, b) => `background:linear-gradient(90deg,${a} 50%,${b} 50%)`;
 const LEGEND = [
   [two(colourOf(0), colourOf(1)), 'K and V, in the colour of their first GPU'],
   [`background:${COLOURS.P};height:3px`, 'the followed query'],
-  ['border:1.5px dashed currentColor', 'second buffer: for the next round'],
-  ['', 'pale: an earlier round, or copied'],
+  ['border:1.5px dashed currentColor', 'second buffer. Pale there: for the next round'],
+  ['', 'pale in a map: an earlier round'],
 ];
 // The lower left half of a cell: a query meets no later key.
 const KINDS = {
@@ -152,11 +153,11 @@ export default function (host, { meta }, context) {
         said: heads ? ['K, V of its heads', 'K, V'] : [...own, String(part)],
       });
       if (heads || gpus < 2) return;
-      const coming = frame.moves.find(([, target]) => target === gpu);
+      const coming = !isOpening(frame) && frame.moves.find(([, target]) => target === gpu);
       if (!coming) {
         const at = slotOf(gpu, 1);
         made.rect(`free ${gpu}`, at, { stroke: paint.border, dash: [3, 3] });
-        made.text(`free text ${gpu}`, [at[0] + at[2] / 2, at[1] + 1.1 * em], 'buffer', {
+        made.text(`free text ${gpu}`, [at[0] + at[2] / 2, at[1] + 1.1 * em], 'second buffer', {
           ...{ align: 'center', alpha: 0.7 },
         });
         return;
@@ -217,6 +218,7 @@ export default function (host, { meta }, context) {
       made.add(`way ${source} ${target}`, 'way', null, {
         points: heads ? gatherWay(source, target) : wayOf(source, target),
         stroke: copies ? colourOf(part) : blend(rgb(colourOf(part)), rgb(paint.background), 0.45),
+        ...(isOpening(frame) && { stroke: paint.border }),
         ...{ width: 3, head: 0.42 * em, grown: 1, enter: { grown: 0 }, span: [0, 0.6] },
       });
   };
@@ -319,6 +321,13 @@ export default function (host, { meta }, context) {
   const marks = ({ step, paint }) => {
     const made = new Marks(em),
       frame = frameAt(step);
+    if (frame.kind === 'gain') {
+      const at = { x: 0.4 * em, y: 1.4 * em, w: width - 0.8 * em, narrow: box.narrow, bar: 2.6 };
+      const y = addFigures(made, paint, frame.figures, at);
+      if (other && !box.narrow && frame.figures.length < 2)
+        addWork(made, paint, { orders, round: frame.step, narrow: false }, [at.x, y, at.w]);
+      return made.list;
+    }
     const [own, small] = ownNames(box.boxW - em);
     made.text(
       'held',
@@ -328,10 +337,14 @@ export default function (host, { meta }, context) {
     for (let gpu = 0; gpu < gpus; gpu++) addGpu(made, paint, step, gpu, [own[gpu], small]);
     addMoves(made, paint, frame);
     addSlots(made, paint, frame);
-    if (frame.kind === 'figures') {
-      addFigures(made, paint, frame.figures, {
-        ...{ x: 0.4 * em, y: box.low, w: width - 0.8 * em, narrow: box.narrow },
-      });
+    if (isOpening(frame)) {
+      const at = { x: 0.4 * em, y: box.low, w: width - 0.8 * em, narrow: box.narrow },
+        y = addFigures(made, paint, frame.figures, at),
+        all = other && [
+          [orders[0].name, pieces],
+          [other.name, other.pieces],
+        ];
+      if (all && !box.narrow) addOwners(made, paint, all, count, { ...at, y }, [colourOf, inkOn]);
       return made.list;
     }
     const merges = frame.kind === 'merge' || !other;
@@ -341,6 +354,7 @@ export default function (host, { meta }, context) {
     return made.list;
   };
   const locate = (x, y) => {
+    if (frameAt(context.clock.step).kind === 'gain') return null;
     for (let gpu = 0; gpu < gpus; gpu++) {
       const [bx, by] = boxOf(gpu);
       if (x >= bx && x < bx + box.boxW && y >= by && y < by + box.boxH) return { gpu };
@@ -350,7 +364,7 @@ export default function (host, { meta }, context) {
       cell = side / count,
       row = Math.floor((y - mapY) / cell),
       key = Math.floor((x - mapX) / cell);
-    if (frameAt(context.clock.step).kind === 'figures') return null;
+    if (frameAt(context.clock.step).figures.length) return null;
     if (side && row >= 0 && row < count && key >= 0 && key < count) return { row, key };
     return locateMerge(x, y, box, em, shown);
   };

@@ -80,12 +80,38 @@ export function addWork(made, paint, { orders, round, narrow }, [x, y, w]) {
   } else made.text('work gain', [x, top, w], 'Hatched: waits for the busiest GPU');
 }
 
-/** Groups of bars, side by side or one below the other. */
-export function addFigures(made, paint, figures, { x, y, w, narrow }) {
+/** The owner of each piece of the text in some orders: a row of cells for each [name, pieces of each GPU]. */
+export function addOwners(made, paint, orders, count, { x, y, w }, [colourOf, inkOn]) {
+  const { em } = made,
+    font = `${em}px ${paint.font}`,
+    names = orders.map(([name]) => `${name[0].toUpperCase()}${name.slice(1)} order`),
+    from = x + widest(names, font) + 0.8 * em,
+    cell = Math.min(7 * em, (x + w - from) / count);
+  made.text('owners', [x, y, w], `Who has which of the ${count} pieces of the text`, {
+    bold: true,
+  });
+  orders.forEach(([, pieces], at) => {
+    const top = y + (0.9 + 2.1 * at) * em;
+    made.text(`owners ${at}`, [x, top + 1.25 * em], names[at]);
+    for (let piece = 0; piece < count; piece++) {
+      const gpu = pieces.findIndex(own => own.includes(piece)),
+        left = from + piece * cell;
+      made.rect(`owner ${at} ${piece}`, [left, top, cell - 2, 1.8 * em], { fill: colourOf(gpu) });
+      const said = [`GPU ${gpu}`, String(gpu)].find(text => widest([text], font) < cell - 4) ?? '';
+      made.text(`owner text ${at} ${piece}`, [left + cell / 2, top + 1.25 * em], said, {
+        ...{ align: 'center', fill: inkOn(colourOf(gpu)) },
+      });
+    }
+  });
+}
+
+/** Groups of bars, side by side or one below the other. bar: their height in em. Returns the end of the longest. */
+export function addFigures(made, paint, figures, { x, y, w, narrow, bar = 1.5 }) {
   const { em } = made,
     size = smallText(em),
     each = narrow ? w : (w - 2 * em) / figures.length;
-  let top = y;
+  let top = y,
+    end = y;
   figures.forEach(({ title, bars, limit, notes }, at) => {
     const left = narrow ? x : x + at * (each + 2 * em),
       font = `${em}px ${paint.font}`,
@@ -107,17 +133,17 @@ export function addFigures(made, paint, figures, { x, y, w, narrow }) {
     top += 0.9 * em;
     const first = top;
     bars.forEach(({ name, value, text, kind }, n) => {
-      made.text(`figure name ${at} ${n}`, [left, top + 1.15 * em], name);
-      made.rect(`figure bar ${at} ${n}`, [from, top, Math.max(2, value * scale), 1.5 * em], {
+      made.text(`figure name ${at} ${n}`, [left, top + (bar / 2 + 0.36) * em], name);
+      made.rect(`figure bar ${at} ${n}`, [from, top, Math.max(2, value * scale), bar * em], {
         fill: blend(rgb(FILL[kind]), rgb(paint.background), inside ? 0.45 : 0.85),
       });
       made.text(
         `figure text ${at} ${n}`,
-        [inside ? from + 0.4 * em : from + value * scale + 0.4 * em, top + 1.12 * em],
+        [inside ? from + 0.4 * em : from + value * scale + 0.4 * em, top + (bar / 2 + 0.36) * em],
         text,
         { bold: true },
       );
-      top += 1.9 * em;
+      top += (bar + 0.4) * em;
     });
     if (limit.length) {
       const line = from + limit[0] * scale;
@@ -136,5 +162,7 @@ export function addFigures(made, paint, figures, { x, y, w, narrow }) {
         top += 1.35 * size;
       });
     top += 1.6 * em;
+    end = Math.max(end, top);
   });
+  return end;
 }

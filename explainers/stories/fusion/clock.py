@@ -238,26 +238,41 @@ def sentence(times: Times) -> str:
 
 
 def by_size(times: Times) -> str:
-    """The speedup of the smallest and the largest problem, or ""."""
-    sizes = [(first_size(one.problem)[1], gain_of(one)) for one in alike(times)]
-    if len(sizes) < 2:
+    """The speedup of the smallest, this and the largest problem, or ""."""
+    gains = {first_size(one.problem)[1]: gain_of(one) for one in alike(times)}
+    if len(gains) < 2:
         return ""
-    name = first_size(times.problem)[0]
-    (few, most), (many, least) = sizes[0], sizes[-1]
-    return f"{count(few, name.removesuffix('s'), name)}: {most:.2f} times as fast. {many:,}: {least:.2f} times"
+    name, own = first_size(times.problem)
+    few, *others = [size for size in gains if size in (min(gains), own, max(gains))]
+    said = [f"{gains[few]:.2f} with {count(few, name.removesuffix('s'), name)}"]
+    return f"Times as fast: {', '.join(said + [f'{gains[size]:.2f} with {size:,}' for size in others])}"
 
 
 def gap_sentence(times: Times, entries: Sequence[str]) -> str:
     """The gap before the second launch in words, or "" without a recording."""
     if not gaps(times):
         return ""
-    first, largest = times.spans("separate", "graph")[0], alike(times)[-1] if alike(times) else times
-    size, gain = first_size(largest.problem)[1], gain_of(largest)
-    name = first_size(times.problem)[0]
-    longer = f" With {size:,} {name} the kernels are long, so fusion gains only {gain:.2f} times."
+    first = times.spans("separate", "graph")[0]
     return (
         f"{entries[0]} runs for {first[1] - first[0]:.2f} µs. Then no kernel runs for {gaps(times)[0]:.2f} µs, "
-        f"until {entries[1]} starts. One launch has no such gap.{longer if gain < gain_of(times) else ''}"
+        f"until {entries[1]} starts. One launch has no such gap."
+    )
+
+
+def largest_sentence(times: Times, fewer: float) -> str:
+    """The saved time of the largest problem: of the gap, and of the bytes. "" if this problem is the largest.
+
+    fewer: the share of bytes that fusion saves.
+    """
+    largest = alike(times)[-1] if alike(times) else times
+    if largest is times or not gaps(largest) or saved(largest) <= 0 or fewer <= 0:
+        return ""
+    name, size = first_size(largest.problem)
+    before, after = in_graph(largest, "separate"), in_graph(largest, "fused")
+    return (
+        f"With {size:,} {name}, {before:.1f} µs become {after:.1f}: {before - after:.1f} saved. "
+        f"The gap is {sum(gaps(largest)):.1f} of it. At equal speed, {fewer:.0%} fewer bytes would save "
+        f"{fewer * before:.1f} (derived)."
     )
 
 

@@ -42,7 +42,7 @@ class ShownMove(TypedDict):
 class ShownTensor(TypedDict):
     """A row of the picture.
 
-    bytes: the size of the tensor. shape: with its type. part: input, output or between launches.
+    bytes: the size of the tensor. shape: with its type. part: its meaning, or input, output or between launches.
     kept: why the fused kernel moves fewer bytes: never (the tensor stays on the chip), once (not read again), or "".
     passed: [column that writes it, column that reads it] of the separate launches, or [].
     """

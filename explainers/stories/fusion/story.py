@@ -44,14 +44,19 @@ class Fusion(Story[Pair]):
         runs = [runner.run(request) for request in (subject.separate, subject.request)]
         found, times = ledger.ledger(runs), clock.nearest(subject.request)
         problem, where = subject.request.problem, runner.provenance(runs[1])
-        gap = clock.gap_sentence(times, found.entries[0]) if times else ""
-        frames = walk.frames_of(found, clock.size_of(problem), gap)
+        before, after = found.totals
+        said = (
+            [clock.gap_sentence(times, found.entries[0]), clock.largest_sentence(times, 1 - after / before)]
+            if times
+            else []
+        )
+        frames = walk.frames_of(found, clock.size_of(problem), *said)
         shown = clock.shown(times) if times else None
-        views = [View("fusion", "ledger", "Bytes", walk.meta_of(found, frames, shown))]
+        views = [View("fusion", "ledger", "Bytes", walk.meta_of(found, frames, shown, problem.meanings()))]
         if times:
             meta = {"spec": clock.chart(times).to_dict(), "alt": clock.ALT, "at": []}
             views.append(View("chart", "clock", "Time", meta))
-        said = clock.sentence(times) if times else ""
+        gain = clock.sentence(times) if times else ""
         return Stage(
             headline=stage.headline(subject.request.kernel),
             frames=frames,
@@ -62,7 +67,7 @@ class Fusion(Story[Pair]):
             ],
             tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
             provenance=replace(where, said=f"{where.said} {COUNTED}"),
-            summary=f"{walk.result(found)} {said}".strip(),
+            summary=f"{walk.result(found)} {gain}".strip(),
             questions=fusion_questions.asked(found, frames, times),
         )
 

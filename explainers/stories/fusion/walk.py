@@ -1,7 +1,7 @@
 """The walk through both sides at once: a step for each tensor that moves in a separate launch."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explainers.stories.fusion.frames import FusionMeta, MoveFrame, ShownMove, ShownTime
@@ -42,10 +42,10 @@ def steps_of(ledger: Ledger) -> list[Step]:
     return [*found, *(Step(None, move) for move in left.values())]
 
 
-def frames_of(ledger: Ledger, size: str = "", gap: str = "") -> list[MoveFrame]:
+def frames_of(ledger: Ledger, size: str = "", gap: str = "", largest: str = "") -> list[MoveFrame]:
     """The saved tensors, then the steps, then the time and the reason.
 
-    size: of the problem, in words. gap: a sentence on the recorded gap between launches.
+    size: of the problem, in words. gap: on the recorded gap. largest: on its largest problem.
     """
     frames, so_far = list[MoveFrame](), [0, 0]
     for step in steps_of(ledger):
@@ -68,7 +68,8 @@ def frames_of(ledger: Ledger, size: str = "", gap: str = "") -> list[MoveFrame]:
     last: MoveFrame = {**first, "tile": len(ledger.entries[0]) + 1, "so_far": list(so_far)}
     time: MoveFrame = {**last, "title": "The launch itself", "sentence": gap, "timed": True}
     end: MoveFrame = {**last, "title": "Why fusion works", "sentence": reason(ledger)}
-    return [first, *frames, *([time] if gap else []), end]
+    more: MoveFrame = {**time, "title": "The largest size", "sentence": largest}
+    return [first, *frames, *([time] if gap else []), *([more] if largest else []), end]
 
 
 def _frame(ledger: Ledger, step: Step, so_far: list[int]) -> MoveFrame:
@@ -201,8 +202,8 @@ def result(ledger: Ledger) -> str:
     return f"In one kernel, {stays}. That saves {saved}."
 
 
-def meta_of(ledger: Ledger, frames: list[MoveFrame], time: ShownTime | None) -> FusionMeta:
-    """The meta of the view `fusion`."""
+def meta_of(ledger: Ledger, frames: list[MoveFrame], time: ShownTime | None, meanings: Mapping[str, str]) -> FusionMeta:
+    """The meta of the view `fusion`. meanings: of some tensors, by their names."""
     columns = [(side, n, entry) for side, entries in enumerate(ledger.entries) for n, entry in enumerate(entries)]
     return {
         "tensors": [
@@ -211,7 +212,7 @@ def meta_of(ledger: Ledger, frames: list[MoveFrame], time: ShownTime | None) -> 
                 "bytes": tensor.nbytes,
                 "kept": ledger.kept(name),
                 "shape": f"{[*tensor.shape]} {tensor.dtype}",
-                "part": part_of(tensor),
+                "part": meanings.get(tensor.name) or part_of(tensor),
                 "passed": passed(ledger, name),
             }
             for name, tensor in ledger.tensors.items()

@@ -63,10 +63,10 @@ def why(gpus: int, model: Model = MODEL) -> Figure:
         "bars": bars,
         "limit": [model.memory, f"{model.gpu}: {model.memory / GB:.0f} GB"],
         "notes": [
-            f"{model.name}: {model.layers} layers x {model.kv_heads} KV heads x {model.head_dim} numbers x 2 bytes, "
-            "for K and for V (computed).",
-            f"The two buffers of a layer add {layer / GB:.1f} GB.",
-            "Collecting all parts first needs all K and V on each GPU. Dividing by heads needs a KV head for each GPU.",
+            f"Computed for {model.name}: {model.layers} layers, {model.kv_heads} KV heads of {model.head_dim} numbers, "
+            f"2 bytes each. The two buffers of a layer add {layer / GB:.1f} GB.",
+            "Another way divides the heads. It ends at "
+            f"{model.kv_heads} GPUs here, one for each KV head. A ring has no such limit.",
         ],
     }
 
@@ -80,7 +80,6 @@ def hidden(causal: bool, rows: int) -> Figure | None:
     if rate is None:
         return None
     products, copies = f"{rate.products_us / 1000:.2f} ms", f"{rate.copy_us / 1000:.2f} ms"
-    work, twice = ("2n\u00b2d", " x 2") if causal else ("4n\u00b2d", "")
     return {
         "title": f"Is the copy hidden? {rate.tokens:,} tokens on each GPU",
         "bars": [
@@ -89,10 +88,10 @@ def hidden(causal: bool, rows: int) -> Figure | None:
         ],
         "limit": [],
         "notes": [
-            f"One round, recorded on {rate.place}. The copy runs during the products, so the shorter bar is hidden.",
-            f"With n tokens on each GPU, a head takes {work} operations and 4nd bytes. Equal times: "
-            f"n = {rate.flops / 1e12:.0f} TFLOP/s / {rate.bytes / 1e9:.0f} GB/s{twice} = {rate.equal:,}.",
-            f"This small run has n = {rows}. Its GPUs are virtual, so it has no times.",
+            f"One round of {rate.name}, recorded on {rate.place}. Both run at once, so the longer bar is the time.",
+            f"Beyond about {round(rate.equal, -2):,} tokens on each GPU, products outlast the copy (derived). "
+            "Twice the tokens take twice the copy and four times the products.",
+            f"This small run has {rows} tokens on each GPU. Its GPUs are virtual, so it has no times.",
         ],
     }
 
@@ -115,8 +114,19 @@ def _gain(table: pd.DataFrame, place: str) -> Figure | None:
         "title": f"Recorded on {place}: {tokens:,} tokens, causal",
         "bars": bars,
         "limit": [],
-        "notes": [times.hidden_in(table)],
+        "notes": [counted(int(table.gpus.max()), list(ways.values())), times.hidden_in(table)],
     }
+
+
+def counted(gpus: int, us: list[float]) -> str:
+    """The gains of a plain and a zigzag order by their pairs, next to the recorded ones. us: of both, plain first."""
+    if len(us) != 2:
+        return ""
+    plain, zigzag = gpus * gpus / (2 * gpus - 1), gpus
+    return (
+        f"Zigzag order is {us[0] / us[1]:.2f} times as fast as plain order. The count of pairs gives "
+        f"{zigzag / plain:.2f} for {gpus} GPUs: {zigzag:.2f} against {plain:.2f} times one GPU (derived)."
+    )
 
 
 def gain_said() -> str:

@@ -42,7 +42,7 @@ class RingFrame(Frame):
     """One frame.
 
     step: of the ring.
-    kind: figures, products, or merge.
+    kind: figures, products, merge, or gain (figures in place of the ring).
     devices: of the step.
     moves: [source, target, part] of its copies. A merge has those of its step.
     merged: the followed row, or None.

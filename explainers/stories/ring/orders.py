@@ -110,7 +110,7 @@ def result(found: Sequence[Order]) -> str:
         return f"Under the causal mask, late queries meet more keys: {idle}, if each pair takes equal time (computed)."
     gain, rest = worst.ends[-1] / best.ends[-1], max(best.waits)
     there = f"a GPU waits at most {rest:.0%} of it" if rest else "no GPU waits"
-    said = (
-        f"K and V move from GPU to GPU, and the queries stay. In {worst.name} order {idle}, because of the causal mask."
+    said = f"K and V move from GPU to GPU, and the queries stay. Under the causal mask, {idle} in {worst.name} order."
+    return (
+        f"{said} In {best.name} order {there}: {gain:.2f} times as fast as {worst.name} (counted in query-key pairs)."
     )
-    return f"{said} In {best.name} order {there}: {gain:.2f} times as fast (computed from the pairs)."

@@ -143,6 +143,7 @@ class Rate:
 
     tokens: on each GPU. products_us, copy_us: of a round. flops, bytes: a second, on each GPU.
     equal: tokens on each GPU at which products and copy take equal time, as products grow with their square.
+    place: of the recording. name: of the kernel.
     """
 
     tokens: int
@@ -152,6 +153,7 @@ class Rate:
     bytes: float
     equal: int
     place: str
+    name: str
 
 
 def rate(causal: bool, order: str = "") -> Rate | None:
@@ -171,7 +173,7 @@ def rate(causal: bool, order: str = "") -> Rate | None:
     one, copy = products["sustained_us"] / rounds, copies["sustained_us"] / hops
     flops = products["flops"] / gpus / products["sustained_us"] * 1e6
     moved = copies["copied_bytes"] / gpus / copies["sustained_us"] * 1e6
-    return Rate(tokens, one, copy, flops, moved, round(tokens * copy / one), place_of(where))
+    return Rate(tokens, one, copy, flops, moved, round(tokens * copy / one), place_of(where), str(products["name"]))
 
 
 def place_of(where: Provenance) -> str:
@@ -255,6 +257,8 @@ def hidden_said(ring: dict[str, object]) -> str:
         return f"{shares[0]:.0%} of the copies' time is hidden behind products"
     least, most = (f"{share:.1%}".replace(".0%", "%") for share in (shares[0], shares[-1]))
     said = least if least == most else f"{least} to {most}"
+    if shares[0] == 1:
+        return f"In all {len(shares)} runs, every copy ran during products"
     return f"In {len(shares)} runs, products hide {said} of the copies' time"
 
 

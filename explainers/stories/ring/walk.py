@@ -106,7 +106,7 @@ class Walk:
         """The frame after the last round: the recorded gain."""
         if not self._passes or not (found := figures.gains()):
             return []
-        end: RingFrame = {**last, "title": "The gain", "sentence": figures.gain_said(), "kind": "figures"}
+        end: RingFrame = {**last, "title": "The gain", "sentence": figures.gain_said(), "kind": "gain"}
         return [{**end, "tile": len(self.rounds), "figures": found, "merged": None, "lines": {}}]
 
     def _values(self, merge: Merge, last: bool) -> Merged:

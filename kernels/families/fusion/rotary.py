@@ -106,6 +106,16 @@ class RotaryProblem(RotaryCases):
             {"qkv": 2 * head * self._heads, "q_rotated": 2 * head * self.num_heads, "k_cache": kept, "v_cache": kept},
         )
 
+    def meanings(self) -> Mapping[str, str]:
+        return {
+            "qkv": "q, k, v before",
+            "cos_sin": "table of angles",
+            "positions": "place in the text",
+            "slots": "place in the cache",
+            "k_cache": "the cache of keys",
+            "v_cache": "the cache of values",
+        }
+
     def tensors(self) -> tuple[Tensor, ...]:
         """qkv, the table of angles, each token's position and slot, the turned q, and the caches."""
         row = ("token", "head", "dim")

@@ -12,14 +12,16 @@ const LEAST = 1.5, // em: the least and the most height of a row
 
 // tensors: {name, part} each. sides: the side of each launch. linesOf(side, width): lines of a kernel's idea.
 // bars: of each group of sums under the rows. Returns {x: [of each column], w, label,
-// lines (of an idea), parts (whether a row has a second line), heads, top, row,
+// lines (of an idea), narrow, heads, top, row,
 // sums: [{x, y, w} of each group], title, bar, height}: heads, top and y are the tops of these parts.
 export function fusionLayout({ width, height, em }, tensors, sides, linesOf, bars) {
   const rows = tensors.length,
     narrow = width < NARROW * em,
     lettersOf = key => Math.max(...tensors.map(tensor => tensor[key].length)),
-    letters = narrow ? lettersOf('name') : Math.max(lettersOf('name'), 0.8 * lettersOf('part')),
-    label = Math.min((narrow ? 0.26 : 0.3) * width, (0.58 * letters + 1) * em),
+    letters = narrow
+      ? lettersOf('name')
+      : Math.max(...tensors.map(({ name, part }) => name.length + 0.8 * part.length + 1)),
+    label = Math.min((narrow ? 0.26 : 0.24) * width, (0.5 * letters + 1) * em),
     split = (narrow ? 0.4 : SPLIT) * em,
     w = (width - label - 2 * split) / sides.length,
     x = sides.map((side, n) => label + split + n * w + side * split),
@@ -42,7 +44,7 @@ export function fusionLayout({ width, height, em }, tensors, sides, linesOf, bar
     w: each,
   }));
   return {
-    ...{ x, w, label, lines, parts: row >= 2.1 * em && !narrow, heads, top, row, narrow },
+    ...{ x, w, label, lines, narrow, heads, top, row },
     ...{ sums, title: TITLE * em, bar: BAR * em, line: LINE * em, height: top + rows * row + foot },
   };
 }

@@ -121,7 +121,7 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     said = "ecorded on Small GPU, 20.*, with 1 token, 32 query heads and 8 KV heads of 128, float16"
     assert re.search(f"R?{said}", clock.source(times)) and "1.00 in place of 2.00 µs (recorded)" in made.summary
     assert all(re.search(said, asked[name].why) for name in ("why_faster", "graph_gain"))
-    assert "8,192: 2.00 times" in clock.shown(clock.alike(clock.all_times(spec)[0])[0])["note"]
+    assert "2.00 with 8,192" in clock.shown(clock.alike(clock.all_times(spec)[0])[0])["note"]
     assert made.views[0].meta["time"]["us"] == [2, 1.5, 1]
     gap = next(frame for frame in made.frames if frame["timed"])["sentence"]
     assert "rope runs for 0.50 µs. Then no kernel runs for 0.75 µs, until cache_write starts." in gap

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import cpu_run
 
-from explainers.stories.ring import orders, times
+from explainers.stories.ring import figures, orders, times
 from explainers.stories.ring.questions import questions
 from explainers.stories.ring.rounds import rounds
 from explainers.stories.ring.story import STORY
@@ -122,9 +122,10 @@ def test_the_first_picture_says_when_a_copy_is_hidden_and_the_last_one_the_recor
     assert memory["bars"][0]["value"] > memory["limit"][0] > memory["bars"][1]["value"]
     made = times.rate(True, "zigzag")
     assert made.equal == pytest.approx(2 * made.flops / made.bytes, rel=0.01)  # the mask halves the products
-    assert f"= {made.equal:,}." in rule["notes"][1] and made.tokens > made.equal
+    assert f"about {round(made.equal, -2):,} tokens" in rule["notes"][1] and made.tokens > made.equal
     alone, plain, zigzag_ = (bar["value"] for bar in last["figures"][-1]["bars"])  # of the table with most GPUs
     assert alone > plain > zigzag_ and f"{alone / zigzag_:.2f} times" in last["sentence"]
+    assert "1.50 for 2 GPUs: 2.00 against 1.33" in figures.counted(2, [plain, zigzag_])  # (1 + 1/2) / 1 of plain order
     assert [len(walked) for walked in (Walk(run_of(gpus=1, seq_len=64)).frames,)] == [2]
 
 
