@@ -158,7 +158,7 @@ def test_both_orders_have_equal_pairs_and_only_plain_order_waits(plain, zigzag):
         each = [sum(step[gpu] for step in order["pairs"]) for gpu in range(4)]
         assert order["waits"] == pytest.approx([1 - pairs / order["ends"][-1] for pairs in each])
     assert slow["ends"] == [528, 528 + 1024, 528 + 2048, 528 + 3072] and not any(fast["waits"])
-    assert "In plain order GPU 0 waits 85% of the time, because of the causal mask." in orders.result(found)
+    assert "Under the causal mask, GPU 0 waits 85% of the time in plain order." in orders.result(found)
     assert f"In zigzag order no GPU waits: {3600 / 2064:.2f} times as fast" in orders.result(found)
     assert "GPU 0 waits 85% of the time, if each pair takes equal time" in orders.result(found[:1])
 
