@@ -56,10 +56,10 @@ export default function (host, { meta }, context) {
     count = Math.max(...pieces.flat()) + 1,
     ownerOf = piece => pieces.findIndex(own => own.includes(piece)),
     frameAt = step => frames[Math.min(step, frames.length - 1)];
-  let em, width, box;
+  let em, width, height, box;
 
   const layout = pane => {
-    ({ em, width } = pane);
+    ({ em, width, height } = pane);
     box = ringLayout(pane, gpus, heads, !!other);
     return box.height;
   };
@@ -322,9 +322,15 @@ export default function (host, { meta }, context) {
     const made = new Marks(em),
       frame = frameAt(step);
     if (frame.kind === 'gain') {
-      const at = { x: 0.4 * em, y: 1.4 * em, w: width - 0.8 * em, narrow: box.narrow, bar: 2.6 };
+      const at = {
+        x: 0.4 * em,
+        y: 1.4 * em,
+        w: width - 0.8 * em,
+        narrow: box.narrow,
+        bar: frame.figures.length > 1 ? 1.6 : 2.6,
+      };
       const y = addFigures(made, paint, frame.figures, at);
-      if (other && !box.narrow && frame.figures.length < 2)
+      if (other && !box.narrow && y + 17 * em < height)
         addWork(made, paint, { orders, round: frame.step, narrow: false }, [at.x, y, at.w]);
       return made.list;
     }
