@@ -153,8 +153,9 @@ class Chain {
       [x, y, w, h] = laid.held[part],
       { em } = laid;
     if (model.logs(part)) return [x, y, w, h];
-    const wide = Math.min(this.roomOf(part), 9 * em);
-    return [x, y + h / 2 - em, wide, 2 * em];
+    const wide = Math.min(this.roomOf(part), 9 * em),
+      most = part === 'dK' ? laid.held.dQ[1] - 3.5 * em : Infinity; // the name of dQ is under it
+    return [x, Math.min(y + h / 2 - em, most), wide, 2 * em];
   }
   roomOf(part) {
     const { laid } = this,
@@ -179,7 +180,7 @@ class Chain {
       ? [box[0], box[1] - 0.35 * em, this.roomOf(part)]
       : [box[0] + 0.4 * em, box[1] + 1.35 * em, box[2] - 0.6 * em];
     const shape = logs ? this.shapeOf(part) : '',
-      size = laid.letter;
+      size = where[2] < 0.4 * laid.letter * text.length ? smallText(em) : laid.letter;
     marks.text(`name ${part}`, /** @type {any} */ (where), text, { bold, size, alpha });
     if (laid.small || !shape) return;
     const [x, y, w, h] = box,
@@ -223,6 +224,23 @@ class Chain {
           width: 3.5,
           ...LIT,
         });
+    for (const part of frame.flying) this.addFlying(part);
+  }
+  // A product that runs on the tensor cores
+  addFlying(part) {
+    const { marks, laid } = this,
+      { em } = laid,
+      size = smallText(em),
+      [x, y, w, h] = this.nodeOf(part),
+      beside = this.model.logs(part),
+      top = part === 'dK' ? y - 0.4 * em : y + h + size + 0.2 * em,
+      at = beside ? [x + w + 0.5 * em, y + h / 2 + 0.35 * size] : [x + 0.4 * em, top];
+    marks.rect(`flying ${part}`, [x - 3, y - 3, w + 6, h + 6], {
+      stroke: NOW,
+      width: 2.5,
+      dash: [6, 4],
+    });
+    marks.text(`in flight ${part}`, /** @type {any} */ (at), 'in flight', { size, bold: true });
   }
 
   // ---- the tiles ----

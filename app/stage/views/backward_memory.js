@@ -49,7 +49,9 @@ export function addMemory(marks, model, laid, { step, paint, hide }) {
   for (const [key, part, rows] of written(model, step))
     marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
   if (!frame.whole) addNext(marks, model, laid, { step, paint });
-  if (model.facts.every(({ said }) => hide(said) === said)) addFacts(marks, model, laid);
+  if (model.parts.includes('delta')) addDelta(marks, laid, frame, { paint, hide });
+  if (model.facts.every(({ said }) => hide(said) === said))
+    addFacts(marks, model, laid, { frame, paint });
   addBlocks(marks, model, laid, step);
   const inOrder = [...frame.touched].sort((a, b) => a.kind.localeCompare(b.kind)); // loads first
   for (const { part, kind, rows } of inOrder) {
@@ -107,31 +109,72 @@ function addNext(marks, model, { map, em, across, down }, { step, paint }) {
   marks.text('next name', /** @type {any} */ (name), 'next tile', { size: smallText(em) });
 }
 
-// The five answers: what is said, and under it or after it why. An open question hides them.
-function addFacts(marks, model, { panel, em, small }) {
-  if (!panel) return;
-  const [x, y, w, h] = panel,
+// Under the strips: delta comes from O and dO.
+function addDelta(marks, { strips, em, small }, frame, { paint, hide }) {
+  const on = frame.made.includes('delta') && !frame.whole,
+    [ox, dox, dx] = ['O', 'dO', 'delta'].map(part => strips[part][0] + strips[part][2] / 2),
+    end = strips.delta[1] + strips.delta[3],
+    low = end + 0.7 * em,
     size = smallText(em),
-    tall = small ? size : 2.3 * size,
-    row = Math.min(tall + em, (h - tall) / (model.facts.length - 1) - 1);
-  model.facts.forEach(({ said, why }, i) => {
-    const top = y + i * row + size;
-    const place = small ? [x + 0.47 * w, top, 0.53 * w] : [x, top + 1.2 * size, w];
-    marks.text(`fact ${i}`, [x, top, small ? 0.46 * w : w], said, { size, bold: true });
-    marks.text(`why ${i}`, /** @type {any} */ (place), why, { size });
+    stroke = on ? COLOURS.S : paint.text;
+  marks.add('O to delta', 'line', [ox, end + 2, 0, low - end - 2], { stroke });
+  marks.add('dO to delta', 'line', [dox, end + 2, 0, low - end - 2], { stroke });
+  const points = [
+    [ox, low],
+    [dx, low],
+    [dx, end + 2],
+  ];
+  marks.add('to delta', 'way', null, { points, stroke, width: on ? 2.5 : 1, head: 0.3 * em });
+  const said = small ? 'delta = sum(dO * O)' : "delta: a row's sum of dO * O",
+    at = /** @type {any} */ ([strips.Q[0], low + 1.3 * size]);
+  marks.text('of delta', at, hide(said), { size, bold: on });
+}
+
+// The five answers. The one of the step is lit. An open question hides them.
+function addFacts(marks, model, { panel, em }, { frame, paint }) {
+  if (!panel) return;
+  const [x, y, w] = panel,
+    size = 0.88 * em,
+    row = 1.2 * size,
+    stores = frame.touched.filter(t => t.kind === 'store').map(t => t.part),
+    now = frame.whole ? [] : frame.made.length ? frame.made : stores;
+  let top = y;
+  model.facts.forEach(({ said, of }, i) => {
+    const on = of.some(part => now.includes(part)),
+      lines = wrapped(said, Math.floor((w - 0.7 * em) / (0.43 * size)));
+    if (on)
+      marks.rect(`lit ${i}`, [x, top, w, lines.length * row], { fill: COLOURS.S, alpha: 0.15 });
+    marks.rect(`bar ${i}`, [x, top, on ? 4 : 2, lines.length * row], {
+      fill: on ? COLOURS.S : paint.border,
+    });
+    lines.forEach((line, n) => {
+      const at = /** @type {any} */ ([x + 0.7 * em, top + n * row + size, w - 0.7 * em]);
+      marks.text(`fact ${i} ${n}`, at, line, { size });
+    });
+    top += lines.length * row + 0.25 * size;
   });
 }
 
+// A text in lines of at most so many characters
+function wrapped(text, most) {
+  return text.split(' ').reduce((lines, word) => {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+    else lines.push(word);
+    return lines;
+  }, /** @type {string[]} */ ([]));
+}
+
 // The blocks that add to the rows of dQ in work.
-function addBlocks(marks, model, { strips, em, edge, down }, step) {
+function addBlocks(marks, model, { strips, em, edge, down, small }, step) {
   const { queries, keys, made, touched } = model.frameAt(step),
     [x, y, w] = strips.dQ;
   const adds = made.includes('dQ') || touched.some(t => t.part === 'dQ' && t.kind === 'store');
-  if (!model.adds || !adds || !queries || !keys || edge - x - w < 7 * em) return;
+  if (!model.adds || !adds || !queries || !keys || edge - x - w < 5.5 * em) return;
   const blocks = Math.min(BLOCKS, Math.ceil(model.keys / model.cols)),
     top = y + ((queries[0] + queries[1] + 1) / 2) * down;
   for (let n = 0; n < blocks; n++) {
-    const from = [x + w + 2.4 * em, top + (n - (blocks - 1) / 2) * 1.4 * em];
+    const from = [x + w + (small ? 1.5 : 2.4) * em, top + (n - (blocks - 1) / 2) * 1.4 * em];
     marks.add(`block ${n}`, 'way', null, {
       points: [from, [x + w + 3, top]],
       stroke: COLOURS.written,
@@ -167,7 +210,11 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
       ease: 'both',
     });
   const name = model.parts.includes('P') ? 'P' : COMPUTED;
-  if (w > 7 * em) marks.text('no P', [x + w / 2, caption, w - 4], name, { align: 'center' });
+  if (w > 7 * em)
+    marks.text('no P', [x + w / 2, caption, w + 0.6 * em], name, {
+      align: 'center',
+      size: 0.85 * em,
+    });
 }
 
 /**

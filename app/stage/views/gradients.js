@@ -28,8 +28,9 @@ const LEGEND = [
     `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
     'below zero, above zero',
   ],
-  ['', 'of a row: LSE = log(sum(exp(S))), delta = sum(dO * O)'],
+  ['', "LSE: a row's log(sum(exp(S)))"],
 ];
+const IN_FLIGHT = [`border:3px dashed ${COLOURS.S}`, 'in flight: the tensor cores multiply'];
 
 export default function (host, { meta, columns }, context) {
   const model = backwardModel(host, meta, columns),
@@ -146,6 +147,6 @@ export default function (host, { meta, columns }, context) {
     locate,
     describe,
     label: now => `${frameAt(now).title}. ${frameAt(now).sentence}`,
-    legend: LEGEND,
+    legend: meta.frames.some(frame => frame.flying.length) ? [IN_FLIGHT, ...LEGEND] : LEGEND,
   });
 }

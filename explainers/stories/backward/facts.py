@@ -1,10 +1,9 @@
-"""The answers to the five questions about the backward in a few words each, for the panel next to its picture."""
+"""The answers to the five questions about the backward in a sentence each, for the panel next to its picture."""
 
 from collections.abc import Sequence
 
 from explainers.stories.backward import parts, products
 from explainers.stories.backward.frames import BackwardFrame, Fact
-from explainers.story.glossary import count
 from kernels.core.request import Request
 
 TWO_LOOPS = len(parts.PRODUCTS) + 2  # S and dP again
@@ -18,13 +17,13 @@ def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
 
 def texts(request: Request, frames: Sequence[BackwardFrame]) -> list[str]:
     """All texts of the panel, for questions that it would answer."""
-    return [text for fact in facts(request, frames) for text in (fact["said"], fact["why"])]
+    return [fact["said"] for fact in facts(request, frames)]
 
 
 def _recomputed(frames: Sequence[BackwardFrame]) -> Fact | None:
     if not products.recomputes(frames):
         return None
-    return {"said": "Computed again: S and P", "why": "from Q, K and LSE. No P in global memory"}
+    return {"said": "The forward stored LSE, not P. So each tile of S and P is computed again.", "of": ["S", "P"]}
 
 
 def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
@@ -32,14 +31,14 @@ def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
     number, forward = sum(made), products.FORWARD
     if not number:
         return None
-    if number <= least:
-        why = ": dQ, dK, dP, dV and S again" if number == least else " the forward's"
-        return {
-            "said": f"{number} products per tile, forward {forward}",
-            "why": f"{number / forward:g} times{why}",
-        }
-    each = " + ".join(str(own) for own in made)
-    return {"said": f"{number} products per tile: {each}", "why": f"one loop needs {least}, the forward {forward}"}
+    if number == least and products.recomputes(frames):
+        said = f"The 4 factors of Q Kᵀ and P V have 4 gradients. S comes again: {number} products."
+    elif number <= least:
+        said = f"A tile takes {number} products. The forward takes {forward}."
+    else:
+        each = " + ".join(str(own) for own in made)
+        said = f"A tile takes {each} products. One loop would take {least}, and the forward takes {forward}."
+    return {"said": said, "of": ["dP"]}
 
 
 def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
@@ -54,28 +53,32 @@ def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
     kinds = set(outer.values())
     if not kinds:
         return None
-    if len(kinds) == 1:
-        (kind,) = kinds
-        inner = {"keys": "queries", "queries": "keys"}[kind]
-        return {"said": f"Loops: {kind} outside, {inner} inside", "why": f"each block keeps its {kind}"}
-    return {"said": "dV, dK: queries in the inner loop", "why": "dQ: keys in the inner loop"}
+    if kinds == {"keys"}:
+        said = "A block keeps its keys and loops over queries, so dK and dV stay in registers."
+    elif kinds == {"queries"}:
+        said = "A block keeps its queries and loops over keys, so dQ stays in registers."
+    else:
+        said = "For dV and dK, a block loops over the queries. For dQ, it loops over the keys."
+    return {"said": said, "of": ["dV", "dK"]}
 
 
 def _sums(request: Request) -> Fact:
     if parts.any_order(request):
-        return {
-            "said": "Atomics add each block's part of dQ",
-            "why": f"without them, a second loop: {TWO_LOOPS} products",
-        }
-    if parts.adds(request):
-        return {"said": "Atomics add up dQ, block after block", "why": "a fixed order, so blocks wait"}
-    return {"said": "No atomics", "why": "one block has all terms of a sum"}
+        said = f"Atomics add up dQ. A second loop instead makes S and dP again: {TWO_LOOPS} products."
+    elif parts.adds(request):
+        said = "Atomics add up dQ block after block. The fixed order makes blocks wait."
+    else:
+        said = "No atomics: one block has all terms of a sum."
+    return {"said": said, "of": ["dQ"]}
 
 
 def _bits(request: Request) -> Fact:
-    if parts.any_order(request):
-        if parts.few_terms(request):
-            only = count(parts.key_tiles(request), "part")
-            return {"said": "dQ: not deterministic", "why": f"but equal bits here: only {only}"}
-        return {"said": "Not deterministic: dQ", "why": "float sums depend on the order of adds"}
-    return {"said": "All gradients are deterministic", "why": "each sum has one fixed order"}
+    if not parts.any_order(request):
+        said = "All gradients are deterministic, because each sum has one fixed order."
+    elif parts.few_terms(request):
+        number = parts.key_tiles(request)
+        equal = ": a + b = b + a" if number > 1 else ""
+        said = f"From 3 parts on, the bits of dQ depend on their order. Here {number}{equal}."
+    else:
+        said = "dQ is not deterministic: float sums depend on the order of the blocks' adds."
+    return {"said": said, "of": []}

@@ -22,14 +22,13 @@ class TouchedRows(TypedDict):
 
 
 class Fact(TypedDict):
-    """A line of the panel.
+    """A sentence of the panel.
 
-    said: in bold.
-    why: its reason or its meaning.
+    of: the parts whose steps it belongs to.
     """
 
     said: str
-    why: str
+    of: list[str]
 
 
 class _Drawn(TypedDict):
@@ -42,6 +41,7 @@ class _Drawn(TypedDict):
     touched: list[TouchedRows]
     state: dict[str, int]
     ready: str
+    flying: list[str]
     whole: bool
 
 
@@ -64,6 +64,7 @@ class BackwardFrame(Frame, _Drawn):
     touched: the reads and writes of global memory.
     state: part -> its place in BackwardMeta.states, or -1.
     ready: the part that the step waits for, or an empty text.
+    flying: the parts whose products have started, and no step has waited for them yet.
     whole: whether it is the opening: a whole tile, before the first step.
     bytes: "Q load" -> bytes of global memory so far.
     """
@@ -143,5 +144,6 @@ def drawn(frame: BackwardFrame) -> DrawnFrame:
         "touched": frame["touched"],
         "state": frame["state"],
         "ready": frame["ready"],
+        "flying": frame["flying"],
         "whole": frame["whole"],
     }

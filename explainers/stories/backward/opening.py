@@ -32,6 +32,7 @@ def opening(frames: Sequence[BackwardFrame], states: Mapping[str, list[list[int]
         "lines": {},
         "sentence": SENTENCE,
         "ready": "",
+        "flying": [],
         "whole": True,
     }
     whole.pop("details", None)

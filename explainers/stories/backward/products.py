@@ -34,9 +34,9 @@ def sentence(frames: Sequence[BackwardFrame], idea: str, adds: bool) -> str:
         made += "" if adds else ", but it needs no atomics"
         return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
     five = number == least and not moves_weights(frames)
-    again = f", the backward {number}: dQ, dK, dP, dV and S again" if five else ""
+    more = f"The backward takes {number / FORWARD:g} times the products of the forward." if five else ""
     first = idea.partition(". ")[0].rstrip(".")
-    return f"{PURPOSE} The forward makes {FORWARD} products per tile{again}. Here, {first}."
+    return " ".join(filter(None, [PURPOSE, more, f"Here, {first}."]))
 
 
 def recomputes(frames: Sequence[BackwardFrame]) -> bool:

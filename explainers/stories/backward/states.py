@@ -25,6 +25,20 @@ class Now:
     early: list[str] = field(default_factory=list)  # the parts of the next tile
     loaded: dict[int, list[tuple[int, Span]]] = field(default_factory=dict)  # tile -> its heads and queries, in order
     state: dict[str, int] = field(default_factory=dict)
+    flying: list[str] = field(default_factory=list)  # parts in the order of their products' starts
+
+    def start_or_end(self, phase: str, ended: frozenset[str]) -> None:
+        """Adds the part of a started product, or removes an ended one. Products end in their order, so all that started
+        before it have ended too.
+
+        ended: the phases of ends.
+        """
+        name = phase.removesuffix("_done")
+        part = parts.MARKS.get(name, "")
+        if phase in ended and part in self.flying:
+            self.flying = self.flying[self.flying.index(part) + 1 :]
+        elif f"{phase}_done" in ended and part:
+            self.flying = [*self.flying, part]
 
     def advance(
         self,
@@ -43,7 +57,7 @@ class Now:
         if self.where != (step.launch, step.block):
             self.where, self.tile = (step.launch, step.block), (-1, -1)
             self.holds, self.done, self.early, self.queries, self.keys = [], [], [], None, None
-            self.state, self.loaded = {}, {}
+            self.state, self.loaded, self.flying = {}, {}, []
         loads = {part: touch for (part, kind), touch in touched.items() if kind == "load"}
         ahead = (bool(step.role) or step.phase.startswith("prefetch")) and not made
         tile = int(step.tile)

@@ -106,9 +106,8 @@ def _times(subject: Request, runner: Runner) -> list[Block]:
 
 
 def states(request: Request, story: walk.Walk) -> list[State]:
-    """The strip: the products of the traced block, its recomputed P, and the bytes of its gradients."""
+    """The strip: the products of the traced block, its recomputed P, and the bytes that it writes to dQ."""
     frames, item = story.frames, parts.tensors(request)["Q"].itemsize
-    d = parts.sizes(request)[2]
     counted = {product.made for product in parts.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
@@ -117,35 +116,18 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)
         again.append(weights)
-    held = [
-        sum(_rows(story, part, f["state"][part]) * d * 4 for part in parts.GRADIENTS if f["state"][part] >= 0)
-        if not f["whole"]
-        else 0
-        for f in frames
-    ]
     stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
     return [
         State("products, this block", made, of=made[-1]),
-        State("P recomputed so far", again, "B"),
-        *([State("gradients on its SM", held, "B")] if any(held) and _all_logged(story) else []),
-        *([State("written to dQ", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
+        State("P, bytes made", again, "B"),
+        *([State("dQ, bytes written", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
     ]
-
-
-def _all_logged(story: walk.Walk) -> bool:
-    """Whether the trace has the numbers of each gradient that the blocks make."""
-    made = {part for frame in story.frames if not frame["whole"] for part in (*frame["made"], frame["ready"])}
-    return all(story.states[part] for part in parts.GRADIENTS if part in made)
 
 
 def _size(story: walk.Walk, state: int) -> int:
     r0, r1, c0, c1, _ = story.states["P"][state]
     return (r1 - r0 + 1) * (c1 - c0 + 1)
 
-
-def _rows(story: walk.Walk, part: str, state: int) -> int:
-    first, last, *_ = story.states[part][state]
-    return last - first + 1
 
 
 STORY = Backward()

@@ -140,6 +140,7 @@ class _Frames:
         made = self._made(step, logged)
         touched = {key: touch for key, (touch, _) in moved.items()}
         self.now.advance(step, made, logged, touched, self.group, self.adds)
+        self.now.start_or_end(step.phase, self.launches[step.launch].ended)
         groups = _one_by_one(made)
         for number, made in enumerate(groups):
             own = {key: value for key, value in moved.items() if _frame_of(key, groups) == number}
@@ -211,7 +212,7 @@ class _Frames:
             label = " (derived: no probe logs this add)"
             rows.append({"part": "dQ", "kind": "store", "rows": now.queries, "label": label})
         loads, stores = (_named(touched, kind) for kind in ("load", "store"))
-        told = Told(step.phase, step.role, made, loads, stores, self.adds, self.any_order)
+        told = Told(step.phase, step.role, made, loads, stores, now.flying, self.adds, self.any_order)
         launch, together = self.launches[step.launch], [part for own in groups for part in own]
         return {
             "tile": int(step.tile),
@@ -230,6 +231,7 @@ class _Frames:
             "bytes": self.bytes,
             "lines": lines or self.code.of_wait(step),
             "ready": walk_words.ready(step.phase),
+            "flying": now.flying,
             "whole": False,
             "sentence": walk_words.sentence(told, launch),
             "details": self._details(step, rows, together if len(groups) > 1 else []),
@@ -266,6 +268,7 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
     request = run.request
     (n, keys, d), group = parts.sizes(request), parts.group_of(request)
     known = [part for part in parts.tensors(request)]
+    delta = any("delta" in frame["made"] for frame in story.frames if not frame["whole"])
     traced = {key.rpartition(" ")[0] for frame in story.frames for key in frame["bytes"]}
     meta: BackwardMeta = {
         "n": n,
@@ -277,7 +280,7 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "launches": parts.launches(request),
         "blocks": [launch.blocks for launch in request.plan.launches],
         "places": records.places(run),
-        "parts": [part for part in known if part in traced],
+        "parts": [part for part in known if part in traced] + (["delta"] if delta and "delta" not in known else []),
         "facts": facts.facts(request, story.frames),
         "states": story.states,
         "frames": [drawn(frame) for frame in story.frames],

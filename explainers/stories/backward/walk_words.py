@@ -27,6 +27,10 @@ STARTS = {
     "dK": "The block starts dK += dSᵀ Q, so that the next product can follow without a gap.",
     "dQ": "The block starts dS K, only its part of dQ, because blocks of other keys have the other parts.",
 }
+DURING = {
+    "P": "The block computes P = exp(S - LSE) while {flying} runs, so the tensor cores do not wait for exp.",
+    "dS": "The block computes dS = P * (dP - delta) while {flying} runs, so the tensor cores do not wait.",
+}
 FREE = "the next tile overwrites the {}{} that the product reads"
 READS = {"dV": "P", "dK": "dS"}
 NEEDS = {
@@ -73,6 +77,7 @@ class Told(NamedTuple):
 
     made: the computed parts.
     reads, writes: the parts read from and written to global memory.
+    flying: the parts whose products run during the step.
     adds, any_order: whether blocks add to dQ, and in any order.
     """
 
@@ -81,6 +86,7 @@ class Told(NamedTuple):
     made: list[str]
     reads: list[str]
     writes: list[str]
+    flying: list[str]
     adds: bool
     any_order: bool
 
@@ -138,6 +144,8 @@ def _made(told: Told, launch: Launch) -> str:
         return STARTS[part]
     if part == "dQ" and told.adds:
         return ADDED if "dQ" in told.writes else PART
+    if told.flying and part in DURING:
+        return DURING[part].format(flying=f"the product for {listed(told.flying)}")
     again = f"because launch {launch.earlier} stored neither" if launch.earlier else AGAIN
     return SAID[part].format(again=again, stay=f"its {launch.stays} stay", move=f"the {launch.moves}")
 
@@ -146,7 +154,7 @@ def _written(told: Told) -> str:
     if "dQ" in told.writes and told.adds:
         return SCALED
     names = [part for part in told.writes if part not in ("dK", "dQ")]
-    names += [f"scale · {part}" for part in told.writes if part in ("dK", "dQ")]  # last: "scale · dK and dV" misleads
+    names += [f"{part} times scale" for part in told.writes if part in ("dK", "dQ")]
     if not set(told.writes) <= set(GRADIENTS):
         return f"The block writes {listed(names)} to global memory."
     return f"The block writes {listed(names)} to global memory once, because no other block has a part of these rows."

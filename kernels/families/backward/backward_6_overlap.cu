@@ -1,6 +1,6 @@
 /*
 title = "Backward, overlapped"
-idea = "the next tile's scores start before dK of this one, so products run during the exponentials."
+idea = "dP runs on the tensor cores while the threads compute exp, because S of the tile started one tile before."
 changed_from = "backward_5_hopper"
 changed = "up to three products at once, two tiles of dS, dQ added from registers."
 in_order = "DETERMINISTIC"

@@ -15,15 +15,15 @@ const NARROW = 36, // sizes of text: a pane below this has short names, and less
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
- * @param {{n: number, keys: number, d: number, rows: number, cols: number}} shape rows, cols: the
- *   queries and keys of a tile
+ * @param {{n: number, keys: number, d: number, rows: number, cols: number, adds?: boolean}} shape rows,
+ *   cols: the queries and keys of a tile
  * @returns the strips and the map in pixels [x, y, width, height], `across` pixels of a key and
  *   `down` pixels of a query; held: the same on the SM with `heldUnit`, chip: around it; ends: where
  *   the room of the columns S, P and of the gradients ends; columns, places: left ends of the four
  *   columns, and the line of text above them; edge: the right end of the map's room; panel: of the
  *   facts, null without room
  */
-export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }) {
+export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols, adds = false }) {
   const shape = { d, rows, cols },
     flat = width > FLAT * height,
     space = Math.round(em),
@@ -36,7 +36,7 @@ export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }
   const room = [left, top, width - left, Math.max(10 * em, height - top)];
   if (narrow) room[3] -= (FACTS + 1) * em;
   const beside = !narrow && !flat && room[3] > LEAST_PANEL * em,
-    memory = memoryLayout(room, em, { n, keys, panel: beside ? PANEL * em : 0 }),
+    memory = memoryLayout(room, em, { n, keys, adds, panel: beside ? PANEL * em : 0 }),
     below = [em / 2, memory.height + 0.6 * em, width - em, FACTS * em],
     next = [width - PANEL * em + 7 * em, top, (PANEL - 7) * em, memory.height - top],
     panel = narrow ? below : beside ? next : null,
@@ -44,13 +44,13 @@ export function backwardLayout({ width, height, em }, { n, keys, d, rows, cols }
   return { em, ...chain, ...memory, panel, height: bottom };
 }
 
-/** @param {number[]} room @param {number} em @param {{n: number, keys: number, panel: number}} shape */
-function memoryLayout([x, y, width, height], em, { n, keys, panel }) {
+/** @param {number[]} room @param {number} em @param {{n: number, keys: number, adds: boolean, panel: number}} shape */
+function memoryLayout([x, y, width, height], em, { n, keys, adds, panel }) {
   const step = Math.round((width < NARROW * em ? 2.4 : 2.8) * em),
     thick = Math.round(0.9 * em),
     row = Math.round(1.35 * em), // of a lying strip
     left = QUERY_STRIPS.length * step,
-    right = 3 * em + panel,
+    right = (adds && width < NARROW * em ? 7.6 : 3) * em + panel, // room for the names of blocks
     above = KEY_STRIPS.length * row + Math.round(1.6 * em),
     below = Math.round(0.5 * em) + KEY_RESULTS.length * row;
   const down = Math.max(0.2, (height - above - below) / n),
