@@ -129,5 +129,4 @@ def _size(story: walk.Walk, state: int) -> int:
     return (r1 - r0 + 1) * (c1 - c0 + 1)
 
 
-
 STORY = Backward()

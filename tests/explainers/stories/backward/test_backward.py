@@ -116,12 +116,15 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     few = parts.few_terms(run.request)
     assert ("dQ is not deterministic:" in said) == (parts.any_order(run.request) and not few)
     assert ("From 3 parts on" in said) == (parts.any_order(run.request) and few)
-    assert ("S comes again: 5 products" in said) == (len(each) == 5) and "each tile of S and P is computed again" in said
+    assert ("S comes again: 5 products" in said) == (
+        len(each) == 5
+    ) and "each tile of S and P is computed again" in said
     assert ("No atomics" in said) == (not parts.adds(run.request))
     for frame in story.frames[1:]:
         said = frame["sentence"]
         assert said.startswith("The ") and said.count(". ") == 0, said
-        assert any(one in said for one in ("because", "so that", ", so the tensor")) or said.endswith(("its numbers.", "both sums.")), said
+        reason = any(one in said for one in ("because", "so that", ", so the tensor"))
+        assert reason or said.endswith(("its numbers.", "both sums.")), said
     meta = stage.views[0].meta
     assert len(meta["launches"]) == len(meta["blocks"]) == len(meta["places"])
     shared = {str(site.tensor) for site in run.sites if site.space == "shared"} & {"P", "dS"}
