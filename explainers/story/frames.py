@@ -22,6 +22,7 @@ class Frame(TypedDict):
     title: a few words for the clock.
     sentence: the step in words.
     details: its exact rows and bytes, on hover.
+    summary: in place of the stage's, if this step shows another run.
     lines: the lines of code of the step.
     phase: the mark at the start of the step, with the kernel's name for it.
     block: the block of the launch. Each block has outer steps of its own.
@@ -33,6 +34,7 @@ class Frame(TypedDict):
     title: str
     sentence: str
     details: NotRequired[str]
+    summary: NotRequired[str]
     lines: NotRequired[Lines]
     phase: NotRequired[str]
     block: NotRequired[int]

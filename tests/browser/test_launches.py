@@ -26,7 +26,7 @@ def test_the_gaps_on_the_page_are_those_of_the_recording(visit):
         if panel["scene"] != scene:
             go_to(page, next(n for n, frame in enumerate(made.frames) if frame["panel"] == p))
             scene = panel["scene"]
-        title, _, host = panel["title"].partition(", from ")
+        title, _, host = panel["title"].removesuffix(", after all calls").partition(", from ")
         free = recorded[title].as_it_goes(host == "C++")
         table = (free[~free.call] if host else recorded[title].median).sort_values("start_ns")
         gaps = (table.start_ns - table.end_ns.shift()).iloc[1:]

@@ -36,13 +36,25 @@ export class Middle {
     this.drawSides(views.length > 1 || codes.length > 1);
     if (views.length < 2 && codes.length > 1) this.followSide(codes);
     this.verdict.hidden = !(summary && content.frames.length); // without frames it is the sentence
-    this.verdict.textContent = this.verdict.title = summary;
     this.verdict.className = `summary ${content.tone}`;
     this.node.classList.toggle('no-code', !codes.length && !side.length);
     this.picture.replaceChildren(...views.map(view => this.drawView(view)));
     this.codes.replaceChildren(...codes.map(code => this.drawCode(code)));
     if (!codes.length && side.length) this.drawBlocks(side);
     this.drawStrip();
+    this.drawSummary();
+  }
+  // The summary of the stage, or a step's own one.
+  drawSummary() {
+    const { content, picture, clock } = this.stage,
+      frames = framesOf(content, picture);
+    const say = step => {
+      const said = frames[step]?.summary ?? content.summary;
+      if (said !== this.verdict.title) this.verdict.textContent = this.verdict.title = said;
+    };
+    this.verdict.title = '';
+    this.ends.push(clock.follow(say));
+    say(clock.step);
   }
   drawChips(pictures, picture) {
     const chip = ({ id, title }, n) =>

@@ -81,6 +81,7 @@ export function makeGuide(app) {
     if (yes) {
       keep({ seen: true });
       if (!byUser) return;
+      goTo();
       title.focus({ preventScroll: true });
       node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();
@@ -118,9 +119,14 @@ export function makeGuide(app) {
     at = to;
     if (!isLed()) choose(questions[at].view);
     draw();
-    if (isLed() || clock.count < 2 || isDone(questions[at])) return;
+    goTo();
+  };
+  // The step of an open question.
+  const goTo = () => {
+    const question = questions[at];
+    if (!question || isLed() || clock.count < 2 || isDone(question)) return;
     play(false);
-    clock.set(questions[at].step, 'jump'); // its covers are there already
+    clock.set(question.step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
     const voting = isPolled() && poll.open,

@@ -8,8 +8,10 @@ import { launchesLayout } from './layouts/launches.js';
 
 const TINTS = [COLOURS.K, COLOURS.O, COLOURS.P, COLOURS.S],
   COPY = COLOURS.Q,
+  PALE = 0.6, // of a colour in a bar, but in the step's one
   HOST = 0.55, // of the text's colour in a call
-  WAIT = '#e69f00';
+  WAIT = '#e69f00',
+  WAITS = 0.4;
 const MICRO = 1e3; // ns
 const BRACKET =
   'border:1.5px solid currentColor;border-top:0;width:1.1rem;height:.35rem;border-radius:0';
@@ -35,7 +37,7 @@ export default function (host, { meta }, context) {
     return own[scene];
   };
   const micro = ns => `${Number((ns / MICRO).toPrecision(3)).toLocaleString('en')} µs`;
-  const shadeOf = lit => (lit ? 0.95 : 0.6);
+  const shadeOf = lit => (lit ? 0.95 : PALE);
   const tintOf = (bar, paint) =>
     bar.copy
       ? rgb(COPY)
@@ -85,15 +87,15 @@ export default function (host, { meta }, context) {
         });
       });
       one.gaps.forEach((gap, n) => {
-        if (!gap.host || clock.covers.length) return;
+        if (!gap.late || clock.covers.length) return;
         const { y, h } = place.rows[gap.row],
           x = xOf(gap.start);
-        const rect = [x, y + 3, xOf(gap.end) - x, h - 6];
+        const rect = [x, y + 3, xOf(Math.min(gap.late, gap.end)) - x, h - 6];
         listed.push({
           id: `wait ${p} ${n}`,
           kind: 'rect',
           rect,
-          fill: blend(rgb(WAIT), back, 0.4),
+          fill: blend(rgb(WAIT), back, WAITS),
         });
       });
       one.bars.forEach((bar, n) => {
@@ -132,13 +134,9 @@ export default function (host, { meta }, context) {
     for (const p of look(step)) {
       const one = panels[p],
         { rows } = box.panels[p];
-      const taken = {}; // the right end of the last name, for each part of a row
-      for (const bar of one.bars.toSorted((a, b) => a.start - b.start)) {
-        const lit = p === panel && bar === one.bars[current],
-          part = `${bar.row} ${bar.lane}`;
-        const end = drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar), lit, taken[part]);
-        taken[part] = end ?? taken[part];
-      }
+      one.bars.forEach((bar, n) =>
+        drawName(g, paint, one, bar, partOf(one, rows[bar.row], bar), p === panel && n === current),
+      );
       const ends = rows.map(() => 0); // of the last label of each row
       one.gaps.forEach((gap, n) => {
         const asked = clock.covers.some(cover => matches({ panel: p, gap: n }, cover));
@@ -156,38 +154,31 @@ export default function (host, { meta }, context) {
       g.strokeRect(x, y, Math.max(3, xOf(bar.end) - x), h);
     }
   };
-  // The name of a bar with its length, or as much as fits: in the bar, behind it or before it. Returns the end of the
-  // name, or null without one. taken: the end of the name before it.
-  const drawName = (g, paint, one, bar, part, lit, taken = 0) => {
+  // The name of a bar with its length, or as much as fits: in the bar, or behind the last one.
+  const drawName = (g, paint, one, bar, part, lit) => {
     const [top, high] = part;
-    if (high < 1.1 * small) return null;
+    if (high < 0.9 * small) return;
     g.font = `600 ${small}px ${paint.font}`;
     const same = one.bars.filter(other => other.row === bar.row && other.lane === bar.lane),
-      left = Math.max(0, ...same.filter(other => other.start < bar.start).map(other => other.end)),
-      right = Math.min(
-        wide,
-        ...same.filter(other => other.start > bar.start).map(other => other.start),
-      ),
+      later = same.filter(other => other.start > bar.start).map(other => other.start),
       [from, to] = [xOf(bar.start), xOf(bar.end)],
       named = [bar.name, bar.name.replace('copy of ', '')];
     if (!clock.covers.length) named.unshift(`${bar.name} ${micro(bar.end - bar.start)}`);
-    const places = [
-      { from, to, texts: named },
-      { from: to, to: xOf(right), texts: named },
-      { from: Math.max(taken, xOf(left)), to: from, texts: named, back: true },
-      { from, to, texts: [bar.name.replace(/^\D* /, '')] },
-    ];
+    const behind = { from: to, to: xOf(Math.min(wide, ...later)), texts: named },
+      places = [
+        { from, to, texts: named },
+        ...(later.length ? [] : [behind]),
+        { from, to, texts: [bar.name.replace(/^\D* /, ''), bar.name.slice(0, 3)] },
+        behind,
+      ];
     for (const place of places) {
-      const fits = text => g.measureText(text).width + 7 <= place.to - place.from,
+      const fits = text => g.measureText(text).width + 4 <= place.to - place.from,
         said = place.texts.find(fits);
       if (!said) continue;
       g.fillStyle = place.from === from ? inkOn(tintOf(bar, paint), lit, paint) : paint.text;
-      const long = g.measureText(said).width,
-        x = place.back ? place.to - long - 4 : place.from + 4;
-      g.fillText(said, x, top + high / 2 + 0.36 * small);
-      return x + long;
+      g.fillText(said, place.from + (place === behind ? 4 : 2), top + high / 2 + 0.36 * small);
+      return;
     }
-    return null;
   };
   // Black or white, against the colour of a bar.
   const inkOn = (tint, lit, paint) => {
@@ -211,15 +202,17 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w, foot - 4);
     g.stroke();
     g.font = `${small}px ${paint.font}`;
-    const told = gap.host && !clock.covers.length ? ['idle %: late call', 'idle %'] : [],
-      texts = [...told, '%'].map(text => text.replace('%', micro(length))),
-      said = texts.find(text => g.measureText(text).width <= w) ?? texts.at(-1),
-      size = g.measureText(said).width,
-      left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
-    if (left < last + 4) return last;
-    g.fillStyle = paint.text;
-    g.fillText(said, left, foot + 2 + 0.9 * small);
-    return left + size;
+    const told = gap.late && !clock.covers.length ? ['idle %: late call', 'idle %'] : [],
+      texts = [...told, '%'].map(text => text.replace('%', micro(length)));
+    for (const said of [...texts, texts.at(-1).replace(' µs', '')]) {
+      const size = g.measureText(said).width,
+        left = Math.max(box.x + 2, Math.min(x + w / 2 - size / 2, box.x + box.w - size - 2));
+      if (left < last + 4 || (size > w && said.startsWith('idle'))) continue;
+      g.fillStyle = paint.text;
+      g.fillText(said, left, foot + 2 + 0.9 * small);
+      return left + size;
+    }
+    return last;
   };
   const drawAxis = (g, paint) => {
     const rough = (wide * 6 * em) / box.w,
@@ -268,8 +261,8 @@ export default function (host, { meta }, context) {
       return `${name}${moved}\n${takes} ns from ${from} ns on (${source})`;
     }
     if (gap >= 0) {
-      const { start, end, before, after, since, host } = one.gaps[gap];
-      const why = host ? ', the GPU waits for a call' : '';
+      const { start, end, before, after, since, late } = one.gaps[gap];
+      const why = late ? ', the GPU waits for a call' : '';
       const ends = `from the ${since} of ${one.bars[before].name} to the start of ${one.bars[after].name}`;
       return `gap: ${number(Math.round(end - start))} ns${why}\n${ends} (${source})`;
     }
@@ -279,14 +272,17 @@ export default function (host, { meta }, context) {
     `${own[frameAt(step).scene].map(p => titleOf(panels[p])).join('. ')}. ${frameAt(step).sentence}`;
   const legend = [
     ...names.map((name, n) => [
-      `background:${TINTS[n % TINTS.length]}`,
+      `background:${TINTS[n % TINTS.length]};opacity:${PALE}`,
       purposes[name] ? `${name}: ${purposes[name]}` : name,
     ]),
     ...(panels.some(one => one.bars.some(bar => bar.copy))
-      ? [[`background:${COPY}`, 'copy from host memory']]
+      ? [[`background:${COPY};opacity:${PALE}`, 'copy from host memory']]
       : []),
     ...(panels.some(one => one.rows.includes('host'))
-      ? [['background:currentColor;opacity:.4', 'a call of the host']]
+      ? [[`background:currentColor;opacity:${PALE * HOST}`, 'a call of the host']]
+      : []),
+    ...(panels.some(one => one.gaps.some(gap => gap.late))
+      ? [[`background:${WAIT};opacity:${WAITS}`, 'the GPU waits for a late call']]
       : []),
     [BRACKET, 'a gap: the row is idle'],
     ...(panels.some(one => one.gaps.some(gap => gap.since === 'start'))

@@ -80,7 +80,7 @@ class FreeRun:
             "before": place - 1,
             "after": place,
             "since": "end",
-            "host": calls and self.waits_for_call(place),
+            "late": self.calls[place]["end"] if calls and self.waits_for_call(place) else 0.0,
         }
 
 
@@ -144,6 +144,7 @@ def _kernel(run: FreeRun, place: int) -> str:
     if not place:
         took, later = us(call["end"]), us(abs(start - call["end"]))
         when = "after" if start >= call["end"] else "before"
+        later += f" (±{us(run.made.clocks_apart_ns)})" if run.made.clocks_apart_ns else ""
         return f"{run.host}'s call of {name} takes {took}. The GPU starts {name} {later} {when} the end of this call."
     before, ended = run.kernels[place - 1]["name"], us(run.kernels[place - 1]["end"])
     if not run.waits_for_call(place):
@@ -153,7 +154,7 @@ def _kernel(run: FreeRun, place: int) -> str:
 
 
 def _graph(stream: FreeRun, graph: FreeRun) -> str:
-    said = f"One call of {us(graph.called)} launches all {len(graph.kernels)} kernels, in their captured order."
+    said = f"One call of {us(graph.called)} launches all {len(graph.kernels)} kernels, in the order of their capture (recording)."
     return f"{said} Between them, the GPU {'no longer' if stream.stalls else 'never'} waits for {graph.host}."
 
 
@@ -176,17 +177,22 @@ def _saved(stream: FreeRun, graph: FreeRun) -> str:
 
 
 def summary(runs: list[FreeRun]) -> str:
-    """What the graph changes from Python, and why."""
-    stream, graph = runs[:2]
-    if stream.stalls:
+    """What the graph changes, and why: it saves calls, and C++ makes faster ones."""
+    stream, graph, *cpp = runs
+    if not stream.stalls:
         return (
-            f"Called from Python, {stream.way} takes {us(stream.total)}, because the GPU waits for the calls. "
-            f"{graph.made.request.kernel.title} is a single call, so it takes {us(graph.total)}."
+            "These kernels hide Python's calls, so the GPU waits for no call between them. "
+            f"{stream.made.request.kernel.title} takes {us(stream.total)}, and {graph.way} {us(graph.total)}."
         )
-    return (
-        f"These kernels hide Python's calls, so the GPU waits for no call between them. "
-        f"{stream.made.request.kernel.title} takes {us(stream.total)}, and {graph.way} {us(graph.total)}."
+    said = (
+        f"From Python, the GPU waits for {len(stream.calls)} slow calls: {us(stream.total)}. "
+        f"{graph.made.request.kernel.title} is a single call: {us(graph.total)}. "
     )
+    if cpp:
+        other = f"{us(cpp[1].total)} in place of {us(cpp[0].total)}"
+        less = cpp[0].total - cpp[1].total < stream.total - graph.total
+        said += f"C++ calls {'are faster, so the graph saves less' if less else 'take'}: {other}. "
+    return f"{said}A graph helps most where calls outlast kernels."
 
 
 def costs(made: LaunchTimes) -> list[str]:

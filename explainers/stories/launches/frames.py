@@ -45,7 +45,7 @@ class Gap(TypedDict):
 
     start, end: ns. The end is the start of the later bar.
     since: the end of the earlier bar, or the start of a parent.
-    host: whether the later kernel's call ended only after the earlier kernel.
+    late: ns of the end of the later kernel's call, if it ends after the earlier kernel. Else 0.
     before, after: the places of the earlier and the later bar.
     """
 
@@ -55,7 +55,7 @@ class Gap(TypedDict):
     before: int
     after: int
     since: Literal["end", "start"]
-    host: bool
+    late: float
 
 
 class Panel(TypedDict):

@@ -61,8 +61,8 @@ def host_code(request: Request) -> HostCode:
     """The host's calls of one run, and before them what the host does once."""
     plan, kernel = request.plan, request.kernel
     listed, texts = list(steps(plan)), _arguments(kernel, plan)
-    found = HostCode(f"{kernel.name}, host")
-    found.add(f"// {kernel.title}: the host's calls in C++", "// (the app calls from Python, by CuPy)")
+    found = HostCode(f"{kernel.name}, host in C++")
+    found.add("// From Python, CuPy makes the same calls")
     structs = {
         ", ".join(_argument(part)[1] for part in one["struct"])
         for text in kernel.launch_texts
@@ -121,6 +121,7 @@ def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
     if any(launch.dependent for launch in plan.launches):
         found.add("cudaLaunchAttribute early;", f"early.id = {EARLY};", f"early.val.{ALLOWED} = 1;")
     if plan.graph:
+        found.add("// The default stream has no capture", "cudaStream_t stream0;", "cudaStreamCreate(&stream0);")
         found.add("// Once: record the calls, without a run", "cudaGraph_t graph; cudaGraphExec_t exec;")
         found.add("cudaStreamBeginCapture(stream0,")
         found.add("    cudaStreamCaptureModeRelaxed);")

@@ -35,7 +35,7 @@ def _host(free: list[FreeRun], runs: list[LaunchRun]) -> list[Question]:
         ask.idea(
             "host",
             f"{run.panel['title']}: why does the GPU run nothing between {before} and {name}?",
-            f"The host's call of {name} has not ended",
+            f"The host's call of {name} ends too late",
             {
                 f"{name} waits for a result of {before}": f"A stream keeps its order, but {before} ended at {ended}.",
                 f"The GPU still writes the results of {before}": f"After all calls, the gap takes {us(alone)}.",

@@ -83,11 +83,6 @@ class LaunchRun:
         return max(bar["end"] for bar in self.bars)
 
     @property
-    def resumed(self) -> float:
-        """ns from the first start until a next kernel in the stream can start."""
-        return self.total + self.made.after_ns
-
-    @property
     def timed_ns(self) -> float:
         """The median ns of the timed build between two events. The build with the timer takes another time."""
         return float(self.made.runs.timed_ns.median())
@@ -115,7 +110,7 @@ class LaunchRun:
         rows = range(len(self.rows))
         return {
             "scene": scene,
-            "title": self.title,
+            "title": f"{self.title}, after all calls" if scene else self.title,
             "said": f"{us(self.total)}, idle {us(self.idle)}",
             "rows": [self.row_name(row) for row in rows],
             "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in rows],
@@ -190,4 +185,4 @@ def _gaps(bars: list[Bar], parents: dict[int, int]) -> list[Gap]:
 
 def _gap(bars: list[Bar], row: int, before: int, after: int, since: Literal["end", "start"]) -> Gap:
     start, end = bars[before][since], bars[after]["start"]
-    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since, "host": False}
+    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since, "late": 0.0}

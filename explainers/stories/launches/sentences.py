@@ -72,16 +72,20 @@ def _reason(run: LaunchRun, bar: int, runs: list[LaunchRun]) -> str:
     return f"Likely (not measured): the GPU first completes the writes of {run.bars[before or 0]['name']}."
 
 
-def held(run: LaunchRun) -> str:
-    """The first step of the runs after all calls, behind the runs as they go."""
-    name = run.bars[run.order[0]]["name"]
-    return f"Now the GPU starts only after all calls, so every gap is its own. {run.title}: {name} starts first."
+def held(runs: list[LaunchRun]) -> str:
+    """The summary of the runs after all calls, behind the runs as they go."""
+    firsts = [(run.gaps[0], inside(run.title)) for run in runs]
+    ways = " and ".join(f"{us(gap['end'] - gap['start'])} with {title}" for gap, title in firsts)
+    said = "Second measurement: the GPU is held until all calls are made, so only its own gaps remain."
+    return f"{said} The first takes {ways}."
 
 
 def ends(runs: list[LaunchRun]) -> str:
-    """The time to a next kernel of each run, and the cost of the last one's way."""
-    times = " or ".join(f"{us(run.resumed)} ({run.title})" for run in runs)
-    return f"A next kernel could start after {times}. The cost: {runs[-1].request.kernel.costs}"
+    """The idle time of each run, and the cost of the last one's way."""
+    own, costs = runs[-1], f"The cost of {inside(runs[-1].title)}: {runs[-1].request.kernel.costs}"
+    if len(runs) == 1:
+        return costs
+    return f"The GPU is idle for {us(own.idle)} in place of {us(runs[0].idle)} ({runs[0].title}). {costs}"
 
 
 def summary(runs: list[LaunchRun]) -> str:
@@ -99,13 +103,13 @@ def summary(runs: list[LaunchRun]) -> str:
 def note(runs: list[LaunchRun], free: bool) -> str:
     """What the runs are, and the source of the times, for the picture."""
     made = runs[-1].made
-    when = "The GPU starts only after the host's last call."
+    when = "A kernel holds the GPU until the host has made all calls."
     if free:
         apart = max(run.made.clocks_apart_ns for run in runs)
-        when = f"The rows of host and GPU share a clock within {us(apart)}."
+        when = f"Host against GPU: ±{us(apart)}. Within a row of the GPU: steps of {made.timer_step_ns} ns."
     elif any(run.made.late for run in runs):
         when = "The GPU starts after the host's first calls. The others come during the run."
-    return f"{when} {made.provenance.capitalize()} on {device(made)}, rested, median of {len(made.runs)} runs."
+    return f"{when} {made.provenance.capitalize()} on {device(made)} after a pause, median of {len(made.runs)} runs."
 
 
 def source(runs: list[LaunchRun]) -> str:

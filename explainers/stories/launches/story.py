@@ -20,6 +20,9 @@ from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
 
 
+ROOM = 1.18  # the axis, of the longest run: the name of its last bar stands behind it
+
+
 @dataclass(frozen=True)
 class Look:
     """The shown runs, the plain way first.
@@ -70,8 +73,7 @@ def frames_of(runs: list[LaunchRun], free: list[FreeRun]) -> list[LaunchFrame]:
     for the ends."""
     found = [_frame(runs, free, panel, bar) for panel, run in enumerate(runs) for bar in run.order]
     if free:  # the host's calls are known by now, so the first starts are one step
-        first = found[0] | {"sentence": sentences.held(runs[0])}
-        found = [first, *(frame for frame in found[1:] if frame["at"])]
+        found = found[:1] + [frame for frame in found[1:] if frame["at"]]
     last: LaunchFrame = {
         "tile": -1,
         "title": "The end",
@@ -82,7 +84,11 @@ def frames_of(runs: list[LaunchRun], free: list[FreeRun]) -> list[LaunchFrame]:
         "bar": -1,
         "at": runs[-1].total,
     }
-    return [*as_it_goes.frames_of(free), *found, last]
+    found.append(last)
+    if free:
+        for frame in found:
+            frame["summary"] = sentences.held(runs)
+    return [*as_it_goes.frames_of(free), *found]
 
 
 def _frame(runs: list[LaunchRun], free: list[FreeRun], panel: int, bar: int) -> LaunchFrame:
@@ -110,7 +116,7 @@ def view(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame]) 
         "panels": panels_of(runs, free),
         "frames": frames,
         "purposes": {entry: purpose(kernel, entry) for entry, kernel in kernels.items()},
-        "windows": [1.02 * total for total in longest],
+        "windows": [ROOM * total for total in longest],
         "notes": [sentences.note(runs, goes) for goes in (True, False)[-len(longest) :]],
         "label": f"{made.provenance} on {sentences.device(made)}",
     }
@@ -137,8 +143,8 @@ def strip(runs: list[LaunchRun], free: list[FreeRun], frames: list[LaunchFrame])
     bars = [panel["bars"][bar] if bar >= 0 else None for panel, bar in shown]
     gaps = [next((gap for gap in panel["gaps"] if gap["after"] == bar), None) for panel, bar in shown]
     waits = [gap["end"] - gap["start"] if gap else None for gap in gaps]
-    work = [bool(bar and (bar["entry"] or bar["copy"])) for bar in bars]
-    said = [us(wait) if wait and wait > 0 else "none" if so else "–" for wait, so in zip(waits, work)]
+    kinds = ["" if not bar else "first kernel" if bar["entry"] else "first copy" if bar["copy"] else "" for bar in bars]
+    said = [(us(wait) if wait > 0 else "none") if wait is not None else kind or "–" for wait, kind in zip(waits, kinds)]
     return [
         State("gap before", said),
         State("lasts", [us(bar["end"] - bar["start"]) if bar else "–" for bar in bars]),

@@ -30,7 +30,7 @@ prefill(const float* prompt_q_gmem, const float* prompt_k_gmem, const float* pro
   prefill_rows(prompt_q_gmem, prompt_k_gmem, prompt_v_gmem, prompt_o_gmem, rows, scale PROBE_PASS);
 }
 
-// The next token of each running sequence: m, l and O of each part of its keys
+// The next token of each running sequence, from each part of its keys
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_gmem, float* l_gmem,
          float* o_part_gmem, int first_sequence, const __grid_constant__ Step z PROBE_PARAM) {
@@ -39,7 +39,7 @@ partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m
               z PROBE_PASS);
 }
 
-// O of each token from its parts, a warp for each token
+// The output of each token from its parts, a warp for each token
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 merge(float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int queries,
       const __grid_constant__ Step z PROBE_PARAM) {

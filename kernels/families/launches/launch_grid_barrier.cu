@@ -30,7 +30,7 @@ prefill(const float* prompt_q_gmem, const float* prompt_k_gmem, const float* pro
   prefill_rows(prompt_q_gmem, prompt_k_gmem, prompt_v_gmem, prompt_o_gmem, rows, scale PROBE_PASS);
 }
 
-// m, l and O of each part, a barrier of the grid, then O of each query
+// Attention over each part of the keys, a barrier of the grid, then the output of each query
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 decode(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* m_gmem, float* l_gmem, float* o_part_gmem,
        int* arrived_gmem, float* O_gmem, int queries, const __grid_constant__ Step z PROBE_PARAM) {

@@ -31,7 +31,7 @@ partials(const float* Q_gmem, const float* K_gmem, const float* V_gmem, const in
   partials_of(Q_gmem, K_gmem, V_gmem, {m_gmem, l_gmem, o_part_gmem}, sequence, length, z PROBE_PASS);
 }
 
-// O of each token from its parts, a warp for each token
+// The output of each token from its parts, a warp for each token
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 merge(const int* lengths_gmem, float* m_gmem, float* l_gmem, float* o_part_gmem, float* O_gmem, int heads,
       const __grid_constant__ Step z PROBE_PARAM) {

@@ -122,13 +122,14 @@ def test_the_gpu_waits_for_a_call_that_ends_after_the_kernel_before(free):
     assert [run.panel["title"] for run in free] == [
         f"{title}, from {host}" for host in ("Python", "C++") for title in ("One stream", "One CUDA graph")
     ]
-    assert [gap["host"] for gap in free[0].panel["gaps"]] == [True, False]
-    assert not any(gap["host"] for gap in free[1].panel["gaps"])
+    assert [gap["late"] for gap in free[0].panel["gaps"]] == [17, 0]
+    assert not any(gap["late"] for gap in free[1].panel["gaps"])
     said = [frame["sentence"] for frame in as_it_goes.frames_of(free)]
     assert said[1] == "Prefill ends at 0.012 µs, but Python's call of partials ends at 0.017 µs. So the GPU waits."
     assert said[2].startswith("The call of merge ends before partials does.") and len(said) == 6
     assert "saves 0.011 µs of 0.026 µs" in said[-1] and "pays after 819 runs" in said[-1]
-    assert "stream takes 0.026 µs, because the GPU waits for the calls." in as_it_goes.summary(free)
+    assert "the GPU waits for 3 slow calls: 0.026 µs. One CUDA graph is a single call" in as_it_goes.summary(free)
+    assert "C++ calls take: 0.015 µs in place of 0.026 µs." in as_it_goes.summary(free)
 
 
 def test_a_host_that_is_fast_enough_is_no_reason_and_no_question(two, free):
@@ -140,6 +141,8 @@ def test_a_host_that_is_fast_enough_is_no_reason_and_no_question(two, free):
         found = {q.id: q for q in launch_questions.questions(two, runs, frames)}
         assert ("host" in found) == asked and found["why"].shows == {"panel": 4, "gap": 0}
         assert frames[found["why"].step]["panel"] == 4 and frames[-1]["scene"] == 1
+        assert ["summary" in frame for frame in frames] == [frame["scene"] == 1 for frame in frames]
+    assert "The first takes 0.7 µs with one stream and 0.3 µs with one CUDA graph" in frames[-1]["summary"]
 
 
 def test_only_a_graph_has_runs_as_they_go():
