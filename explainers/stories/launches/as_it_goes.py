@@ -154,7 +154,7 @@ def _kernel(run: FreeRun, place: int) -> str:
 
 
 def _graph(stream: FreeRun, graph: FreeRun) -> str:
-    said = f"One call of {us(graph.called)} launches all {len(graph.kernels)} kernels, in the order of their capture (recording)."
+    said = f"One call of {us(graph.called)} launches all {len(graph.kernels)} kernels, in their recorded order."
     return f"{said} Between them, the GPU {'no longer' if stream.stalls else 'never'} waits for {graph.host}."
 
 

@@ -19,7 +19,6 @@ from kernels.core.spec import KernelSpec
 from kernels.measure import launch_times
 from kernels.measure.launch_times import LaunchTimes
 
-
 ROOM = 1.18  # the axis, of the longest run: the name of its last bar stands behind it
 
 
