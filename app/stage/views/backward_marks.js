@@ -171,9 +171,10 @@ class Chain {
       box = this.nodeOf(part),
       bold = this.lit.has(part),
       logs = model.logs(part),
-      formula = formulaOf(part),
+      whole = formulaOf(part),
+      formula = model.adds && part === 'dQ' ? whole.replace('dQ +=', 'dQ part =') : whole,
       short = laid.small && this.hide(formula) === formula, // its letter could answer
-      text = short ? shortFormula(part) : formula,
+      text = short ? shortFormula(formula) : formula,
       alpha = model.uses(this.frame, part) ? 1 : IDLE;
     marks.rect(`slot ${part}`, box, { stroke: paint.border, dash: logs ? [2, 4] : [] });
     const where = logs

@@ -131,10 +131,10 @@ function addDelta(marks, { strips, em, small }, frame, { paint, hide }) {
 }
 
 // The five answers. The one of the step is lit. An open question hides them.
-function addFacts(marks, model, { panel, em }, { frame, paint }) {
+function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
   if (!panel) return;
   const [x, y, w] = panel,
-    size = 0.88 * em,
+    size = Math.max(0.88 * em, small ? 11 : 12),
     row = 1.2 * size,
     stores = frame.touched.filter(t => t.kind === 'store').map(t => t.part),
     now = frame.whole ? [] : frame.made.length ? frame.made : stores;
@@ -213,7 +213,7 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
   if (w > 7 * em)
     marks.text('no P', [x + w / 2, caption, w + 0.6 * em], name, {
       align: 'center',
-      size: 0.85 * em,
+      size: smallText(em),
     });
 }
 

@@ -26,11 +26,9 @@ const FORMULAS = {
 PRODUCTS.forEach(({ made, text }, i) => (FORMULAS[made] = `${i + 1}.  ${text}`));
 /** @type {(part: string) => string} how a part is made, with the number of its product; or its name */
 export const formulaOf = part => FORMULAS[part] ?? part;
-/** @type {(part: string) => string} the same where there is little room */
-export const shortFormula = part =>
-  formulaOf(part)
-    .replace(/(\d\.) +/, '$1')
-    .replace(/ ?[*\u00b7] ?/g, '\u00b7');
+/** @type {(formula: string) => string} the same where there is little room */
+export const shortFormula = formula =>
+  formula.replace(/(\d\.) +/, '$1').replace(/ ?[*\u00b7] ?/g, '\u00b7');
 /** @type {(part: string) => string} the colour's name of a part: a gradient has its tensor's */
 export const tensorOf = part => part.replace(/^d(?=[A-Z])/, '');
 /** @type {(part: string) => boolean} whether its rows are keys */

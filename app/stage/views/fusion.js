@@ -249,7 +249,7 @@ export default function (host, { meta }, context) {
       title:
         [
           full,
-          `In a CUDA graph (recorded, ${time.said.split(', with')[0]})`,
+          `In a CUDA graph, ${time.said.split('with ').at(-1).split(',')[0]} (recorded, ${time.said.split(', 20')[0]})`,
           full.split(', 20')[0],
         ].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
       ...{ names: time.names, values: time.us, parts: time.spans },
@@ -308,7 +308,8 @@ export default function (host, { meta }, context) {
       ? [
           [
             '',
-            'time: dark, a kernel runs. Pale: waiting for the next launch. torch.compile: only its total was measured',
+            'time: dark, a kernel runs. Pale: the gap before the next launch, at the end of the next graph. ' +
+              'torch.compile: only its total was measured',
           ],
         ]
       : []),

@@ -62,7 +62,7 @@ def frames_of(ledger: Ledger, size: str = "", gap: str = "", largest: str = "") 
         "cells": [],
         "so_far": [0, 0],
         "timed": False,
-        "separate_lines": lines_of(saved),
+        "separate_lines": uncounted(saved),
         "fused_lines": goes_on(ledger, ledger.saved),
     }
     last: MoveFrame = {**first, "tile": len(ledger.entries[0]) + 1, "so_far": list(so_far)}
@@ -93,9 +93,14 @@ def _frame(ledger: Ledger, step: Step, so_far: list[int]) -> MoveFrame:
 
 
 def goes_on(ledger: Ledger, tensors: Iterable[str]) -> Lines:
-    """The lines of the fused kernel that store what it makes of these tensors."""
+    """The lines of the fused kernel that store what it makes of these tensors, later. So none has a count."""
     ends = set[str]().union(*(ledger.ends(tensor) for tensor in tensors))
-    return lines_of(m for m in ledger.moves if m.side == 1 and m.kind == "store" and m.tensor in ends)
+    return uncounted(m for m in ledger.moves if m.side == 1 and m.kind == "store" and m.tensor in ends)
+
+
+def uncounted(moves: Iterable[Move]) -> Lines:
+    """The lines of some moves of other steps: lit, without a count."""
+    return dict.fromkeys(lines_of(moves), 1)
 
 
 def lines_of(moves: Iterable[Move]) -> Lines:

@@ -9,7 +9,7 @@ family = "lab"
 problem = "reduce"
 why = [
   "In most steps, all warps work with few lanes each, and their waits overlap. Then all wait at the step's barrier.",
-  "Fewer warps work, but words share banks. A warp's wavefronts follow one another, and all others wait meanwhile.",
+  "Fewer warps work, but words share banks. A warp's wavefronts follow one another, so the barrier waits longer.",
   "The first threads add words side by side, so no two share a bank. All still wait at each step's barrier.",
 ]
 waits = ["reads, barriers", "banks, barriers", "reads, barriers"]

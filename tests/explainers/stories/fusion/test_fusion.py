@@ -86,7 +86,7 @@ def test_the_steps_add_up_to_both_sums_and_the_page_goes_to_the_browser():
     stays = [f for f in frames if f["tensor"] == kept]
     assert [f["cells"] for f in stays] == [[0, 2], [1, 2]] and meta["tensors"][kept]["passed"] == [0, 1]
     lines = next(f["fused_lines"] for f in frames if f["title"] == "cache_write writes K")  # k goes on into K
-    assert lines and all(f["separate_lines"] and f["fused_lines"] == lines for f in stays)
+    assert lines and all(f["separate_lines"] and f["fused_lines"] == dict.fromkeys(lines, 1) for f in stays)
     saved, fewer = made.questions[:2]
     assert saved.covers == [{"launch": 2}]  # the whole fused kernel, so no single ? gives it away
     assert saved.options[saved.answer] in {t["name"] for t in meta["tensors"] if t["kept"] == "never"}
