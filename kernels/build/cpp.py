@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -132,8 +133,10 @@ def _takes(command: tuple[str, ...], option: str) -> bool:
 
 @lru_cache
 def _links_with(command: tuple[str, ...], option: str) -> bool:
-    """Whether the compiler finds the linker of this option. The linker then only names itself."""
-    return run([*command, option, "-Wl,--version"]).returncode == 0
+    """Whether the linker of this option makes a library with this compiler. gold may not find its libstdc++."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (confined.wanted)
+        return run([*command, option, "-shared", "-x", "c++", os.devnull, library]).returncode == 0
 
 
 @lru_cache

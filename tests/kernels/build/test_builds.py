@@ -183,3 +183,14 @@ def test_without_a_compiler_the_reason_says_what_to_install(monkeypatch):
             cpp.cpp_compiler()
     finally:
         cpp.cpp_compiler.cache_clear()
+
+
+def test_a_linker_that_links_nothing_is_not_taken(tmp_path):
+    """One that only tells its version: gold that does not find the compiler's libstdc++."""
+    command, option = cpp.cpp_compiler(), "-fuse-ld=gold"
+    if "g++" not in command[0]:
+        pytest.skip(f"-B with a linker is asked of g++, and this is {command[0]}")
+    linker = tmp_path / "ld.gold"
+    linker.write_text('#!/bin/sh\ncase "$*" in *--version*) exit 0;; esac\nexit 1\n')
+    linker.chmod(0o755)
+    assert not cpp._links_with((*command, f"-B{tmp_path}/"), option)
