@@ -202,7 +202,7 @@ export default function (host, { meta }, context) {
     g.lineTo(x + w, foot - 4);
     g.stroke();
     g.font = `${small}px ${paint.font}`;
-    const told = gap.late && !clock.covers.length ? ['idle %: late call', 'idle %'] : [],
+    const told = gap.late && !clock.covers.length ? ['idle %'] : [],
       texts = [...told, '%'].map(text => text.replace('%', micro(length)));
     for (const said of [...texts, texts.at(-1).replace(' µs', '')]) {
       const size = g.measureText(said).width,

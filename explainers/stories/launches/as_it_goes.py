@@ -185,7 +185,7 @@ def summary(runs: list[FreeRun]) -> str:
             f"{stream.made.request.kernel.title} takes {us(stream.total)}, and {graph.way} {us(graph.total)}."
         )
     said = (
-        f"From Python, the GPU waits for {len(stream.calls)} slow calls: {us(stream.total)}. "
+        f"From Python, {len(stream.calls)} launches take {us(stream.total)}, because the GPU waits for slow calls. "
         f"{graph.made.request.kernel.title} is a single call: {us(graph.total)}. "
     )
     if cpp:

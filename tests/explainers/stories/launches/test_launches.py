@@ -128,7 +128,7 @@ def test_the_gpu_waits_for_a_call_that_ends_after_the_kernel_before(free):
     assert said[1] == "Prefill ends at 0.012 µs, but Python's call of partials ends at 0.017 µs. So the GPU waits."
     assert said[2].startswith("The call of merge ends before partials does.") and len(said) == 6
     assert "saves 0.011 µs of 0.026 µs" in said[-1] and "pays after 819 runs" in said[-1]
-    assert "the GPU waits for 3 slow calls: 0.026 µs. One CUDA graph is a single call" in as_it_goes.summary(free)
+    assert "3 launches take 0.026 µs, because the GPU waits" in as_it_goes.summary(free)
     assert "C++ calls take: 0.015 µs in place of 0.026 µs." in as_it_goes.summary(free)
 
 
