@@ -141,6 +141,7 @@ class App {
       choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
       visit: toStop,
       follow: visit,
+      summaryAt: step => stage.content.frames[step]?.summary,
       play: yes => this.play(yes),
       marked: () => this.header.marks(progress()),
       opened: this.header.guideOpen,

@@ -20,10 +20,11 @@ const keepOpen = yes => tab.write(OPEN, yes ? 'open' : 'closed');
 // course: the stops; choose(picture): shows a picture of the stage; visit(stop): goes to it;
 // follow(link): goes to a moment; play(yes): plays the steps or pauses; marked(): progress has
 // changed; opened(yes): the card was opened or closed; cover(question): hides what answers it, null
-// for nothing; opener(): the button that opens the card; lesson: the class (room.js).
+// for nothing; opener(): the button that opens the card; lesson: the class (room.js); summaryAt(step):
+// the summary of a step that shows another run than the first (explainers/story/frames.py).
 export function makeGuide(app) {
   const { clock, news, course, choose, visit, follow, play } = app,
-    { marked, opened, cover, opener, lesson } = app;
+    { marked, opened, cover, opener, lesson, summaryAt } = app;
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
@@ -81,7 +82,7 @@ export function makeGuide(app) {
     if (yes) {
       keep({ seen: true });
       if (!byUser) return;
-      goTo();
+      if (summaryAt(clock.step) !== summaryAt(questions[at]?.step)) goTo(); // of another run
       title.focus({ preventScroll: true });
       node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();

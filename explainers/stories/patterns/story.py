@@ -149,7 +149,7 @@ def heads(walk: Walk) -> tuple[str, str]:
     held = any(HELD in move["places"] for move in walk.moves)
     return (
         threads,
-        "numbers: a column is a lane" if held else "numbers: a column is a bank. Words of one load of a warp conflict",
+        "numbers: a column is a lane" if held else "numbers: a column is a bank. In it, words that a warp loads at once conflict",
     )
 
 
