@@ -111,9 +111,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         copy_texts=plan_tables.copies(name, table),
         why=_of_values(name, "why", table, constants),
         waits=_of_values(name, "waits", table, constants),
-        conditions=_conditions(
-            name, typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
-        ),
+        conditions=_conditions(name, table),
     )
 
 
@@ -188,7 +186,8 @@ def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> 
     )
 
 
-def _conditions(file: str, entries: list[Table]) -> tuple[Condition, ...]:
+def _conditions(file: str, table: Table) -> tuple[Condition, ...]:
+    entries = typed(file, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
         check_keys(

@@ -30,7 +30,7 @@ def summary(shown: Sequence[Shown]) -> str:
         return f"{said}, in {least} to {most} cycles."
     if slow == fast:
         return f"{said}. All wait mainly for {slow}: {least} to {most} cycles."
-    said = f"{said}. What counts is the wait: “{first.name}” takes {least} cycles, “{last.name}” {most}."
+    said = f"{said}. The wait decides: “{first.name}” takes {least} cycles, “{last.name}” {most}."
     rates = {way.name: way.cycles.per_us for way in known if way.cycles and way.cycles.per_us}
     return f"{said} On a full GPU, “{max(rates, key=lambda name: rates[name])}” wins." if rates else said
 

@@ -52,7 +52,7 @@ def counts_of(way: Shown, together: Sequence[Shown]) -> list[tuple[str, str, str
     walk = way.walk
     if not walk.stages:
         return [
-            (*_counted(walk.longest, "wavefront", " in turn")[:2], f"{PASS}. Of each step, the busiest warp counts"),
+            (*_counted(walk.longest, "wavefront", " in turn")[:2], f"{PASS}. The busiest warp of a step counts"),
             _counted(walk.shuffles, "shuffle"),
             _counted(walk.barriers, "barrier"),
             _counted(walk.adds, "add", " in L2"),

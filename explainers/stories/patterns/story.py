@@ -147,10 +147,8 @@ def heads(walk: Walk) -> tuple[str, str]:
     if walk.stages:
         return threads, "shared memory: a cell is 128 bytes"
     held = any(HELD in move["places"] for move in walk.moves)
-    return (
-        threads,
-        "numbers: a column is a lane" if held else "numbers: a column is a bank. In it, words that a warp loads at once conflict",
-    )
+    bank = "numbers: a column is a bank. Its words that a warp loads at once conflict"
+    return threads, "numbers: a column is a lane" if held else bank
 
 
 def origin(shown: Sequence[Shown]) -> str:

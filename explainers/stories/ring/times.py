@@ -188,10 +188,11 @@ def speedups(table: pd.DataFrame) -> tuple[int, float, dict[str, float]] | None:
     found = {str(one.order.iloc[0]): float(one.sustained_us.iloc[0]) for one in turns}
     if not found:
         return None
-    best = min(turns, key=lambda one: float(one.sustained_us.iloc[0])).to_dict("records")
+    fastest = min(turns, key=lambda one: float(one.sustained_us.iloc[0]))
+    best = [{str(name): value for name, value in row.items()} for row in fastest.to_dict("records")]
     if not any(row["way"] in (rings.ONE, rings.LAST_RUNG) for row in best):
         return None
-    alone = float(str(rings.fastest_alone(best, "sustained_us")["sustained_us"]))  # type: ignore[arg-type]
+    alone = float(str(rings.fastest_alone(best, "sustained_us")["sustained_us"]))
     slowest_first = dict(sorted(found.items(), key=lambda item: -item[1]))
     return int(timed.seq_len.max()), alone, {f"{order} order": us for order, us in slowest_first.items()}
 
