@@ -138,7 +138,7 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
     ]
     return [
         stage.text(sentence(levels, measured.device)),
-        stage.row([stage.table(as_text(levels), caption)], [stage.heading("What these figures contain"), *facts]),
+        stage.row([stage.table(as_text(levels), caption)], [stage.heading("Content of the figures"), *facts]),
         stage.heading("Kernels that meet the levels"),
         *kernels_that_meet(),
     ]

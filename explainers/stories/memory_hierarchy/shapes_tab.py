@@ -68,7 +68,7 @@ def sentences(near: pd.Series) -> list[str]:
         f"{figure(plain[column])} for a column: each number comes from a line of its own.",
         f"So global memory is {texture[row] / plain[row]:.1f} times faster along rows, and the texture "
         f"{plain[column] / texture[column]:.1f} times faster along columns.",
-        f"Of {len(texture)} shapes (columns x rows), the texture wins by more than 5 % for {' and '.join(wins)}.",
+        f"The texture wins by more than 5 % for {' and '.join(wins)}, out of {len(texture)} shapes (columns x rows).",
     ]
 
 

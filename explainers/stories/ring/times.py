@@ -41,7 +41,7 @@ def blocks() -> list[Block]:
     said = (
         f"Recorded on {where.device}, {where.date}. A copy from GPU to GPU moves {link['one_way']:g} GB/s, or "
         f"{link['both_ways']:g} GB/s if another copy comes back. All ways of our kernels took turns, after their "
-        "outputs had passed the project's limit. torch ran in processes of its own, before. Of torch's outputs, "
+        "outputs had passed the project's limit. torch ran in processes of its own, before. In its outputs, "
         f"{ring_peers.ROWS} rows of each head had to be within {ring_peers.LIMIT:g} of float64. "
         f"{str(where.more['protocol']).capitalize()}."
     )
