@@ -1,6 +1,7 @@
 // The map of global memory in the backward: every tensor as a strip, and the scores that no strip
 // holds, because they exist only tile by tile.
 import { COLOURS, PALETTE, smallText } from '../core/paint.js';
+import { wrapped } from '../core/wrapped.js';
 import { alongKeys, tensorOf } from './backward_model.js';
 
 const DIM = 0.16, // a strip that the step does not touch
@@ -141,7 +142,7 @@ function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
   let top = y;
   model.facts.forEach(({ said, of }, i) => {
     const on = of.some(part => now.includes(part)),
-      lines = wrapped(said, Math.floor((w - 0.7 * em) / (0.43 * size)));
+      lines = wrapped(said, (w - 0.7 * em) / (0.43 * size), Infinity, text => text.length);
     if (on)
       marks.rect(`lit ${i}`, [x, top, w, lines.length * row], { fill: COLOURS.S, alpha: 0.15 });
     marks.rect(`bar ${i}`, [x, top, on ? 4 : 2, lines.length * row], {
@@ -153,16 +154,6 @@ function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
     });
     top += lines.length * row + 0.25 * size;
   });
-}
-
-// A text in lines of at most so many characters
-function wrapped(text, most) {
-  return text.split(' ').reduce((lines, word) => {
-    const longer = `${lines.at(-1)} ${word}`;
-    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
-    else lines.push(word);
-    return lines;
-  }, /** @type {string[]} */ ([]));
 }
 
 // The blocks that add to the rows of dQ in work.
