@@ -10,7 +10,7 @@ source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. The fixed order:
 family = "backward"
 problem = "gradients_16"
 rung = 6
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
