@@ -32,6 +32,10 @@ from kernels.run.backends import Device
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "README.md", *(ROOT / "kernels" / name for name in ("README.md", "results.md", "pytorch.md")))
+GPUS = tuple(
+    Device("gpu", machine.gpu, "sm_90a" if arch == "sm_90" else arch, machine.shared_bytes_per_block)
+    for arch, machine in MACHINES.items()
+)
 NONE = "not measured"
 WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
@@ -117,17 +121,15 @@ def _words(row: pd.Series) -> str:
 
 def _gpus() -> str:
     """A row for the kernels that run on the same architectures, each with its default problem, and what they need."""
-    gpus = [Device("gpu", m.gpu, "sm_90a" if arch == "sm_90" else arch, m.shared_bytes_per_block)
-            for arch, m in MACHINES.items()]  # fmt: skip
     rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for spec in catalog.current().kernels.values():
         runs, needs = list[str](), dict[str, None]()
-        for gpu in gpus:
+        for gpu in GPUS:
             need = needed(spec, gpu)
             runs.append("no" if need else "runs")
             needs |= {need: None} if need else {}
         rows.setdefault(tuple(runs), {}).setdefault(", ".join(needs), []).append(f"`{spec.name}`")
-    heads = ["kernels: what they need", *(f"{gpu.target} ({gpu.name})" for gpu in gpus)]
+    heads = ["kernels: what they need", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
     return "\n".join(_markdown(heads, ([_of_need(needs), *runs] for runs, needs in rows.items())))
 
 
