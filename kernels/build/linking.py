@@ -1,6 +1,8 @@
 """nvJitLink: links relocatable code with CUDA's device runtime, which launches kernels from a kernel. Needs no GPU."""
 
+import re
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 
 from kernels.build import packages
@@ -50,8 +52,23 @@ def runtime() -> str:
     )
 
 
+def misfit(arch: str) -> str:
+    """Why nvJitLink would crash with the device runtime, or "": nvJitLink 12 does with CUDA 13's, from sm_100 on."""
+    library, major = Path(runtime()), _nvjitlink().version()[0]
+    header = library.parents[1] / "include" / "cuda.h"
+    found = re.search(r"#define CUDA_VERSION (\d+)\d{3}$", header.read_text(), re.M) if header.is_file() else None
+    if not found or int(found[1]) <= major or int(re.sub(r"\D", "", arch)) < 100:
+        return ""
+    return (
+        f"{version()} cannot link {library} of CUDA {found[1]} for {arch}. Set CUDA_HOME to a toolkit of CUDA {major}, "
+        f"or in a new environment run: {packages.command(packages.SETS[13])}"
+    )
+
+
 def linked(name: str, arch: str, relocatable: bytes) -> bytes:
     """The cubin of a kernel's relocatable code and the device runtime. Raises BuildError."""
+    if said := misfit(arch):
+        raise BuildError(f"{name} does not link: {said}")
     library, link = runtime(), _nvjitlink()
     handle = link.create(2, [f"-arch={arch}", "-lineinfo"])
     try:
