@@ -42,11 +42,12 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
         held = occupancy(kernel, problem, request.constants, arch)
     except ProblemError:  # the limits of the architecture are unknown
         held = None
+    lacks = dict.fromkeys(one.lacks(arch) for one in held or ())
     return {
         "kernel": kernel.name,
         "arch": arch,
         "settings": request.constants,
         "builds": builds,
         "occupancy": None if held is None else [asdict(found) for found in held],
-        "cannot_run": [f"{o.entry} of {kernel.name} needs {o.lacks(arch)}." for o in held or () if o.lacks(arch)],
+        "cannot_run": [f"{kernel.name} needs {what}." for what in lacks if what],
     }

@@ -81,12 +81,12 @@ def test_the_instructions_of_requires_are_in_the_ptx(spec):
         assert any(all(re.search(rf"\b{part}\b", line) for part in parts) for line in lines), name
 
 
-def test_a_build_that_fits_nowhere_says_how_much_it_needs():
-    spec = KERNELS["05_register_tiles"]
-    facts = inspection.inspect(spec, spec.problem_type(head_dim=128), (), "sm_75")
-    said = "flash of 05_register_tiles needs 100,864 bytes of shared memory per block, and sm_75 allows 65,536."
-    assert facts["cannot_run"] == [said]
-    assert not inspection.inspect(spec, spec.problem_type(head_dim=128), (), "sm_86")["cannot_run"]
+def test_a_build_with_too_large_blocks_says_how_much_they_need():
+    spec = KERNELS["lab_columns"]
+    problem = spec.problem_type(stride=700)
+    said = "lab_columns needs 89,600 bytes of shared memory per block, and sm_75 allows 65,536."
+    assert inspection.inspect(spec, problem, (), "sm_75")["cannot_run"] == [said]
+    assert inspection.inspect(spec, problem, (), "sm_86")["cannot_run"] == []
 
 
 def test_too_many_registers_are_named():
