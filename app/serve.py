@@ -7,6 +7,7 @@ process. Kernels run in workers.
 """
 
 import argparse
+import contextlib
 import os
 import secrets
 import sys
@@ -49,7 +50,6 @@ def main(arguments: list[str] | None = None) -> int:
     if not 0 < given.port < 2**16:
         print(f"--port is {given.port}. It must be from 1 to 65535.", file=sys.stderr)
         return 2
-    os.chdir(ROOT)  # the folder of .streamlit/config.toml
     base = given.base_path.strip("/")
     _tell(given)
     from kernels.errors import WarpglassError
@@ -59,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         access.check()
         import uvicorn
-        from streamlit import config
+
+        with contextlib.chdir(ROOT):  # Streamlit reads .streamlit/config.toml
+            from streamlit import config
 
         from app.guards.connections import Connection
 
