@@ -1,10 +1,9 @@
 """nvJitLink: links relocatable code with CUDA's device runtime, which launches kernels from a kernel. Needs no GPU."""
 
-import os
 from functools import lru_cache
-from pathlib import Path
 from types import ModuleType
 
+from kernels.build import packages
 from kernels.errors import BackendUnavailable, BuildError
 
 LIBRARY = "cudadevrt"  # the device runtime
@@ -20,8 +19,8 @@ def _nvjitlink() -> ModuleType:
         nvjitlink.version()
     except (ImportError, RuntimeError, OSError, AttributeError) as error:
         raise BackendUnavailable(
-            f"The kernel launches kernels, and nvJitLink, which links them, could not be loaded ({error}). Install the "
-            "wheel nvidia-nvjitlink-cu12 (with CUDA 13: nvidia-nvjitlink), or choose the recorded backend."
+            f"The kernel launches kernels, and nvJitLink, which links them, could not be loaded ({error}). "
+            f"Choose the recorded backend, or run: {packages.command(packages.SETS[12])}"
         ) from None
     return nvjitlink
 
@@ -40,14 +39,14 @@ def runtime() -> str:
         return find_static_lib(LIBRARY)
     except (ImportError, RuntimeError, OSError):
         pass
-    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        for folder in _TOOLKIT if root else ():
-            found = Path(str(root)) / folder / f"lib{LIBRARY}.a"
-            if found.is_file():
-                return str(found)
+    for folder in _TOOLKIT:
+        found = packages.toolkit() / folder / f"lib{LIBRARY}.a"
+        if found.is_file():
+            return str(found)
     raise BackendUnavailable(
-        f"The kernel launches kernels, and CUDA's device runtime (lib{LIBRARY}.a) was not found. Install the wheel "
-        "nvidia-cuda-runtime-cu12, set CUDA_HOME to a toolkit, or choose the recorded backend."
+        f"The kernel launches kernels, and CUDA's device runtime (lib{LIBRARY}.a) was not found. "
+        "PyPI's wheels for CUDA 12.8 lack it. Choose the recorded backend, set CUDA_HOME to a toolkit, or in a new "
+        f"environment run: {packages.command(packages.SETS[13])}"
     )
 
 

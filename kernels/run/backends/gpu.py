@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.build import Build
+from kernels.build import Build, nvrtc, packages
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.streams import Step
@@ -56,10 +56,7 @@ def device() -> Device:
     try:
         import cupy
     except ImportError:
-        raise BackendUnavailable(
-            "No GPU is used: CuPy is not installed. Install requirements.txt, or cupy-cuda13x on a machine with CUDA "
-            "13."
-        ) from None
+        raise BackendUnavailable(f"No GPU is used: CuPy is not installed. Run: {packages.command('cuda12')}") from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -68,6 +65,12 @@ def device() -> Device:
         ) from None
     if not count:
         raise BackendUnavailable("No GPU was found: CUDA runs, but lists no device. Check CUDA_VISIBLE_DEVICES.")
+    fault = packages.fault(
+        packages.majors(nvrtc.version()[0], cupy.cuda.runtime.runtimeGetVersion() // 1000),
+        cupy.cuda.runtime.driverGetVersion() // 1000,
+    )
+    if fault:
+        raise BackendUnavailable(fault)
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])
