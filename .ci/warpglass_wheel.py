@@ -5,7 +5,7 @@ the name kernels may belong to another package, for example Hugging Face's. The 
 warpglass. `renamed` changes each import and each command in a text.
 
 Other ways do not work without this change:
-- relative imports: 1,081 of 3,638 imports cross these folders, and would leave the top level in the repository
+- relative imports: some 1,080 of 3,640 imports cross these folders, and would leave the top level in the repository
 - a path entry at run time: it takes the name kernels from the user's process
 - an import hook: it hides the real names from type checkers and editors
 - a setting of hatchling, setuptools or flit: each moves folders, and none changes an import
