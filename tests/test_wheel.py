@@ -132,6 +132,9 @@ def test_the_command_keeps_the_exit_codes(warpglass, installed, tmp_path):
     assert "missing.cu" in warpglass("check", "missing.cu", code=USAGE)
     assert "usage: warpglass" in warpglass("chek", code=USAGE)
     assert "--port is 70000" in warpglass("--port", "70000", code=USAGE)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert "choose one with --port" in warpglass("--port", port, code=FAILED)
     assert "GPU" in warpglass("run", "03_flash", "--backend", "gpu", code=NO_GPU)
 
 
@@ -182,7 +185,7 @@ def test_the_installed_modules_leave_the_name_kernels_to_the_other_package(pytho
 @pytest.mark.slow
 def test_no_installed_module_names_a_module_of_the_repository(installed):
     folder = installed / "warpglass"
-    places = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.py")}
+    places = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*/*.py")}
     modules = {place.removesuffix("/__init__").replace("/", ".") for place in places} - set(OURS)
     found = []
     for path in folder.rglob("*.py"):
