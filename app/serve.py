@@ -59,13 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
 
         access.check()
         import uvicorn
-
-        with contextlib.chdir(ROOT):  # Streamlit reads .streamlit/config.toml
-            from streamlit import config
+        from streamlit import config
 
         from app.guards.connections import Connection
 
-        config.set_option("server.baseUrlPath", base)
+        with contextlib.chdir(ROOT):  # the first option reads .streamlit/config.toml
+            config.set_option("server.baseUrlPath", base)
         config.set_option("server.port", given.port)
         config.set_option("server.address", given.host)
         from app.main import app
