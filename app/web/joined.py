@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 HEAD = """const $made = {};
 const $need = name => ($made[name] ??= $modules[name]());
+
 const $later = async (from, path) => {
   const name = new URL(path, `http://stage/${from}`).pathname.slice(1);
   return name in $modules ? $need(name) : import(`./${name}`);
@@ -41,9 +42,9 @@ def joined(file: str, entry: str, texts: Mapping[str, str]) -> dict[str, str]:
     for name, path, names in imports:
         if path in functions and not names <= functions[path][1].keys():
             missing = sorted(names - functions[path][1].keys())
-            raise ValueError(f"{name} imports {', '.join(missing)} of {path}, which does not export it.")
+            raise ValueError(f"{name} imports {', '.join(missing)}, and {path} has no export of this name. Add it.")
     outside = dict.fromkeys(path for _, path, _ in imports if path not in functions)
-    lines = [f"import * as $outside{n} from './{path}';" for n, path in enumerate(outside)]
+    lines = [f"import * as $outside{n} from './{path}'" for n, path in enumerate(outside)]
     lines += [*HEAD.split("\n"), *(f"'{path}': () => $outside{n}," for n, path in enumerate(outside))]
     sections = []
     for name, (code, exports, _) in functions.items():
@@ -54,8 +55,8 @@ def joined(file: str, entry: str, texts: Mapping[str, str]) -> dict[str, str]:
         given = ", ".join(outer if outer == inner else f"{outer}: {inner}" for outer, inner in exports.items())
         lines += [*code.split("\n"), f"return {{ {given} }};", "},"]
     own = ", ".join(f"{outer}: $own_{outer}" for outer in functions[entry][1])
-    lines += ["};", f"const {{ {own} }} = $need('{entry}');"]
-    lines += [f"export {{ $own_{outer} as {outer} }};" for outer in functions[entry][1]]
+    lines += ["};", f"const {{ {own} }} = $need('{entry}')"]
+    lines += [f"export {{ $own_{outer} as {outer} }}" for outer in functions[entry][1]]
     lines.append(f"//# sourceMappingURL={file}.map")
     return {file: "\n".join(lines), f"{file}.map": json.dumps({"version": 3, "sections": sections})}
 
@@ -68,7 +69,7 @@ def plain(text: str) -> str:
 def _function(name: str, text: str) -> tuple[str, dict[str, str], dict[str, set[str]]]:
     """The body of a module's function, its exports (outer name -> inner name), and its imports (file -> names)."""
     if name.endswith(".css"):
-        return f"const style = {json.dumps(text)};", {"default": "style"}, {}
+        return f"const style = {json.dumps(text)}", {"default": "style"}, {}
     imports: dict[str, set[str]] = {}
 
     def bound(found: re.Match[str]) -> str:
@@ -85,9 +86,7 @@ def _function(name: str, text: str) -> tuple[str, dict[str, str], dict[str, set[
     code = EXPORTS.sub(lambda found: "\n" * found[0].count("\n"), EXPORT.sub("", code))
     code, defaults = DEFAULT.subn("function $default(", code)
     if other := OTHER.search(code):
-        raise ValueError(
-            f"{name} has `{other[0]}`. app/web/joined.py lists the forms of import and export that it reads."
-        )
+        raise ValueError(f"{name} has `{other[0]}`. Write it in one of the forms at the head of app/web/joined.py.")
     return code, exports | {"default": "$default"} if defaults else exports, imports
 
 

@@ -3,8 +3,8 @@
 A browser fetches the stage as one file, and the page Workbench as a second one (joined.py). The server joins both from
 the modules when it starts. A file's source map has the modules themselves, which the server offers too.
 
-The packages of the Workbench's editor are vendor/codemirror.js. After a change of package-lock.json or of
-vendor/codemirror.ts, run `npm run vendor --prefix app/stage`.
+The packages of the Workbench's editor are vendor/codemirror.mjs. After a change of package-lock.json or of
+vendor/codemirror.mts, run `npm run vendor --prefix app/stage`.
 """
 
 import hashlib
@@ -28,7 +28,9 @@ ORIGIN = "shell/origin.js"  # runs before Streamlit
 def modules() -> dict[str, str]:
     """name -> text of every module and style, of the joined files and of their source maps."""
     folders = ("core", "views", "shell", "workbench", "vendor")
-    paths = sorted(path for folder in folders for path in (STAGE / folder).rglob("*") if path.suffix in (".js", ".css"))
+    paths = sorted(
+        path for folder in folders for path in (STAGE / folder).rglob("*") if path.suffix in (".js", ".mjs", ".css")
+    )
     found = {path.relative_to(STAGE).as_posix(): path.read_text() for path in paths}
     found |= {"core/data.js": _constants(), "talks/ours.js": _sequences()}
     stage = {name: text for name, text in found.items() if re.match(r"(core|views|shell|talks)/.*\.js$", name)}

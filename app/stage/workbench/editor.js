@@ -28,7 +28,7 @@ import {
   RangeSet,
   searchKeymap,
   setDiagnostics,
-} from '../vendor/codemirror.js';
+} from '../vendor/codemirror.mjs';
 import { cuda } from './language.js';
 import { markedLines, toggled } from './marks.js';
 

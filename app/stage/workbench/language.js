@@ -9,7 +9,7 @@ import {
   syntaxHighlighting,
   tags,
   ViewPlugin,
-} from '../vendor/codemirror.js';
+} from '../vendor/codemirror.mjs';
 import { KIND_OF } from './words.js';
 
 const COMPLETED = { qualifier: 'keyword', probe: 'constant' }; // the editor's names for icons

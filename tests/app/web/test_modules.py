@@ -38,19 +38,19 @@ def test_the_modules_form_no_circle():
 
 def test_only_the_workbench_has_the_editor():
     texts = modules.modules()
-    assert "cm-cursorLayer" in texts["vendor/codemirror.js"]  # a class of the editor
+    assert "cm-cursorLayer" in texts["vendor/codemirror.mjs"]  # a class of the editor
     assert "cm-cursorLayer" not in texts["stage.js"] + texts["workbench.js"]
-    assert texts["workbench.js"].startswith("import * as $outside0 from './vendor/codemirror.js';\n")
+    assert texts["workbench.js"].startswith("import * as $outside0 from './vendor/codemirror.mjs'\n")
     assert not re.search("^import ", texts["stage.js"], re.M)
 
 
 def test_the_editor_is_built_of_the_packages_that_its_licence_lists(tmp_path):
     """After a change of them, run: npm run vendor --prefix app/stage"""
     tool, *options = json.loads((stage_tools.STAGE / "package.json").read_text())["scripts"]["vendor"].split()
-    out, meta = tmp_path / "codemirror.js", tmp_path / "meta.json"
+    out, meta = tmp_path / "codemirror.mjs", tmp_path / "meta.json"
     given = [option for option in options if not option.startswith("--outfile")]
     stage_tools.run(tool, *given, f"--outfile={out}", f"--metafile={meta}", "--log-level=error")
-    assert out.read_text() == modules.modules()["vendor/codemirror.js"]
+    assert out.read_text() == modules.modules()["vendor/codemirror.mjs"]
     paths = [path for path in json.loads(meta.read_text())["inputs"] if "node_modules/" in path]
     packages = {re.search(r"node_modules/((?:@[^/]+/)?[^/]+)/", path)[1] for path in paths}
     licence = (stage_tools.STAGE / "vendor" / "LICENSE").read_text()

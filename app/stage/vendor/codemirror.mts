@@ -1,4 +1,4 @@
-// What the Workbench takes of CodeMirror. `npm run vendor` builds codemirror.js of it.
+// What the Workbench takes of CodeMirror. `npm run vendor` builds codemirror.mjs of it.
 export {
   autocompletion,
   closeBrackets,
