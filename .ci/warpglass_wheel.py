@@ -91,7 +91,7 @@ class Package(BuildHookInterface):
             build_data["force_include_editable"][str(package)] = NAME
             return
         left_out = shutil.ignore_patterns("__pycache__", "node_modules", ".*")
-        for name in FOLDERS:  # app/stage/bundle, too
+        for name in FOLDERS:
             shutil.copytree(ROOT / name, package / name, ignore=left_out)
         for path in package.rglob("*.py"):
             path.write_text(renamed(path.read_text()))
