@@ -55,8 +55,11 @@ def device() -> Device:
         raise BackendUnavailable(missing)
     try:
         import cupy
-    except ImportError:
-        raise BackendUnavailable(f"No GPU is used: CuPy is not installed. Run: {packages.command('cuda12')}") from None
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"No GPU is used: CuPy could not be imported ({error}). In a new environment, run: "
+            f"{packages.command('cuda12')}"
+        ) from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
