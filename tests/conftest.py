@@ -130,6 +130,17 @@ KINDS = pytest.mark.parametrize("chosen", [last_of_each_kind, pytest.param(list,
 """For a test that asks about many kernels in a loop: `chosen(names)` are the names to ask about."""
 
 
+def in_turn(ones, others):
+    """Parameters of a test: each pair of two names. Without -m slow, it asks each of `ones` with one of `others`, in
+    turn."""
+    ones, others = [*ones], [*others]
+    return [
+        pytest.param((one, other), id=f"{one} {other}", marks=[] if m == n % len(others) else pytest.mark.slow)
+        for n, one in enumerate(ones)
+        for m, other in enumerate(others)
+    ]
+
+
 def small_tiles(name):
     """Settings that cut a small problem into several tiles, for any attention kernel."""
     tiles = [c for c in KERNELS[name].constants if c.name.startswith("BLOCK")]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from conftest import one_of_each_kind
+from conftest import in_turn, one_of_each_kind
 from pages import open_page, page_of, words
 
 from app.stories import start
@@ -109,7 +109,7 @@ def test_the_block_table_is_shown_from_recordings_and_what_is_lacking_is_refused
         page.stage.frames
     )
     with pytest.raises(Exception, match="No recording of paged_v1 has this code, this problem and these constants"):
-        open_page("block_table?view=walk&scenario=churn&backend=recorded")
+        open_page("block_table?view=walk&scenario=churn&backend=recorded").stage  # noqa: B018
     by_hand = open_page("block_table?view=walk&scenario=by_hand&backend=recorded").asked.error
     assert by_hand == "Events by hand are not recorded. Choose another scenario, or another backend."
 
@@ -151,9 +151,12 @@ def test_a_whatif_build_is_told_where_it_goes_wrong():
     assert wrong[0] == 9 and state(page)["this row"][-1] == "wrong since step 9"
 
 
-@pytest.mark.parametrize("view", ["cache", "walk", "partitions", "heads", "reads"])
-@pytest.mark.parametrize("scenario", ["two_chats", "one_long", "one_prompt"])
-def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(view, scenario):
+VIEWS = ("cache", "walk", "partitions", "heads", "reads")
+
+
+@pytest.mark.parametrize("pair", in_turn(VIEWS, ("two_chats", "one_long", "one_prompt")))
+def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(pair):
+    view, scenario = pair
     page = open_page(f"block_table?view={view}&scenario={scenario}&backend=cpu")
     # Threads of each run, the walk's whole grid
     pictures = {"cache": 1, "walk": 3, "partitions": 3, "heads": 2, "reads": 1}[view]
@@ -227,7 +230,7 @@ def test_the_source_page_asks_only_what_a_build_depends_on():
 
 def test_the_source_page_says_what_an_architecture_cannot():
     with pytest.raises(BuildError, match=r"requires \.target sm_80 or higher"):
-        open_page("source?kernel=lab_access&op=cp_async&arch=sm_75")
+        open_page("source?kernel=lab_access&op=cp_async&arch=sm_75").stage  # noqa: B018
 
 
 # ---- timing and compare ----
