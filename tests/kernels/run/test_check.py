@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import last_of_each_kind
 from dropped import odd_kernel
 from sampled import MOST_STEPS, sampled
 
@@ -63,10 +64,17 @@ def test_the_cases_of_the_cache_writers_cover_every_layout(kernel):
     assert layouts == set(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_both_builds_agree_with_float64_on_the_cpu(kernel):
+CHECKED = {  # many kernels of the lab and of the launches differ little. test_lab runs a case of each of the lab
+    *last_of_each_kind(KERNELS),
+    *(name for name, kernel in KERNELS.items() if kernel.family not in ("lab", "launches")),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in CHECKED else pytest.mark.slow) for n in KERNELS])
+def test_both_builds_agree_with_float64_on_the_cpu(name):
     """The cases of one build, another one for each neighbour (`sampled`). The slow test below and a GPU (test_gpu) run
     them all."""
+    kernel = KERNELS[name]
     possible, reasons = check.cases(kernel, cpu.device())
     assert not reasons or not possible  # the CPU runs all cases of a kernel, or none
     chosen = few_of(kernel, possible)
