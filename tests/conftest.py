@@ -13,6 +13,7 @@ from kernels.errors import BackendUnavailable
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import gpu
+from kernels.trace.probes import sites_of
 
 pytest.register_assert_rewrite("same_trace")
 if find_spec("hypothesis"):  # tests never assert times
@@ -101,8 +102,43 @@ def pytest_collection_modifyitems(items):
 
 def one_of_each_family(names, more=()):
     """Parameters of a test: these kernels. Only the last of each family, and `more`, are asked without -m slow."""
-    last = {KERNELS[name].family: name for name in names}.values()
-    return [pytest.param(name, marks=[] if name in {*last, *more} else pytest.mark.slow) for name in names]
+    return _quick(names, {*{KERNELS[name].family: name for name in names}.values(), *more})
+
+
+def one_of_each_kind(names):
+    """Parameters of a test: these kernels. Only those of last_of_each_kind are asked without -m slow."""
+    return _quick(names, last_of_each_kind(names))
+
+
+def _quick(names, asked):
+    return [pytest.param(name, marks=[] if name in asked else pytest.mark.slow) for name in names]
+
+
+def last_of_each_kind(names):
+    """The last of these kernels that together have each family and each set of events of their probes, in order."""
+    seen, found = set(), []
+    for name in reversed([*names]):
+        spec = KERNELS[name]
+        events = frozenset(s.event if s.space else s.kind for s in sites_of(Request(spec, spec.problem_type())))
+        if not {spec.family, events} <= seen:
+            seen |= {spec.family, events}
+            found.insert(0, name)
+    return found
+
+
+KINDS = pytest.mark.parametrize("chosen", [last_of_each_kind, pytest.param(list, id="all", marks=pytest.mark.slow)])
+"""For a test that asks about many kernels in a loop: `chosen(names)` are the names to ask about."""
+
+
+def in_turn(ones, others):
+    """Parameters of a test: each pair of two names. Without -m slow, it asks each of `ones` with one of `others`, in
+    turn."""
+    ones, others = [*ones], [*others]
+    return [
+        pytest.param((one, other), id=f"{one} {other}", marks=[] if m == n % len(others) else pytest.mark.slow)
+        for n, one in enumerate(ones)
+        for m, other in enumerate(others)
+    ]
 
 
 def small_tiles(name):
