@@ -42,39 +42,21 @@ def _no_gpu():
 
 # Files that take more than about 15 seconds, the longest first: xdist deals files out in this order, so that none of
 # them begins last, on one core, while the other rests. Those without a browser begin, while .ci/run still looks at
-# types. test_disassembly comes late enough to find test_builds' builds.
+# types. test_disassembly comes late enough to find test_builds' builds. The browser's tests are one unit.
 LONGEST = (
     "kernels/run/test_check.py",
     "explainers/stories/test_questions.py",
     "app/stories/test_stories.py",
-    "browser/test_stage.py",
+    "browser",
     "app/stories/test_dropped.py",
     "kernels/build/test_builds.py",
-    "browser/test_controls.py",
-    "browser/test_stories.py",
-    "browser/test_course.py",
-    "browser/test_navigation.py",
-    "browser/test_any_kernel.py",
-    "browser/test_block_table.py",
-    "browser/test_failures.py",
-    "browser/test_class.py",
-    "browser/test_present.py",
-    "browser/test_sequences.py",
     "app/stories/test_talks.py",
     "app/web/test_ends.py",
     "explainers/stories/registers/test_threads.py",
     "explainers/stories/pipeline/test_pipeline.py",
-    "browser/test_covering.py",
-    "browser/test_motion.py",
     "kernels/run/test_cluster.py",
     "kernels/run/test_cli.py",
-    "browser/test_asking.py",
-    "browser/test_guide.py",
-    "browser/test_precision.py",
-    "browser/test_pictures.py",
-    "browser/test_timing_compare.py",
     "kernels/build/test_disassembly.py",
-    "browser/test_memory_lab.py",
     "app/stories/test_compared.py",
     "app/web/test_asking.py",
     "kernels/recordings/test_run_index.py",
@@ -88,9 +70,25 @@ LONGEST = (
 )
 
 
+def _unit(name):
+    """What one process takes: all tests with a browser, which share a server, or else the file of that name."""
+    return "browser" if name.startswith("browser/") else name
+
+
 def _place(item):
-    name = item.path.relative_to(HERE).as_posix()
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    unit = _unit(item.path.relative_to(HERE).as_posix())
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return _unit(super()._split_scope(nodeid).removeprefix("tests/"))
+
+    return ByUnit(config, log)
 
 
 def pytest_collection_modifyitems(items):
