@@ -84,6 +84,9 @@ def _place(item):
 def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadFileScheduling
 
+    if config.getvalue("dist") != "loadfile":
+        return None
+
     class ByUnit(LoadFileScheduling):
         def _split_scope(self, nodeid):
             return _unit(super()._split_scope(nodeid).removeprefix("tests/"))
