@@ -204,11 +204,22 @@ PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsi
   add_region(strdup(name), base, bytes, element, false, given);
 }
 PYTHON uint64_t simt_logged() { return log_count; }
-PYTHON const char* simt_region(unsigned number) { return number < regions.size() ? regions[number].name : nullptr; }
-PYTHON int simt_is_shared(unsigned number) { return regions[number].shared; }
-PYTHON unsigned simt_element(unsigned number) { return regions[number].element; }
-PYTHON unsigned simt_found(const Finding** out) { return *out = findings.data(), findings.size(); }
-PYTHON const char* simt_printed() { return printed[printed_bytes] = 0, printed; }
+// After the launches: what fits into the caller's memory. Each returns its number
+struct RegionRow { char name[120]; uint32_t is_shared, element; };  // as REGION in kernels/run/plain/launches.py
+PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
+  const unsigned count = std::min<size_t>(room, regions.size());
+  for (unsigned i = 0; i < count; ++i) {
+    out[i].is_shared = regions[i].shared, out[i].element = regions[i].element;
+    snprintf(out[i].name, sizeof out[i].name, "%s", regions[i].name);
+  }
+  return count;
+}
+PYTHON unsigned simt_found(Finding* out, unsigned room) {
+  const unsigned count = std::min<size_t>(room, findings.size());
+  if (count) memcpy(out, findings.data(), count * sizeof *out);
+  return count;
+}
+PYTHON void simt_printed(char* out) { memcpy(out, printed, printed_bytes), out[printed_bytes] = 0; }  // sizeof printed
 
 // ---- the compiler's calls ----
 void __tsan_init() {}
