@@ -126,8 +126,9 @@ def runner() -> Path:
     compiler, source = cpp.cpp_compiler(), SOURCE.read_text()
 
     def make(folder: Path) -> dict[str, Any]:
-        library = Path(cpp.run([*compiler, "-print-file-name=libstdc++.so.6"]).stdout.strip() or ".")
-        found = [f"-Wl,-rpath,{library.parent}"] if library.is_absolute() else []  # a compiler's own, as conda's
+        library = Path(os.path.realpath(cpp.run([*compiler, "-print-file-name=libstdc++.so.6"]).stdout.strip()))
+        is_own = library.is_file() and not library.is_relative_to("/usr/lib")  # of a compiler, as conda's
+        found = [f"-Wl,-rpath,{library.parent}"] if is_own else []
         made = [*compiler, "-std=c++17", "-O1", str(SOURCE), "-o", str(folder / "runner"), *found, *LINKED]
         done = cpp.run(made, {"TMPDIR": str(folder), "LC_ALL": "C"})
         if done.returncode:
