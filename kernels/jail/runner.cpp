@@ -37,7 +37,7 @@ struct Task {  // as TASK in jailed.py
   uint64_t address, bytes;  // of the shared memory
   uint64_t calls, call_count;
   double deadline;  // of the launches, by CLOCK_MONOTONIC, or 0
-  uint64_t memory_bytes, cpu_seconds;
+  uint64_t memory_bytes, cpu_seconds;  // memory_bytes: that the calls add
   int32_t memory, library, worker;  // two descriptors, a process id
   uint32_t landlock_bytes;
   uint64_t landlock[3];  // struct landlock_ruleset_attr
@@ -98,6 +98,10 @@ void confine() {
   check(nowhere >= 0 && answer >= 0 && dup2(nowhere, 0) == 0 && dup2(nowhere, 1) == 1 && dup2(nowhere, 2) == 2,
         "/dev/null");
   close(nowhere);
+  unsigned long pages = 0;
+  FILE* const sizes = fopen("/proc/self/statm", "r");
+  check(sizes && fscanf(sizes, "%lu", &pages) == 1, "/proc/self/statm");
+  fclose(sizes);
   leave_mounts();
   check(!prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl");
   if (getppid() != task.worker) _exit(3);  // its worker ended before
@@ -105,7 +109,7 @@ void confine() {
   const int rules = syscall(CREATE_RULESET, task.landlock, size_t(task.landlock_bytes), 0);
   check(rules >= 0 && !syscall(RESTRICT_SELF, rules, 0), "Landlock");
   close(rules);
-  limit(RLIMIT_AS, task.memory_bytes), limit(RLIMIT_CPU, task.cpu_seconds);
+  limit(RLIMIT_AS, pages * sysconf(_SC_PAGESIZE) + task.memory_bytes), limit(RLIMIT_CPU, task.cpu_seconds);
   for (const auto what : {RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE}) limit(what, 0);
   const struct { uint32_t version; int pid; } powers{0x20080522, 0};  // struct __user_cap_header_struct
   const uint32_t none[6] = {};

@@ -30,7 +30,6 @@ from kernels.run.backends.calls import Call, Memory, Own, address, text
 SOURCE = Path(__file__).parents[2] / "jail" / "runner.cpp"
 LINKED = ("-Wl,--no-as-needed", "-lm", "-lgcc_s", "-lpthread", "-ldl")  # the libraries that a kernel's library needs
 MEMORY_BYTES = 2**30  # that the launches add: stacks of fibers, the library
-OWN_BYTES = 2**26  # of address space for the process itself
 SECONDS = 60.0  # of launches without a limit
 GRACE = 2.0  # seconds beyond the limit: the shim stops a launch at its limit and names its line
 RESERVED = 2**36  # bytes of address space for the shared memory
@@ -193,7 +192,7 @@ def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: f
         with process.stdin as task, process.stdout as pipe:
             try:
                 rules, landlocked = filter.allowing(process.pid, paths=False), in_place.landlocked()
-                sizes = (held.bytes + MEMORY_BYTES + OWN_BYTES, int(limits.seconds) + 1)
+                sizes = (limits.memory_bytes, int(limits.seconds) + 1)
                 where = (held.address, held.bytes, address(rows) - held.address, len(rows))
                 known = (*fds, os.getpid(), len(landlocked), landlocked, len(rules) // 8, program.fileno())
                 with contextlib.suppress(BrokenPipeError):  # it has ended
