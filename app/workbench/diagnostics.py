@@ -58,7 +58,8 @@ def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
     if verdict.reason:
         first = verdict.reason.first
         line = first.line if first and first.file == kernel.path.name else line
-        said = f"{said} Likely: {verdict.reason.sentence}"
+        likely = "" if verdict.reason.kind == "unknown" else "Likely: "
+        said = f"{said} {likely}{verdict.reason.sentence}"
     return Diagnostic(line or entry_line(kernel), 0, "error", "check", plain(said, kernel.name))
 
 
