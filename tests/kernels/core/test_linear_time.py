@@ -28,9 +28,10 @@ PACKAGES = (
     kernels.run,
     kernels.trace,
 )
-LENGTHS = (125, 500, 2_000, 8_000)  # characters
-NOISE_S = 0.01  # a quadratic expression takes much longer for the longest text
+LENGTHS = (60, 250, 1_000, 4_000)  # characters
+NOISE_S = 0.008  # a quadratic expression takes much longer for the longest text
 MOST = 8.0  # for a text 4 times as long. The square is 16
+FEW = (" ", "\n", "a", "1", "(", "a,", "\\")
 PIECES = (
     *(
         "/*",
@@ -190,7 +191,7 @@ def slow(pattern, use=""):
     """The text of which a four times longer one takes much more than four times as long, or None."""
     own = literals(pattern)
     for start in ("", *own):
-        for piece in (*PIECES, *own):
+        for piece in (*(FEW if start else PIECES), *own):
             text = (start + piece * LENGTHS[-1])[: LENGTHS[-1]]
             for short, long in pairwise(LENGTHS):  # so that a cubic one takes no minutes
                 if seconds(pattern, use, text[:long]) > NOISE_S:

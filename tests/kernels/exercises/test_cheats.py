@@ -271,7 +271,8 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
             (
                 "#define TILE",
                 "inline namespace a {\n"
-                "template <int N> struct Adds { static __device__ void to(float& s, float v) { Adds<N - 1>::to(s, v); } };\n"
+                "template <int N> struct Adds {\n"
+                "  static __device__ void to(float& s, float v) { Adds<N - 1>::to(s, v); }\n};\n"
                 "template <> struct Adds<0> { static __device__ void to(float& s, float v) { s += v; } };\n"
                 "template <int N> __device__ void add(float& s, float v) { Adds<N>::to(s, v); }\n}\n#define TILE",
             ),
