@@ -163,7 +163,8 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
         return f"it calls {word[:60]}, which CUDA does not have. Use CUDA's own atomics, such as atomicAdd"
     if word in ("__seg_fs", "__seg_gs", "__thread", "thread_local"):
         return f"it uses {word}, which CUDA does not have. {_REMEDY}"
-    if _OWN.match(word) and word not in shim and not _EDIT.match(word):
+    is_call = at + 1 < len(words) and words[at + 1][0] in ("(", "<")  # its address would lead to the runtime's memory
+    if _OWN.match(word) and not (word in shim and is_call) and not _EDIT.match(word):
         return f"the name {word[:60]} belongs to the CPU's runtime. Choose another name"
     return ""
 

@@ -101,6 +101,10 @@ REFUSED = {  # by their text, before any run
             '#define P(a, b) a##b\nextern "C" void P(sim, t_quiet)(int);\nstatic int off = (P(sim, t_quiet)(1), 0);',
         ),
     ),
+    "the address of the runtime": (
+        BANKS,
+        head(BANKS, "static void (*quiet)(int) = (void (*)(int))((char*)&simt_thread_idx + 1000);"),
+    ),
     "the runtime's namespace": (BANKS, head(BANKS, "namespace simt { extern bool quiet; }")),
     "probes by hand": (SECTORS, head(SECTORS, '#include "common.cuh"')),
     "a search of C": (
