@@ -33,12 +33,14 @@ class Waiting:
     seconds: since the worker started, or since the request.
     place: the number of jobs in front.
     running: whether a worker makes it now.
+    why: the reason why no free worker takes it, or "".
     """
 
     key: str
     seconds: float
     place: int
     running: bool
+    why: str = ""
 
 
 @dataclass
@@ -66,12 +68,20 @@ _watch: threading.Thread | None = None  # drops what nobody waits for any more, 
 
 
 def get(
-    story: Story, subject: object, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
+    story: Story,
+    subject: object,
+    backend: str,
+    device: str,
+    part: str = "",
+    again: bool = False,
+    who: str = "",
+    seconds: float = 0.0,
 ) -> str | Waiting:
     """The name of the bundle of a stage or a tab, or a Waiting. Raises the WarpglassError of its job.
 
     again: whether to try again after a recent failure.
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
+    seconds: its estimated time.
     """
     key = keys.key_of(story.path, part, subject, device)
     with _lock:
@@ -83,9 +93,8 @@ def get(
         if not task or task.failed:
             label = f"{story.title}{': ' + part if part else ''}"
             make = making.make_and_send if workers.elsewhere() else making.make
-            job = workers.submit(
-                make, story.path, part, subject, key, keys.seen(), backend=backend, title=label, client=_client(who)
-            )
+            args = story.path, part, subject, key, keys.seen()
+            job = workers.submit(make, *args, backend=backend, title=label, client=_client(who), estimate=seconds)
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))
             job.when_done(lambda: [tell() for tell in list(task.tell)])
@@ -96,7 +105,7 @@ def get(
             _watching()
             running = task.job.seconds()
             waited = time.monotonic() - task.began if running is None else running
-            return Waiting(key, waited, task.job.ahead(), running is not None)
+            return Waiting(key, waited, task.job.ahead(), running is not None, task.job.held(_client(who)))
     _end(key, task)
     if task.failed:
         raise task.failed

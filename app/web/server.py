@@ -100,6 +100,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, object]:
             part,
             again="_again" in query,
             who=query.get("_who", ""),
+            seconds=asked_for.seconds,
         )
     except RunCancelled as error:
         return said | {"error": str(error), "title": "Stopped."}
