@@ -15,10 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from app.choices.estimates import requests_in
+from app.guards import audit
 from app.parts.story import Story
 from app.store import disk
 from app.web import keys, making
 from kernels.errors import FAULT, RunError, WarpglassError
+from kernels.jail import setting
 from kernels.run import workers
 
 MOST_NAMES = 10_000  # of bundles that this process knows without looking at the disk
@@ -93,6 +96,8 @@ def get(
         if not task or task.failed:
             label = f"{story.title}{': ' + part if part else ''}"
             make = making.make_and_send if workers.elsewhere() else making.make
+            for draft in {one.kernel.path for one in requests_in(subject) if setting.is_jailed(one.kernel.path)}:
+                audit.note("jailed_run", who, draft=draft.stem)
             args = story.path, part, subject, key, keys.seen()
             job = workers.submit(make, *args, backend=backend, title=label, client=_client(who), estimate=seconds)
             task = _making[key] = _Making(job, story.title, time.monotonic())
