@@ -40,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
         "--strangers", action="store_true", help="take kernels from folders also for others, and run them in the jail"
     )
     arguments.add_argument("--password", help="the class password")
+    arguments.add_argument(
+        "--audit-log", metavar="FILE", help="a file for wrong passwords, drafts in the jail and more"
+    )
     arguments.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
     return arguments
 
@@ -107,6 +110,7 @@ def _tell(given: argparse.Namespace) -> None:
         "WARPGLASS_PASSWORD": given.password,
         "WARPGLASS_LOGIN": given.login,
         "WARPGLASS_STRANGERS": "jail" if given.strangers else "",
+        "WARPGLASS_AUDIT_LOG": given.audit_log and str(Path(given.audit_log).resolve()),
     }
     os.environ.update({name: value for name, value in said.items() if value})
     if given.allow_host:
