@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.story.builds import source_link
+from explainers.story.glossary import short
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
@@ -228,8 +229,8 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     warnings = []
     if errors:
         error = worst(tuple(errors))
-        said += f". The largest error against float64 is {error.largest:.2g} ({error.output}), "
-        said += f"torch's own {error.yardstick:.2g}, allowed {error.allowed:.2g}"
+        said += f". The largest error against float64 is {short(error.largest, 2)} ({error.output}), "
+        said += f"torch's own {short(error.yardstick, 2)}, allowed {short(error.allowed, 2)}"
         if not error.ok and not run.request.broken:
             warnings.append(
                 f"The output {error.output} misses float64 by more than is allowed: twice torch's own error and a "

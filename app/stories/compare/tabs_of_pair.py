@@ -13,6 +13,7 @@ from app.stories.compare.reasons import Pair
 from explainers.stories.compare import compare_times, differences, output_gap, pair_times, source_diff, time_verdict
 from explainers.stories.timing import sweep_search
 from explainers.story import stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.build import inspection
 from kernels.build.occupancy import Occupancy, occupancy
@@ -54,7 +55,7 @@ def outputs_tab(pair: Pair) -> list[Block]:
     table = output_gap.outputs(*runs)
     errors = [running.errors(run) for run in runs]
     said = output_gap.output_sentence(table, runs, errors)
-    texts = table.assign(**{"largest difference": [f"{value:.3g}" for value in table["largest difference"]]})
+    texts = table.assign(**{"largest difference": [short(value, 3) for value in table["largest difference"]]})
     effects = [
         stage.text(f"{side}: {constant.what_if}. {constant.effect}")
         for side, request in zip("AB", pair)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.compare.pair_times import distance
-from explainers.story.glossary import figure, phase_title
+from explainers.story.glossary import figure, phase_title, short
 from kernels.core.problem import Problem
 from kernels.measure import pipeline_bars
 from kernels.measure.pipeline_files import RecordedPipeline
@@ -53,8 +53,8 @@ def where_sentence(marked: Marked) -> str:
     other = " The time above is of another problem." if marked.elsewhere else ""
     return (
         f"Both have recorded marks at {problem.size}{mask}, head_dim {problem.head_dim} ({a.device}, {a.date}). There "
-        f"the timed builds take {a.timed_ms:.3g} ms and {b.timed_ms:.3g} ms: {faster} is {times:.3g} times as fast as "
-        f"{slower}.{other}"
+        f"the timed builds take {short(a.timed_ms, 3)} ms and {short(b.timed_ms, 3)} ms: {faster} is "
+        f"{short(times, 3)} times as fast as {slower}.{other}"
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from explainers.stories.compare.build_needs import Figures, Rates, least_times
 from explainers.stories.compare.reason_words import SIDES, ReasonWords
 from explainers.stories.timing.wording import microseconds
+from explainers.story.glossary import short
 
 NEEDS = {"wavefronts": "shared memory", "bytes": "bytes from L2", "arithmetic": "arithmetic"}
 EQUAL = 1.05  # a smaller difference is no reason
@@ -94,12 +95,14 @@ def unexplained(
     weightiest = [max(least, key=lambda name: least[name][side]) for side in (0, 1)]
     needed = [least[kind][side] for side, kind in enumerate(weightiest)]
     said = [_left_sentence(SIDES[n], weightiest[n], needed[n], times_us[n]) for n in (0, 1)]
-    roofs = [f"{side} reaches {percent:.3g} % of its roof ({roof})" for side, (percent, roof) in zip(SIDES, percents)]
+    roofs = [
+        f"{side} reaches {short(percent, 3)} % of its roof ({roof})" for side, (percent, roof) in zip(SIDES, percents)
+    ]
     slow = _slower(times_us)
     fast = 1 - slow
     return (
-        f"{' '.join(said)} By these figures {SIDES[fast]} would be {_over(needed[slow], needed[fast]):.3g} times "
-        f"as fast. It is {times_us[slow] / times_us[fast]:.3g} times as fast. {'. '.join(roofs)}. The rest is "
+        f"{' '.join(said)} By these figures {SIDES[fast]} would be {short(_over(needed[slow], needed[fast]), 3)} times "
+        f"as fast. It is {short(times_us[slow] / times_us[fast], 3)} times as fast. {'. '.join(roofs)}. The rest is "
         "launching, waiting for memory and for one another, and every instruction that is no multiply-add. "
         "No figure here tells these apart."
     )

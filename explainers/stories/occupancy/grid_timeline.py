@@ -10,6 +10,7 @@ from explainers.charts.palette import OKABE_ITO
 from explainers.stories.occupancy import grid, schedules
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.story import stage
+from explainers.story.glossary import short
 from kernels.measure.timelines import Timeline
 
 
@@ -113,9 +114,7 @@ def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
         "",
         "Blocks running",
     )
-    rows = pd.DataFrame(
-        [(FACTS[name], f"{value:,.4g}") for name, value in facts.items()], columns=["of all launches", ""]
-    )
+    rows = pd.DataFrame([(FACTS[name], short(value)) for name, value in facts.items()], columns=["of all launches", ""])
     return stage.Stage(
         headline=stage.headline(request.kernel),
         frames=shown.frames,

@@ -137,7 +137,7 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
 
 
 def _rate(per_us: float) -> str:
-    return figure(round(per_us)) if per_us >= 10 else figure(per_us, 2)
+    return figure(per_us, 2)
 
 
 def heads(walk: Walk) -> tuple[str, str]:

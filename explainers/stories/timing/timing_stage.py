@@ -19,7 +19,7 @@ from explainers.stories.timing import (
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.timing_questions import questions
 from explainers.story import stage
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import count, figure, short
 from explainers.story.stage import Block
 from kernels.measure.datasheets import peaks
 from kernels.measure.peers import PAGED
@@ -147,7 +147,7 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
 def _figures(row: TimedRow) -> str:
     """Returns the known figures of a point: time, TFLOP/s, GB/s and bytes."""
     said = [wording.microseconds(row.median_us)]
-    said += [f"{row.tflops:.3g} TFLOP/s"] if pd.notna(row.tflops) else []
+    said += [f"{short(row.tflops, 3)} TFLOP/s"] if pd.notna(row.tflops) else []
     said += [f"{figure(row.gb_per_s, 3)} GB/s"] if pd.notna(row.gb_per_s) else []
     said += [f"{figure(row.peak_bytes / 1e6, 3)} MB"] if pd.notna(row.peak_bytes) else []
     return ", ".join(said)
