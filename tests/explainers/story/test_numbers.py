@@ -39,9 +39,7 @@ def test_a_logged_number_and_its_float64_have_the_same_digits(value, text):
     assert glossary.logged(value) == text
 
 
-@given(
-    st.floats(1e-4, 9e14) | st.integers(-3, 14).map(lambda power: math.nextafter(10.0**power, 0)), st.integers(1, 6)
-)
+@given(st.floats(1e-4, 9e14) | st.integers(-3, 14).map(lambda power: math.nextafter(10.0**power, 0)), st.integers(1, 6))
 def test_a_number_has_no_exponent_and_no_more_digits_than_are_meant(value, digits):
     for sign in (1, -1):
         text = glossary.short(sign * value, digits)
