@@ -78,7 +78,11 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str, alone: bool)
     )
     taken = f"A block would take {each:,} registers."
     why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
-    hides = [f"only {texts[now]} and {more.warps} warps", f"{now} of {on.blocks}", f"{more.warps} of {on.warps}"]
+    hides = [
+        f"only {texts[now]} and {count(more.warps, 'warp')}",
+        f"{now} of {on.blocks}",
+        f"{more.warps} of {on.warps}",
+    ]
     where: Where = {"step": len(o.limits) + 1, "view": view, "hides": hides, "covers": [{"what_if": True}]}
     if not alone:
         where = {"step": list(o.limits).index("registers"), "view": view}

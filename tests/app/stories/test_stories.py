@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 from conftest import last_of_each_kind
-from pages import flat, open_page, page_of, words
+from pages import flat, open_page, page_of, texts_in, words, wrong_plural
 
 from app import course
 from app.stories import STORIES, rail, stops
@@ -137,6 +137,8 @@ def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     check_code(stage)
     check_state(stage)
     check_views(stage)
+    wrong = [text for text in texts_in(vars(stage)) if wrong_plural(text)]
+    assert not wrong, wrong
     assert page.size <= MAX_BYTES
     assert stage.views or stage.codes or stage.side or stage.summary
     if stage.provenance:
