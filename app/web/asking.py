@@ -18,6 +18,7 @@ from app.workbench import drafts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
+from kernels.core.problem import Problem
 from kernels.errors import BackendUnavailable, CannotRun, ProblemError, WarpglassError
 from kernels.run import execute
 from kernels.run.backends import Survey
@@ -37,6 +38,7 @@ class Asking:
     refused: choice -> the reason against its new value.
     offer: a change that shows more, or that can run after an error: {text, label, set: (choice, value)}.
     headline: the kernel in one sentence.
+    problem: the subject's problem in words, or "" for a subject without one.
     backend: the place to run.
     subject: the value to show; None after an error.
     error: the reason why nothing can be shown, or "".
@@ -48,6 +50,7 @@ class Asking:
     refused: dict[str, str] = field(default_factory=dict)
     offer: dict[str, object] | None = None
     headline: str = ""
+    problem: str = ""
     backend: str = "cpu"
     subject: object = None
     error: str = ""
@@ -87,6 +90,7 @@ def ask(
                 compared = given if change is None or change[0] == "backend" else {}
                 answer.told += _differences(before, state, compared)
         answer.subject = _subject(story, page, state, answer.backend, survey, part)
+        answer.problem = _problem_said(answer.subject)
     except WarpglassError as error:
         automatic = answer.backend == "gpu" and state.get("backend", "auto") == "auto"
         others = {name: device for name, device in survey.devices.items() if name != "gpu"}
@@ -127,6 +131,13 @@ def _subject(story: Story, page: Page, state: State, backend: str, survey: Surve
         execute.check_possible(request, survey.pick(request.backend))
     limits.check(story, part, subject)
     return subject
+
+
+def _problem_said(subject: object) -> str:
+    """The problem of a subject's own request, or of its first one. A build has a problem without a request."""
+    requests = [one for one in [getattr(subject, "request", None), *requests_in(subject)] if one is not None]
+    problem = requests[0].problem if requests else getattr(subject, "problem", None)
+    return stage.problem_said(problem) if isinstance(problem, Problem) else ""
 
 
 def _seconds(subject: object) -> float:

@@ -42,10 +42,12 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     },
     { class: 'quiet copy', title: 'Copy a link to these choices and this step' },
   );
+  const about = element('p', { class: 'about-line', hidden: true });
   const node = element(
     'div',
     { class: 'toolbar', role: 'group', 'aria-label': 'Choices' },
     front,
+    about,
     more,
     copy,
     makeMenu('\u25be', 'Embed code, image, print', shares),
@@ -120,6 +122,15 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     load(choices, refused) {
       given = [choices, refused];
       draw();
+    },
+    // What the page shows: its problem, which Everything has among the choices, and where its
+    // recorded figures come from.
+    about(problem, place) {
+      about.replaceChildren(
+        ...(problem ? [element('span', { class: 'few' }, problem)] : []),
+        ...(place ? [element('span', {}, `recorded: ${place}`)] : []),
+      );
+      about.hidden = !about.childElementCount;
     },
     has: name => given[0].some(choice => choice.name === name),
     // Puts the focus on a choice.

@@ -62,7 +62,7 @@ def _needs(figures: Sequence[Figures], rates: Rates, least: Mapping[str, Sequenc
     """Returns each need of both sides, more for the slower one."""
     warps = [side.warps(rates) for side in figures]
     return {
-        "wavefronts": [side.wavefronts for side in figures],
+        **({"wavefronts": [side.wavefronts for side in figures]} if "wavefronts" in least else {}),
         "bytes": [side.global_bytes for side in figures],
         "arithmetic": list(least["arithmetic"]),
         "multiprocessors": [1 / side.busy(rates) for side in figures],
@@ -89,7 +89,7 @@ def unexplained(
     percents: (per cent, roof) of each side.
     """
     least = least_times(figures, rates)
-    for kind in ("wavefronts", "arithmetic"):  # only SMs with a block help
+    for kind in {"wavefronts", "arithmetic"} & {*least}:  # only SMs with a block help
         a, b = (us / side.busy(rates) for us, side in zip(least[kind], figures))
         least[kind] = a, b
     weightiest = [max(least, key=lambda name: least[name][side]) for side in (0, 1)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from explainers.stories.compare.pair_times import PairRow, is_even, nearest, problem_of, problem_said, settings_of
+from explainers.stories.compare.pair_times import PairRow, is_even, of_page, problem_of, problem_said, settings_of
 from explainers.story.glossary import short
 from kernels.core.fields import write_value
 from kernels.core.problem import Problem
@@ -50,7 +50,7 @@ def verdict(
     broken_tone: str = "bad",
     sets: str = SETS,
 ) -> Verdict:
-    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the nearest row.
+    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the page's row.
 
     broken: a sentence on sides with a what-if, and its tone. Such a side gets no time.
     absent: the reason for a missing time.
@@ -65,7 +65,7 @@ def verdict(
         return Verdict(
             "A and B are the same build. Choose another kernel, or another constant under More, for one side."
         )
-    row = nearest(both, a.problem)
+    row = of_page(both, a.problem)
     if row is None:
         return Verdict(f"Neither is called faster: no problem has a time of both. {absent}".strip())
     builds = [build_text(request.kernel, settings_of(row, side)) for side, request in enumerate(requests)]
@@ -112,7 +112,7 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
         return ""
     least = both.ratio.min() if row.ratio >= 1 else both.ratio.max()
     extreme = f", and {'B' if row.ratio >= 1 else 'A'} gains least here" if row.ratio == least else ""
-    return f"Of {len(both)} timed problems, this is the nearest to the picture's{extreme}."
+    return f"Of {len(both)} timed problems, the whole page uses this one{extreme}."
 
 
 def range_over(both: pd.DataFrame) -> str:

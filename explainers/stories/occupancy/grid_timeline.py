@@ -120,7 +120,7 @@ def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
         frames=shown.frames,
         views=[stage.View("grid", "grid", "Whole grid", shown.meta, shown.columns)],
         state=shown.states,
-        provenance=stage.Provenance(timeline.provenance, said),
+        provenance=stage.Provenance(timeline.provenance, said, place=stage.place(timeline.device, timeline.date)),
         tabs=[stage.Tab("facts", "Every figure", [stage.table(rows)])],
         summary=timeline_sentence(timeline, facts),
         side=[chart],

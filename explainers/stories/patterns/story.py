@@ -61,6 +61,7 @@ class Patterns(Story[Look]):
         shown, left = shown_of(subject, runner)
         chosen = next(way for way in shown if way.request == subject.request)
         run = runner.run(chosen.request)
+        where, known = runner.provenance(run), chosen.cycles
         frames = frames_of(shown)
         starts = {way.name: next(n for n, f in enumerate(frames) if f["way"] == w) for w, way in enumerate(shown)}
         made = Stage(
@@ -69,7 +70,7 @@ class Patterns(Story[Look]):
             views=[View("patterns", "ways", "One way after another", meta_of(shown, frames))],
             codes=[code(shown, chosen, frames)],
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
-            provenance=runner.provenance(run),
+            provenance=replace(where, place=stage.place(known.device, known.date) if known else where.place),
             summary=summary(shown),
             step=starts[chosen.name],
             questions=pattern_questions.questions(

@@ -229,6 +229,7 @@ def hiding(causal: bool, order: str = "") -> Hiding | None:
     return {
         "said": f"recorded on {place}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s",
         "place": place,
+        "date": where.date,
         "lengths": lengths,
         "equal": found_rate.equal if found_rate else 0,
         "orders": {str(row.order): float(str(row.sustained_us)) for row in most.itertuples()},
