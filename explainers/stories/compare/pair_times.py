@@ -105,16 +105,16 @@ def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
 def of_page(both: pd.DataFrame, problem: Problem) -> PairRow | None:
     """Returns the one row of `times` for all parts of a page, None of an empty table.
 
-    It is the picture's own problem, if it was timed. Else it is the longest run with the picture's head_dim, mask and
-    type, as it fills a GPU, and without such rows the longest of all.
+    It is the picture's own problem, if it was timed. Else it is the longest run, as it fills a GPU, of those that are
+    nearest to the picture's head_dim, mask and type.
     """
     row = nearest(both, problem)
     if row is None or distance_of(row, problem) == 0:
         return row
     sizes = {name: size for name, size in problem.bench_columns.items() if name in KIND}
-    rows = [*both.itertuples()]
-    alike = [one for one in rows if not any(_apart(getattr(one, name), size) for name, size in sizes.items())]
-    return max(alike or rows, key=lambda one: float(one.median_us))
+    rows = [(sum(_apart(getattr(one, name), size) for name, size in sizes.items()), one) for one in both.itertuples()]
+    least = min(apart for apart, _ in rows)
+    return max((one for apart, one in rows if apart == least), key=lambda one: float(one.median_us))
 
 
 def distance_of(row: PairRow, problem: Problem) -> float:
