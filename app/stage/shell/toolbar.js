@@ -124,10 +124,11 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       draw();
     },
     // What the page shows: its problem, which Everything has among the choices, and where its
-    // recorded figures come from.
-    about(problem, place) {
+    // recorded figures come from. A run with figures of other runs beside it is named as one.
+    about(problem, { place, label } = {}) {
+      const run = place && label !== 'recorded' ? 'run: ' : '';
       about.replaceChildren(
-        ...(problem ? [element('span', { class: 'few' }, problem)] : []),
+        ...(problem ? [element('span', { class: 'few' }, `${run}${problem}`)] : []),
         ...(place ? [element('span', {}, `recorded: ${place}`)] : []),
       );
       about.hidden = !about.childElementCount;
