@@ -98,7 +98,7 @@ def words(blocks):
     return " ".join([*(str(block[key]) for block in blocks for key in keys if block.get(key)), *cells])
 
 
-UNPRINTED = {"lines", "files", "spec", "source", "url", "query", "id", "kind", "datasets"}  # keys without texts of ours
+UNPRINTED = {"lines", "files", "spec", "url", "query", "id", "kind", "datasets"}  # keys without texts of ours
 
 
 def texts_in(value):

@@ -134,8 +134,9 @@ def _subject(story: Story, page: Page, state: State, backend: str, survey: Surve
 
 
 def _problem_said(subject: object) -> str:
-    """The problem of a subject's own request, or of its first one. A build has a problem without a request."""
-    requests = [one for one in [getattr(subject, "request", None), *requests_in(subject)] if one is not None]
+    """The problem of the last shown request, else of a subject's own or first one. A build has no request."""
+    own = [*getattr(subject, "requests", ())[-1:], getattr(subject, "request", None), *requests_in(subject)]
+    requests = [request for request in own if request is not None]
     problem = requests[0].problem if requests else getattr(subject, "problem", None)
     return stage.problem_said(problem) if isinstance(problem, Problem) else ""
 

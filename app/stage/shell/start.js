@@ -302,6 +302,7 @@ const faster = (before, now) =>
     : now / before >= 1.02
       ? `, ${times(now / before)} slower`
       : ', no faster';
+/** @type {Record<string, [number, string][]>} */
 const UNITS = {
   bytes: [
     [2 ** 20, 'MiB'],

@@ -42,7 +42,7 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     },
     { class: 'quiet copy', title: 'Copy a link to these choices and this step' },
   );
-  const about = element('p', { class: 'about-line', hidden: true });
+  const about = element('p', { class: 'about-line few', hidden: true });
   const node = element(
     'div',
     { class: 'toolbar', role: 'group', 'aria-label': 'Choices' },
@@ -123,12 +123,13 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       given = [choices, refused];
       draw();
     },
-    // What the page shows: its problem, which Everything has among the choices, and where its
-    // recorded figures come from. A run with figures of other runs beside it is named as one.
-    about(problem, { place, label } = {}) {
+    // What Guided shows: the problem, and where recorded figures come from. Everything has the
+    // problem among its choices, and the place behind the label in the header. A run with figures of other runs beside it is named as one.
+    /** @type {(problem?: string, from?: {place?: string, label?: string}) => void} */
+    about(problem, { place = '', label = '' } = {}) {
       const run = place && label !== 'recorded' ? 'run: ' : '';
       about.replaceChildren(
-        ...(problem ? [element('span', { class: 'few' }, `${run}${problem}`)] : []),
+        ...(problem ? [element('span', {}, `${run}${problem}`)] : []),
         ...(place ? [element('span', {}, `recorded: ${place}`)] : []),
       );
       about.hidden = !about.childElementCount;

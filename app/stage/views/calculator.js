@@ -9,10 +9,14 @@ const FIELDS = [
   ['tokens', 'Tokens', 2048],
   ['sequences', 'Sequences', 1],
 ];
-const UNITS = ['EiB', 'PiB', 'TiB', 'GiB', 'MiB', 'KiB', 'bytes'].map((name, n) => [
-  1024 ** (6 - n),
-  name,
-]);
+/** @type {[number, string][]} */
+const UNITS = [
+  [2 ** 40, 'TiB'],
+  [2 ** 30, 'GiB'],
+  [2 ** 20, 'MiB'],
+  [2 ** 10, 'KiB'],
+  [1, 'bytes'],
+];
 
 // meta.types: a type's name -> its bytes.
 export default function (host, { meta }, { clock }) {

@@ -29,9 +29,7 @@ class ReasonWords:
             "launches": ("Launches", [str(f.launches) for f in self.figures]),
         }
         title, (a, b) = names[kind]
-        alone = (
-            f", by itself at least {microseconds(least[0])} and {microseconds(least[1])} (modelled)" if least else ""
-        )
+        alone = f": at least {microseconds(least[0])} and {microseconds(least[1])} (modelled)" if least else ""
         return f"{title}: A {a}, B {b}{alone}."
 
     def full(self, kind: str, least: tuple[float, float] | None) -> str:
