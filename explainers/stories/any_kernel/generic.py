@@ -147,7 +147,7 @@ def _span(one: Logged) -> str:
     odd = not_finite(one)
     if one["low"] is None:
         return f" {odd}"
-    return f" {short(one['low'])} to {short(one['high'])}{', ' + odd if odd else ''}"
+    return f" {short(float(str(one['low'])))} to {short(float(str(one['high'])))}{', ' + odd if odd else ''}"
 
 
 def _tensors(run: Run) -> list[stage.Block]:

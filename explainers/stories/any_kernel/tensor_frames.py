@@ -101,7 +101,9 @@ def _said(one: Logged) -> str:
     times, odd = count(one["count"], "time"), not_finite(one)
     if one["low"] is None:
         return f"{one['event']} {times}, never finite: {odd}"
-    span = short(one["low"]) + ("" if one["low"] == one["high"] else f" to {short(one['high'])}")
+    span = short(float(str(one["low"]))) + (
+        "" if one["low"] == one["high"] else f" to {short(float(str(one['high'])))}"
+    )
     return f"{one['event']} {times} ({span}{', ' + odd if odd else ''})"
 
 
