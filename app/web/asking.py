@@ -18,7 +18,6 @@ from app.workbench import drafts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
-from kernels.core.problem import Problem
 from kernels.errors import BackendUnavailable, CannotRun, ProblemError, WarpglassError
 from kernels.run import execute
 from kernels.run.backends import Survey
@@ -138,7 +137,7 @@ def _problem_said(subject: object) -> str:
     own = [*getattr(subject, "requests", ())[-1:], getattr(subject, "request", None), *requests_in(subject)]
     requests = [request for request in own if request is not None]
     problem = requests[0].problem if requests else getattr(subject, "problem", None)
-    return stage.problem_said(problem) if isinstance(problem, Problem) else ""
+    return stage.problem_said(problem) if problem is not None else ""
 
 
 def _seconds(subject: object) -> float:

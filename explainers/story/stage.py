@@ -216,12 +216,14 @@ def headline(kernel: KernelSpec) -> str:
     return f"{kernel.name} {kernel.title}. {kernel.idea[0].upper()}{kernel.idea[1:]}"
 
 
-def sizes_said(sizes: Mapping[str, Any]) -> str:
+def sizes_said(sizes: Mapping[str, object]) -> str:
     """Some columns of a timed problem in words: 8,192 tokens, batch 4, 32 heads of 64, float16, causal."""
-    said = [count(int(sizes["seq_len"]), "token")] if "seq_len" in sizes else []
-    said += [f"batch {sizes['batch']:g}"] if sizes.get("batch", 1) > 1 else []
-    of = f" of {sizes['head_dim']:g}" if "head_dim" in sizes else ""
-    said += [f"{count(int(sizes['num_heads']), 'head')}{of}"] if "num_heads" in sizes else [of[1:]] if of else []
+    known = ("seq_len", "batch", "num_heads", "head_dim")
+    number = {name: int(float(str(sizes[name]))) for name in known if name in sizes}
+    said = [count(number["seq_len"], "token")] if "seq_len" in sizes else []
+    said += [f"batch {number['batch']}"] if number.get("batch", 1) > 1 else []
+    of = f" of {number['head_dim']}" if "head_dim" in sizes else ""
+    said += [f"{count(number['num_heads'], 'head')}{of}"] if "num_heads" in sizes else [of[1:]] if of else []
     said += [str(sizes["dtype"])] if "dtype" in sizes else []
     said += ["causal" if sizes["causal"] else "not causal"] if "causal" in sizes else []
     return ", ".join(said)

@@ -186,7 +186,8 @@ export function figure(value, digits = 6) {
 }
 
 /**
- * A value in the largest unit in which it shows at least 1, in so many digits. glossary.amount is the same in Python.
+ * A value in the largest unit in which it shows at least 1, in so many digits. glossary.amount is
+ * the same in Python.
  * @param {number} value
  * @param {[number, string][]} units the largest first: [size, name]
  * @param {number} [digits]
