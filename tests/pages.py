@@ -6,6 +6,7 @@ of its own where WARPGLASS_KERNELS names folders with kernels.
 """
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,6 +96,36 @@ def words(blocks):
     blocks, keys = list(blocks), ("text", "caption", "title", "label")
     cells = [str(cell) for block in blocks if block["kind"] == "table" for row in block["rows"] for cell in row]
     return " ".join([*(str(block[key]) for block in blocks for key in keys if block.get(key)), *cells])
+
+
+UNPRINTED = {"lines", "files", "spec", "url", "query", "id", "kind", "datasets"}  # keys without texts of ours
+
+
+def texts_in(value):
+    """Every text of a stage, a meta or blocks, at any depth. Code, links and specs of charts are left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in UNPRINTED:
+                yield from texts_in(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from texts_in(inner)
+
+
+COUNTED = (
+    "blocks|warps|threads|tokens|launches|steps|pages|bytes|sectors|wavefronts|queries|keys|heads|registers|tiles|rows|"
+    "problems|kernels|sequences|lanes|accesses|times|records|builds|runs|SMs|GPUs|pairs|ranges|units|partitions|slots|"
+    "elements|cycles|requests|chains|copies|groups|values|numbers|banks|words|rounds|points|questions|minutes"
+)
+PLURAL = re.compile(rf"(?<![\w.,/-])(?<!to )1 (?:{COUNTED})\b")
+
+
+def wrong_plural(text):
+    """The first "1 blocks" of a text, or None."""
+    found = PLURAL.search(text)
+    return found and found[0]
 
 
 def shown(link):

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.course.stop import StopError
+from explainers.story import glossary
 
-UNITS = {
-    "us": ((1e6, "s"), (1e3, "ms"), (1, "µs")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")),
-}
+UNITS = {"us": glossary.MICROSECONDS, "B": glossary.BYTES}
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,17 @@ class Compared:
     @property
     def less(self) -> str:
         """By how many per cent the amount is smaller now."""
-        return f"{100 * (1 - self.value / self.value_before):.2g}%"
+        return f"{glossary.short(100 * (1 - self.value / self.value_before), 2)}%"
 
     @property
     def more(self) -> str:
         """By how many per cent the amount is larger now."""
-        return f"{100 * (self.value / self.value_before - 1):.2g}%"
+        return f"{glossary.short(100 * (self.value / self.value_before - 1), 2)}%"
 
     @property
     def percent(self) -> str:
         """The amount now, a share of one, in per cent."""
-        return f"{100 * self.value:.2g}%"
+        return f"{glossary.short(100 * self.value, 2)}%"
 
     @property
     def copy_before(self) -> str:
@@ -98,15 +96,13 @@ class Compared:
 
 def amount(value: float, unit: str) -> str:
     """A value in at most three digits, in the unit that fits."""
-    scale, name = next(((s, n) for s, n in UNITS.get(unit, ()) if value >= s), (1, unit))
-    short = f"{float(f'{value / scale:.3g}'):,.10g}"
-    return f"{short} {name}".strip()
+    return glossary.amount(value, UNITS.get(unit, ((1.0, unit),))).strip()
 
 
 def _ratio(larger: float, smaller: float) -> str:
     if larger < smaller:
         raise StopError(f"{larger:g} is less than {smaller:g}, so this is no gain. Take .loss, .less or .more.")
-    return f"{float(f'{larger / smaller:.3g}'):,.10g}"
+    return glossary.short(larger / smaller, 3)
 
 
 def sizes_of(row: Mapping[str, object]) -> dict[str, float]:

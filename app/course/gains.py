@@ -142,7 +142,7 @@ def _duel(gain: Gain, catalog: Catalog) -> Compared:
 
 def _chain(gain: Gain, catalog: Catalog) -> Compared:
     """A fused kernel's time in a graph against its separate launches or torch.compile, or with `mode` both ways of one
-    kernel: in a graph and one after another. With a hot L2, rested."""
+    kernel: in a graph and one after another. With a hot L2. A graph is sustained, launches one after another rested."""
     spec, before_mode = catalog.kernels[gain.kernel], str(gain.before_problem.get("mode", "graph"))
     fused = (other for other in catalog.kernels.values() if catalog.separate_of(other) is spec)
     found = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
@@ -152,7 +152,10 @@ def _chain(gain: Gain, catalog: Catalog) -> Compared:
         now = row_of(listed, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
         before = row_of(listed, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
         if now and before:
-            return Compared(_number(now["us"]), _number(before["us"]), "us", place_of(where, "rested"), sizes_of(now))
+            earlier = before["sustained_us" if before_mode == "graph" else "us"]
+            how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
+            place = place_of(where, how)
+            return Compared(_number(now["sustained_us"]), _number(earlier), "us", place, sizes_of(now))
     raise StopError(f"No recorded chain of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
 
 

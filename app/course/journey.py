@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from app.course import gains
 from app.course.compared import amount
 from app.course.stop import Gain, Stop
+from explainers.story.glossary import short
 from kernels.catalog import Catalog
 
 ONE_PROBLEM = "The stops use other sizes, heads and batches, so their factors differ"
@@ -76,7 +77,7 @@ def _step(
 ) -> Step:
     """A step after others. named: its stop and its label."""
     about = "about " if estimated or (before and before[-1].estimated) else ""
-    times = f"{about}{before[-1].us / us:.3g}" if before else ""
+    times = f"{about}{short(before[-1].us / us, 3)}" if before else ""
     said = f"{'about ' * estimated}{amount(us, 'us')}"
     return Step(*named, kernel, us, said, times, bits, estimated)
 

@@ -23,7 +23,7 @@ def launches(gain: Gain, catalog: Catalog) -> Compared:
         )
     now, before = (pair[name].load() for name in (gain.kernel, gain.before))
     place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
-    amounts = [round(_lasts_ns(made, gain.settings.get("host"))) / 1e3 for made in (now, before)]
+    amounts = [_lasts_ns(made, gain.settings.get("host")) / 1e3 for made in (now, before)]
     return Compared(amounts[0], amounts[1], "us", place, sizes_of(now.request.problem.values()))
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from explainers.story import stage
+from explainers.story.glossary import short
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.errors import BackendUnavailable, WarpglassError
@@ -97,8 +98,8 @@ def broken(run: Run) -> tuple[str, str]:
     if not math.isfinite(worst.largest):
         return f"{effects} The output holds NaN or infinity.", "bad"
     return (
-        f"{effects} The output {worst.output} is off by up to {worst.largest:.3g}. Rounding explains "
-        f"{worst.allowed:.2g}.",
+        f"{effects} The output {worst.output} is off by up to {short(worst.largest, 3)}. Rounding explains "
+        f"{short(worst.allowed, 2)}.",
         "bad",
     )
 

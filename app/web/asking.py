@@ -37,6 +37,7 @@ class Asking:
     refused: choice -> the reason against its new value.
     offer: a change that shows more, or that can run after an error: {text, label, set: (choice, value)}.
     headline: the kernel in one sentence.
+    problem: the subject's problem in words, or "" for a subject without one.
     backend: the place to run.
     subject: the value to show; None after an error.
     seconds: its estimated time.
@@ -49,6 +50,7 @@ class Asking:
     refused: dict[str, str] = field(default_factory=dict)
     offer: dict[str, object] | None = None
     headline: str = ""
+    problem: str = ""
     backend: str = "cpu"
     subject: object = None
     seconds: float = 0.0
@@ -89,6 +91,7 @@ def ask(
                 compared = given if change is None or change[0] == "backend" else {}
                 answer.told += _differences(before, state, compared)
         answer.subject, answer.seconds = _subject(story, page, state, answer.backend, survey, part)
+        answer.problem = _problem_said(answer.subject)
     except WarpglassError as error:
         automatic = answer.backend == "gpu" and state.get("backend", "auto") == "auto"
         others = {name: device for name, device in survey.devices.items() if name != "gpu"}
@@ -128,6 +131,14 @@ def _subject(story: Story, page: Page, state: State, backend: str, survey: Surve
     for request in requests_in(subject):
         execute.check_possible(request, survey.pick(request.backend))
     return subject, limits.check(story, part, subject)
+
+
+def _problem_said(subject: object) -> str:
+    """The problem of the last shown request, else of a subject's own or first one. A build has no request."""
+    own = [*getattr(subject, "requests", ())[-1:], getattr(subject, "request", None), *requests_in(subject)]
+    requests = [request for request in own if request is not None]
+    problem = requests[0].problem if requests else getattr(subject, "problem", None)
+    return stage.problem_said(problem) if problem is not None else ""
 
 
 def _change(page: Page, state: State, change: Change, answer: Asking) -> None:

@@ -86,6 +86,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, object]:
         "refused": asked_for.refused,
         "offer": asked_for.offer,
         "headline": asked_for.headline,
+        "problem": asked_for.problem,
     }
     if asked_for.error:
         return said | {"error": asked_for.error, "title": "This cannot run."}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.workbench.places import place
+from explainers.story.glossary import short
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, FrontMatterError, ProblemError, RunError, WarpglassError
 from kernels.run.check import Verdict
@@ -53,7 +54,7 @@ def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
     """The message of a wrong result. line: the write of the first wrong element, or 0."""
     wrong = [error for error in verdict.errors if not error.ok]
     sizes = verdict.problem.size if verdict.problem else ""
-    said = verdict.message or "; ".join(f"{e.output} is wrong: {e.said}, allowed {e.allowed:.3g}" for e in wrong)
+    said = verdict.message or "; ".join(f"{e.output} is wrong: {e.said}, allowed {short(e.allowed, 3)}" for e in wrong)
     said = f"{said.rstrip('.')} ({sizes})."
     if verdict.reason:
         first = verdict.reason.first

@@ -46,14 +46,16 @@ def decode(data: bytes) -> Any:
 
 
 def _as_dict(value: object) -> object:
-    """Dataclasses as dictionaries, at all depths. The frames' lines are in the frames only, and in no view."""
+    """Dataclasses as dictionaries, at all depths. The frames' lines are in the frames only, and in no view. Of a
+    provenance, an empty place or problem is left out."""
     if isinstance(value, View):
         return {
             f.name: _without_lines(getattr(value, f.name)) if f.name == "meta" else getattr(value, f.name)
             for f in fields(value)
         }
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _as_dict(getattr(value, f.name)) for f in fields(value)}
+        found = {f.name: _as_dict(getattr(value, f.name)) for f in fields(value)}
+        return {name: inner for name, inner in found.items() if inner or name not in ("place", "problem")}
     if isinstance(value, (list, tuple)):
         return [_as_dict(v) for v in value]
     return value

@@ -1,6 +1,7 @@
 """The words and numbers of the pages: the labels of values (PROVENANCE), the marks of kernels (PHASES), amounts."""
 
 import math
+from collections.abc import Sequence
 
 PROVENANCE = {
     "measured": "Run on the GPU of this machine, now.",
@@ -77,25 +78,41 @@ def phase_title(phase: str) -> str:
 UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps
 
 
-MOST_WHOLE = 1e12  # From here on a number has an exponent. app/stage/core/paint.js has the same limit.
+MOST_WHOLE = 1e15  # From here on a number has an exponent. app/stage/core/paint.js has the same limit.
+MICROSECONDS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))  # units of a time in microseconds, the largest first
+BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+BINARY = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number in so many significant digits: 0.9998, 10,000, 8.238e+28. It has no exponent from 1e-4 to MOST_WHOLE."""
+    if math.isnan(value):
+        return "NaN"
+    rounded = float(f"{value:.{digits}g}")  # the only place that rounds to significant digits
+    if not abs(rounded) < MOST_WHOLE:
+        return f"{value:.{digits}g}"
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{rounded:,.{digits}g}"
 
 
 def figure(value: float, digits: int = 4) -> str:
-    """An amount in so many digits, and in all of its whole ones below MOST_WHOLE: 2.125, 37,368, 8.238e+28."""
-    size = abs(value)
-    if not 1000 - 0.5 * 10 ** (3 - digits) <= size < MOST_WHOLE:
-        return "NaN" if math.isnan(value) else f"{value:.{digits}g}"
+    """An amount in so many digits, and in all of its whole ones: 2.125, 37,368, 8.238e+28."""
+    if not 1000 - 0.5 * 10 ** (3 - digits) <= abs(value) < MOST_WHOLE:
+        return short(value, digits)
     return f"{value:,.0f}"
 
 
-def logged(value: float, digits: int = 6) -> str:
-    """A logged number and the float64 number next to it, in so many digits: 0.946955, 2,219.22, 8.23802e+28."""
-    return "NaN" if math.isnan(value) else f"{value:,.{digits}g}"
+def logged(value: float) -> str:
+    """A logged number and the float64 number next to it, in six digits: 0.946955, 2,219.22, 8.23802e+28."""
+    return short(value, 6)
 
 
-def short(value: float) -> str:
-    """A number in a sentence: four significant digits."""
-    return "NaN" if math.isnan(value) else f"{value:.4g}"
+def amount(value: float, units: Sequence[tuple[float, str]], digits: int = 3) -> str:
+    """A value in the largest unit in which it shows at least 1: 999.4 is 999 µs, and 999.6 is 1 ms.
+
+    units: (size, name), the largest first.
+    """
+    size, name = next((u for u in units if float(f"{abs(value) / u[0]:.{digits}g}") >= 1), units[-1])
+    return f"{short(value / size, digits)} {name}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """The page of a story as data: frames, pictures, code, the strip of state and tabs. encoding.py gives its bytes."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -10,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.story.builds import source_link
+from explainers.story.glossary import count, short
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
@@ -108,11 +111,15 @@ class Provenance:
     label: of glossary.PROVENANCE.
     said: in a sentence, with device and date.
     warnings: sentences that a reader needs before believing the values.
+    place: the GPU and the date of the recorded figures, H200, 2026-11-25. "" if the stage has none.
+    problem: of a stage without a request, in words. Else the server knows the problem.
     """
 
     label: str
     said: str
     warnings: list[str] = field(default_factory=list)
+    place: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,6 +216,43 @@ def headline(kernel: KernelSpec) -> str:
     return f"{kernel.name} {kernel.title}. {kernel.idea[0].upper()}{kernel.idea[1:]}"
 
 
+def sizes_said(sizes: Mapping[str, object]) -> str:
+    """Some columns of a timed problem in words: 8,192 tokens, batch 4, 32 heads of 64, float16, causal."""
+    known = ("seq_len", "batch", "num_heads", "head_dim")
+    number = {name: int(float(str(sizes[name]))) for name in known if name in sizes}
+    said = [count(number["seq_len"], "token")] if "seq_len" in sizes else []
+    said += [f"batch {number['batch']}"] if number.get("batch", 1) > 1 else []
+    of = f" of {number['head_dim']}" if "head_dim" in sizes else ""
+    said += [f"{count(number['num_heads'], 'head')}{of}"] if "num_heads" in sizes else [of[1:]] if of else []
+    said += [str(sizes["dtype"])] if "dtype" in sizes else []
+    said += ["causal" if sizes["causal"] else "not causal"] if "causal" in sizes else []
+    return ", ".join(said)
+
+
+NOUNS = {"seq_len": "token", "tokens": "token", "num_heads": "head", "sequences": "sequence"}
+
+
+def problem_said(problem: Problem) -> str:
+    """A problem's sizes, type and mask: 8,192 tokens, 16 heads of 128, float16, causal."""
+    fields, said = problem.values(), list[str]()
+    for part in problem.size.split(", "):
+        name, _, value = part.partition(" ")
+        if name in NOUNS and value.isdigit():
+            said.append(count(int(value), NOUNS[name]))
+        elif part != "batch 1" and name != "head_dim":
+            said.append(part)
+    if "head_dim" in fields:
+        said = [re.sub(r"^[\d,]+ heads?$", rf"\g<0> of {fields['head_dim']}", part) for part in said]
+    if fields.get("num_kv_heads") not in (None, 0, fields.get("num_heads")) and "KV" not in problem.size:
+        said.append(count(int(str(fields["num_kv_heads"])), "KV head"))
+    attention = "head_dim" in fields
+    said += [problem.dtype] if attention or "dtype" in fields else []
+    said += [f"{problem.cache_dtype} cache"] if problem.cache_dtype not in ("", problem.dtype) else []
+    said += [f"{fields['mask']} mask"] if "mask" in fields else []
+    said += ["causal" if problem.causal else "not causal"] if "causal" in fields else []
+    return ", ".join(said)
+
+
 def warned(made: Stage, sentences: Sequence[str]) -> Stage:
     """The stage with more warnings."""
     if not made.provenance or not sentences:
@@ -228,8 +272,8 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     warnings = []
     if errors:
         error = worst(tuple(errors))
-        said += f". The largest error against float64 is {error.largest:.2g} ({error.output}), "
-        said += f"torch's own {error.yardstick:.2g}, allowed {error.allowed:.2g}"
+        said += f". The largest error against float64 is {short(error.largest, 2)} ({error.output}), "
+        said += f"torch's own {short(error.yardstick, 2)}, allowed {short(error.allowed, 2)}"
         if not error.ok and not run.request.broken:
             warnings.append(
                 f"The output {error.output} misses float64 by more than is allowed: twice torch's own error and a "
@@ -240,7 +284,14 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
             f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a "
             "smaller problem."
         )
-    return Provenance(run.provenance, said + ".", warnings)
+    where = place(run.device, run.date) if run.provenance == "recorded" else ""
+    return Provenance(run.provenance, said + ".", warnings, where)
+
+
+def place(device: str, date: str) -> str:
+    """The GPU and the date of recorded figures, for Provenance.place."""
+    name = re.sub(r"^NVIDIA | \d+GB.*", "", device)
+    return f"{name}, {date}"
 
 
 def text(said: str, label: str = "", links: Sequence[Block] = ()) -> Block:

@@ -134,7 +134,7 @@ export function spanOf(values) {
 }
 
 // From here on a number has an exponent. explainers/story/glossary.py has the same limit.
-const MOST_WHOLE = 1e12;
+const MOST_WHOLE = 1e15;
 
 /**
  * The shortest decimal that is this float32 and no other.
@@ -181,8 +181,21 @@ export function figure(value, digits = 6) {
   if (Number.isInteger(value) && Math.abs(value) < MOST_WHOLE) return number(value);
   const kept = Number(value.toPrecision(digits)),
     size = Math.abs(kept);
-  if (size >= 1e3 && size < 10 ** Math.max(digits, 4)) return number(kept);
-  return size >= 1e7 && Number.isFinite(size) ? kept.toExponential() : short(value, digits);
+  if (size >= 1e3 && size < MOST_WHOLE) return number(kept);
+  return size >= MOST_WHOLE && Number.isFinite(size) ? kept.toExponential() : short(value, digits);
+}
+
+/**
+ * A value in the largest unit in which it shows at least 1, in so many digits. glossary.amount is
+ * the same in Python.
+ * @param {number} value
+ * @param {[number, string][]} units the largest first: [size, name]
+ * @param {number} [digits]
+ */
+export function amount(value, units, digits = 3) {
+  const rounded = size => Number((value / size).toPrecision(digits)),
+    [size, name] = units.find(([size]) => rounded(size) >= 1) ?? units[units.length - 1];
+  return `${figure(rounded(size), digits)} ${name}`;
 }
 
 /**

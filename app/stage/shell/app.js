@@ -355,6 +355,7 @@ class App {
     this.toolbar.node.inert = true;
     this.lead.show();
     this.header.headline('');
+    this.toolbar.about();
     this.sayFrom(null);
     this.messages.clear();
     this.vacant.hidden = false;

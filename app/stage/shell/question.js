@@ -190,6 +190,7 @@ export class Question {
       for (const late of content.late) app.link = { ...app.link, [late.name]: late.value };
       toolbar.load([...answer.choices, ...content.late], refused);
       header.headline(content.headline || answer.headline);
+      toolbar.about(content.provenance?.problem ?? answer.problem, content.provenance ?? {});
       messages.warn(content.provenance?.warnings ?? []);
       const wanted = {
         bundle: answer.bundle,

@@ -5,7 +5,7 @@ import { showBlocks } from '../core/blocks.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
 import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
-import { button, element, figure, number, way } from '../core/paint.js';
+import { amount, button, element, figure, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
 const PACE = 2,
@@ -270,12 +270,15 @@ export function makeStart({ stage, base, course, visit, talks }) {
             { 'data-rung': r.name, style: `--kernel: ${r.colour}` },
             element('h3', {}, element('i', {}), r.title),
             element('p', {}, `${sentenceCase(n ? r.changed : r.idea)}`),
-            bar(bytes[n] / most, `${amount(bytes[n])}${against(bytes[n], bytes[n - 1], 'fewer')}`),
+            bar(
+              bytes[n] / most,
+              `${amount(bytes[n], UNITS.bytes)}${against(bytes[n], bytes[n - 1], 'fewer')}`,
+            ),
             r.us === null
               ? element('p', { class: 'none' }, 'no time is recorded')
               : bar(
                   r.us / slowest,
-                  `${time(r.us)}${n && rungs[n - 1].us ? faster(rungs[n - 1].us, r.us) : ''}`,
+                  `${amount(r.us, UNITS.us)}${n && rungs[n - 1].us ? faster(rungs[n - 1].us, r.us) : ''}`,
                 ),
             element('p', { class: 'about' }, builds(r)),
           ),
@@ -299,14 +302,18 @@ const faster = (before, now) =>
     : now / before >= 1.02
       ? `, ${times(now / before)} slower`
       : ', no faster';
-const amount = bytes =>
-  bytes >= 2 ** 20
-    ? `${Number((bytes / 2 ** 20).toPrecision(3))} MiB`
-    : bytes >= 2 ** 10
-      ? `${Number((bytes / 2 ** 10).toPrecision(3))} KiB`
-      : `${number(bytes)} B`;
-const time = us =>
-  us >= 1000 ? `${Number((us / 1000).toPrecision(3))} ms` : `${Number(us.toPrecision(3))} us`;
+/** @type {Record<string, [number, string][]>} */
+const UNITS = {
+  bytes: [
+    [2 ** 20, 'MiB'],
+    [2 ** 10, 'KiB'],
+    [1, 'B'],
+  ],
+  us: [
+    [1000, 'ms'],
+    [1, 'us'],
+  ],
+};
 const bar = (share, text) =>
   element(
     'div',

@@ -42,10 +42,12 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     },
     { class: 'quiet copy', title: 'Copy a link to these choices and this step' },
   );
+  const about = element('p', { class: 'about-line few', hidden: true });
   const node = element(
     'div',
     { class: 'toolbar', role: 'group', 'aria-label': 'Choices' },
     front,
+    about,
     more,
     copy,
     makeMenu('\u25be', 'Embed code, image, print', shares),
@@ -120,6 +122,17 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     load(choices, refused) {
       given = [choices, refused];
       draw();
+    },
+    // What Guided shows: the problem, and where recorded figures come from. Everything has the
+    // problem among its choices, and the place behind the label in the header. A run with figures of other runs beside it is named as one.
+    /** @type {(problem?: string, from?: {place?: string, label?: string}) => void} */
+    about(problem, { place = '', label = '' } = {}) {
+      const run = place && label !== 'recorded' ? 'run: ' : '';
+      about.replaceChildren(
+        ...(problem ? [element('span', {}, `${run}${problem}`)] : []),
+        ...(place ? [element('span', {}, `recorded: ${place}`)] : []),
+      );
+      about.hidden = !about.childElementCount;
     },
     has: name => given[0].some(choice => choice.name === name),
     // Puts the focus on a choice.

@@ -20,7 +20,8 @@ export default function (host, { meta }, context) {
   };
   const draw = (g, { at, paint }) =>
     rows.forEach((row, n) => drawRow(g, paint, row, HEAD * em + n * high, row.id === at?.row));
-  const drawRow = (g, paint, { id, title, values, said }, y, lit) => {
+  // A value that is only a part of a side's need has no bar: it would look small.
+  const drawRow = (g, paint, { id, title, values, said, parts }, y, lit) => {
     const sides = names.map((name, n) => `${'AB'[n]}: ${name}`);
     g.fillStyle = paint.text;
     g.font = `${lit ? 600 : 500} ${em}px ${paint.font}`;
@@ -29,7 +30,7 @@ export default function (host, { meta }, context) {
       room = width - left - 8 * em,
       tall = Math.min(2.6 * em, (high - 2.4 * em) / 2);
     values.forEach((value, n) => {
-      const w = Math.max(2, (room * value) / Math.max(...values)),
+      const w = parts[n] ? 0 : Math.max(2, (room * value) / Math.max(...values)),
         top = y + 1.7 * em + n * tall,
         base = top + tall / 2 + 0.35 * em;
       g.fillStyle = blend(rgb(TINT[id]), rgb(paint.background), SHADES[n]);

@@ -1,5 +1,5 @@
 // How large a KV cache is, by the formula, as one types.
-import { element, figure, number } from '../core/paint.js';
+import { amount, element, number } from '../core/paint.js';
 
 const FIELDS = [
   ['layers', 'Layers', 32],
@@ -9,7 +9,14 @@ const FIELDS = [
   ['tokens', 'Tokens', 2048],
   ['sequences', 'Sequences', 1],
 ];
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+/** @type {[number, string][]} */
+const UNITS = [
+  [2 ** 40, 'TiB'],
+  [2 ** 30, 'GiB'],
+  [2 ** 20, 'MiB'],
+  [2 ** 10, 'KiB'],
+  [1, 'bytes'],
+];
 
 // meta.types: a type's name -> its bytes.
 export default function (host, { meta }, { clock }) {
@@ -67,7 +74,7 @@ export default function (host, { meta }, { clock }) {
           'div',
           { class: count === kv ? 'size chosen' : 'size' },
           element('span', {}, kind(count)),
-          element('b', {}, hidden ? '?' : readable(size(count))),
+          element('b', {}, hidden ? '?' : amount(size(count), UNITS, 4)),
           element('i', {
             style: `width:${hidden ? 0 : Math.max(0.5, (100 * size(count)) / most)}%`,
           }),
@@ -85,11 +92,4 @@ export default function (host, { meta }, { clock }) {
       host.replaceChildren();
     },
   };
-}
-
-// Bytes in the largest binary unit that leaves at least 1.
-function readable(count) {
-  let unit = 0;
-  for (; count >= 1024 && unit < UNITS.length - 1; unit++) count /= 1024;
-  return `${figure(Number(count.toPrecision(4)), 4)} ${UNITS[unit]}`;
 }

@@ -170,7 +170,7 @@ export default function (host, { meta }, context) {
     paint,
     name,
     at,
-    { title, names, values, now = values, parts = [], texts, longest = texts, note },
+    { title, names, values, now = values, parts = [], pieces = [], texts, longest = texts, note },
   ) => {
     const { x, y, w } = box.sums[at],
       left = x + Math.max(...names.map(text => wide(text))) + 0.6 * em,
@@ -214,8 +214,8 @@ export default function (host, { meta }, context) {
           },
         );
         if (asked()) return;
-        piece('runs', from, to, (to - from).toFixed(2), fused ? paint.background : paint.text);
-        const gap = (next - to).toFixed(2);
+        const [runs, gap] = pieces[n][part];
+        piece('runs', from, to, runs, fused ? paint.background : paint.text);
         piece(
           'gap',
           to,
@@ -252,8 +252,8 @@ export default function (host, { meta }, context) {
           `In a CUDA graph, ${time.said.split('with ').at(-1).split(',')[0]} (recorded, ${time.said.split(', 20')[0]})`,
           full.split(', 20')[0],
         ].find(text => 1.08 * wide(text) < w) ?? 'Time (recorded)',
-      ...{ names: time.names, values: time.us, parts: time.spans },
-      texts: time.us.map(us => `${us.toFixed(2)} µs`),
+      ...{ names: time.names, values: time.us, parts: time.spans, pieces: time.pieces },
+      texts: time.texts,
       note: asked() ? '' : time.note,
     });
     if (frames[step].timed)
@@ -285,7 +285,7 @@ export default function (host, { meta }, context) {
     if (at.note) return time.note;
     if (at.time !== undefined)
       return (
-        `${time.names[at.time]}: ${time.us[at.time].toFixed(2)} µs\n` +
+        `${time.names[at.time]}: ${time.texts[at.time]}\n` +
         `in a CUDA graph, sustained, recorded on ${time.said}`
       );
     const t = tensors.findIndex(one => one.name === at.tensor),

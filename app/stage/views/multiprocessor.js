@@ -68,7 +68,7 @@ export default function (host, { meta }, context) {
       g.font = `${now ? 600 : 400} ${em}px ${paint.font}`;
       const fits = `${number(resource.blocks)} block${resource.blocks === 1 ? '' : 's'}`;
       const said = !known
-        ? ''
+        ? `: one block needs ${number(resource.each)} of ${number(resource.of)}`
         : together
           ? `: ${number(taken)} of ${number(resource.of)} ` +
             `${resource.unit}${resource.limit ? ', a limit' : `; ${fits} would fit`}`
@@ -94,12 +94,9 @@ export default function (host, { meta }, context) {
         }
       }
       if (!known) {
-        g.fillStyle = paint.text;
-        g.globalAlpha = 0.7;
-        g.font = `${em}px ${paint.font}`;
-        const due = step + 2 + n - frame.shown; // steps count from 1
-        g.fillText(`follows in step ${due}`, 0.6 * em, bar.y + bar.h / 2 + 0.35 * em);
-        g.globalAlpha = 1;
+        // one block, to predict from: how many more fit is what the step counts
+        g.fillStyle = blend(rgb(BLOCK), rgb(paint.background), 0.45);
+        g.fillRect(0, bar.y, Math.max(1, share * width), bar.h);
       }
       if (known && !count && resource.each > resource.of) {
         g.fillStyle = PALETTE.wrong;

@@ -7,17 +7,11 @@ from app.choices import estimates
 from app.choices.page import Page, State
 from app.parts import running
 from app.parts.story import Story
-from app.stories.compare import choices, tabs_of_pair, timed, verdict
+from app.stories.compare import choices, tabs_of_pair, verdict
 from app.stories.compare.reasons import Pair
-from explainers.stories.compare import (
-    output_gap,
-    pair_bars,
-    pair_questions,
-    pair_times,
-    time_verdict,
-    two_kernels,
-)
+from explainers.stories.compare import output_gap, pair_bars, pair_questions, two_kernels
 from explainers.stories.compare.time_verdict import Verdict
+from explainers.story import stage
 from explainers.story.stage import Stage, Tab
 
 TABS = [Tab("verdict", "Verdict"), Tab("differs", "Differences"), Tab("times", "Times")]
@@ -36,11 +30,9 @@ def make(pair: Pair) -> Stage:
     now = [Tab("time_now", "Time both")] if pair[0].backend == "gpu" else []
     where = two_kernels.provenance([running.provenance(run) for run in runs])
     result = two_kernels.stage_of(runs, where, answer.said, answer.tone, [*TABS, *now, *MORE])
-    lead = "lead" if answer.row is not None else ""
-    both = timed.times(*pair)
-    row = pair_times.longest(both) if answer.row is not None else None
-    if row is not None:  # the longest run fills a GPU, and the nearest problem may not
-        result = replace(result, summary=f"{time_verdict.brief_sentence(row)} {time_verdict.range_over(both)}".strip())
+    row, lead = answer.row, "lead" if answer.row is not None else ""
+    if row is not None:
+        result = replace(result, provenance=replace(where, place=stage.place(row.device, row.date)))
     asked = pair_questions.two_kernels(runs, result, row)
     return replace(result, views=[*result.views, *pair_bars.views(runs, row)], questions=asked, lead=lead)
 

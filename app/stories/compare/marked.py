@@ -29,7 +29,7 @@ def of(pair: tuple[Request, Request], problem: Problem) -> Marked | None:
 def lead(marked: Marked) -> list[Block]:
     """The weightiest sentences, with the way to both pipelines."""
     said = [compare_marks.tensor_cores_sentence(marked), compare_marks.phases_sentence(marked)]
-    shown = [one for one in said if one] or [compare_marks.where_sentence(marked)]
+    shown = [compare_marks.where_sentence(marked), *(one for one in said if one)]
     return [stage.text(one, links=[_link(marked)] if one is shown[-1] else ()) for one in shown]
 
 

@@ -11,8 +11,10 @@ from app.parts import running, tabs
 from app.stories.compare import timed
 from app.stories.compare.reasons import Pair
 from explainers.stories.compare import compare_times, differences, output_gap, pair_times, source_diff, time_verdict
+from explainers.stories.compare.build_needs import uncounted
 from explainers.stories.timing import sweep_search
 from explainers.story import stage
+from explainers.story.glossary import listed, short
 from explainers.story.stage import Block
 from kernels.build import inspection
 from kernels.build.occupancy import Occupancy, occupancy
@@ -41,6 +43,9 @@ def differs_tab(pair: Pair) -> list[Block]:
         if all(t.whole for t in traffics)
         else "of the traced part, because the records of the whole run would not fit"
     )
+    missing = [f"{side}'s {' and '.join(found)}" for side, r in zip("AB", pair) if (found := uncounted(r))]
+    if missing:
+        absent += f" The wavefronts leave out the accesses of {listed(missing)}: they have no addresses in a trace."
     said = (
         f"The figures are of the builds on the stage. The addresses are {runs[0].provenance}. Wavefronts and sectors "
         f"are derived from the traced addresses. The bytes are counted, {over}. Registers and occupancy are for "
@@ -54,7 +59,7 @@ def outputs_tab(pair: Pair) -> list[Block]:
     table = output_gap.outputs(*runs)
     errors = [running.errors(run) for run in runs]
     said = output_gap.output_sentence(table, runs, errors)
-    texts = table.assign(**{"largest difference": [f"{value:.3g}" for value in table["largest difference"]]})
+    texts = table.assign(**{"largest difference": [short(value, 3) for value in table["largest difference"]]})
     effects = [
         stage.text(f"{side}: {constant.what_if}. {constant.effect}")
         for side, request in zip("AB", pair)

@@ -35,9 +35,9 @@ def absent(a: Request, b: Request) -> str:
     return f"{said} How fast has duels of both with torch." if duelled else said
 
 
-def nearest(a: Request, b: Request) -> Row | None:
-    """The row of `times` with the problem nearest to the first request's, or None."""
-    return _nearest(_builds(a, b), a.problem)
+def of_page(a: Request, b: Request) -> Row | None:
+    """pair_times.of_page of two requests."""
+    return _of_page(_builds(a, b), a.problem)
 
 
 def problems(request: Request) -> list[Problem]:
@@ -53,7 +53,7 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Row | None, str]:
     if both.empty:
         return None, "no problem has a time of both"
     device = workers.survey().pick(backend)
-    row = nearest(a, b)
+    row = of_page(a, b)
     if row is None or not _runs(row, a, b, device):
         can_run = [_runs(each, a, b, device) for each in both.itertuples()]
         row = pair_times.nearest(both[can_run], a.problem)
@@ -80,8 +80,8 @@ def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
 
 
 @of_recordings(remembered(256))
-def _nearest(builds: Builds, problem: Problem) -> Row | None:
-    return pair_times.nearest(_times(builds, problem.problem_type), problem)
+def _of_page(builds: Builds, problem: Problem) -> Row | None:
+    return pair_times.of_page(_times(builds, problem.problem_type), problem)
 
 
 @of_recordings(lru_cache(maxsize=256))

@@ -30,7 +30,7 @@ def _effect_of_as_timed(pair: Pair) -> str:
     if alone or a.backend == "recorded" or a.problem != b.problem:
         return ""
     row, reason = timed.settable(a, b, a.backend)
-    return time_verdict.as_timed_said(timed.nearest(a, b), row, reason, a.problem.problem_type)
+    return time_verdict.as_timed_said(timed.of_page(a, b), row, reason, a.problem.problem_type)
 
 
 def verdict_tab(pair: Pair) -> list[Block]:

@@ -14,6 +14,7 @@ from app.stories.precision import choices
 from explainers.stories.precision import error_tables, precision, precision_charts, replay, rounding, story
 from explainers.stories.precision.story import Look
 from explainers.story import picture, probed, stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
 from kernels.core.request import Request
@@ -100,7 +101,7 @@ def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list
     chart = stage.chart(
         precision_charts.sweep(field, table), f"O's error {title[0].lower()}{title[1:]}, for each type", said
     )
-    shown = table.assign(**{name: [f"{v:.2g}" for v in table[name]] for name in ("RMS error of O", "relative error")})
+    shown = table.assign(**{name: [short(v, 2) for v in table[name]] for name in ("RMS error of O", "relative error")})
     caption = f"{title}, in numbers. The last column names the step with the largest change of O."
     return [stage.heading(title), chart, stage.table(shown, caption)]
 

@@ -4,6 +4,7 @@ import pandas as pd
 
 from explainers.story import axes, stage
 from explainers.story.base import Runner
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.run.results import Traffic
@@ -29,7 +30,7 @@ def by_tensor(subject: Request, traffic: Traffic) -> pd.DataFrame:
             "access": row.kind,
             "accesses": int(row.accesses),
             "bytes": int(row.bytes),
-            "times its size": f"{row.bytes / known[row.tensor].nbytes:.4g}" if row.space == "global" else "",
+            "times its size": short(row.bytes / known[row.tensor].nbytes) if row.space == "global" else "",
         }
         for row in traffic.table.itertuples()
         if row.space == "shared" or row.tensor in known

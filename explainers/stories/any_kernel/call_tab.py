@@ -7,7 +7,7 @@ import pandas as pd
 
 from explainers.story import stage
 from explainers.story.base import Runner
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import BINARY, amount, count, figure
 from explainers.story.stage import Block
 from kernels.catalog import current
 from kernels.core.request import Request
@@ -86,7 +86,7 @@ def _fastest(found: list[Rung]) -> str:
 def moved(subject: Request) -> str:
     """The bytes of the inputs and outputs in a sentence."""
     size = subject.problem.call_bytes
-    words = f"{size / 2**20:,.1f} MiB" if size >= 2**20 else count(size, "byte")
+    words = amount(size, BINARY[1:2]) if size >= 2**20 else count(size, "byte")
     return f"The call's inputs and outputs have {words}."
 
 

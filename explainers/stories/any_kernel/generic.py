@@ -24,6 +24,7 @@ from explainers.stories.any_kernel.records import Records, touches_of
 from explainers.stories.any_kernel.tensor_frames import frames_of, logged_by_step, not_finite
 from explainers.stories.any_kernel.windows import shown_tensor, shown_value, touched_by_step, values_of, window_of
 from explainers.story import axes, stage
+from explainers.story.glossary import short
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -146,7 +147,7 @@ def _span(one: Logged) -> str:
     odd = not_finite(one)
     if one["low"] is None:
         return f" {odd}"
-    return f" {one['low']:.4g} to {one['high']:.4g}{', ' + odd if odd else ''}"
+    return f" {short(float(str(one['low'])))} to {short(float(str(one['high'])))}{', ' + odd if odd else ''}"
 
 
 def _tensors(run: Run) -> list[stage.Block]:

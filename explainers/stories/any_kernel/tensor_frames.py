@@ -9,7 +9,7 @@ from explainers.stories.any_kernel.frames import (
     TouchedTensor,
 )
 from explainers.stories.any_kernel.records import Records
-from explainers.story.glossary import UNORDERED, count, listed, phase_title
+from explainers.story.glossary import UNORDERED, count, listed, phase_title, short
 from kernels.trace.kinds import kind_of
 from kernels.trace.probes import Site
 from kernels.trace.steps import StepRow, Steps
@@ -101,7 +101,9 @@ def _said(one: Logged) -> str:
     times, odd = count(one["count"], "time"), not_finite(one)
     if one["low"] is None:
         return f"{one['event']} {times}, never finite: {odd}"
-    span = f"{one['low']:.4g}" + ("" if one["low"] == one["high"] else f" to {one['high']:.4g}")
+    span = short(float(str(one["low"]))) + (
+        "" if one["low"] == one["high"] else f" to {short(float(str(one['high'])))}"
+    )
     return f"{one['event']} {times} ({span}{', ' + odd if odd else ''})"
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.stories.backward import parts
 from explainers.story import picture, stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.core.dtypes import element_type
 from kernels.run.results import Run
@@ -130,4 +131,4 @@ def _errors(found: Gradients, due: Gradients) -> dict[str, float]:
 
 def said(error: float) -> str:
     """A relative error in parts per million, or in per cent."""
-    return f"{100 * error:.2g} %" if error >= 1e-4 else f"{1e6 * error:.2g} ppm"
+    return f"{short(100 * error, 2)} %" if error >= 1e-4 else f"{short(1e6 * error, 2)} ppm"

@@ -7,7 +7,7 @@ import pandas as pd
 
 from explainers.stories.backward import parts, products
 from explainers.stories.backward.questions import IN_TURN, Seen, changed
-from explainers.story import axes, picture, stage
+from explainers.story import axes, glossary, picture, stage
 from explainers.story.glossary import count, listed
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -158,10 +158,7 @@ def stored(request: Request) -> list[Block]:
 
 def amount(size: float) -> str:
     """Bytes in a unit that people read."""
-    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:g} bytes"
+    return glossary.amount(size, ((1e12, "TB"), *glossary.BYTES))
 
 
 def nudge(run: Run, head: int) -> list[Block]:

@@ -10,7 +10,7 @@ from explainers.stories.backward import parts, turns
 from explainers.stories.backward.tabs import LONG, amount
 from explainers.stories.backward.turns import Recorded
 from explainers.story import axes, stage
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -100,7 +100,7 @@ def _rows(
                 "backward pass": turns.ms(_us(row)),
                 "forward pass": turns.ms(fastest) if fastest else "",
                 "times": round(_us(row) / fastest, 2) if fastest else None,
-                "peak memory": f"{row['peak_bytes'] / 1e6:.3g} MB"
+                "peak memory": f"{short(row['peak_bytes'] / 1e6, 3)} MB"
                 if row.get("peak_bytes") == row.get("peak_bytes")
                 else "",
             }

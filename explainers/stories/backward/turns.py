@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.stories.timing.wording import shown_name
 from explainers.story import stage
+from explainers.story.glossary import amount
 from explainers.story.stage import Block
 from kernels.core.spec import KernelSpec
 from kernels.measure import duels
@@ -121,4 +122,4 @@ def _fastest(table: pd.DataFrame) -> Mapping[tuple[object, ...], float]:
 
 def ms(us: float) -> str:
     """A time in a unit that people read."""
-    return f"{us / 1e3:.3g} ms" if us >= 1000 else f"{us:.3g} us"
+    return amount(us, ((1e3, "ms"), (1.0, "us")))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.stories.bank_conflicts import bank_costs
 from explainers.story import stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
@@ -53,7 +54,7 @@ def cycles_said(runs: list[Run]) -> str:
     if not any(found):
         return ""
     label = "measured" if runs[0].request.backend == "gpu" else "recorded"
-    values = [f"{row['cycles']:.4g}" if row else "unknown" for row in found]
+    values = [short(float(str(row["cycles"]))) if row else "unknown" for row in found]
     return f"{' and '.join(values)} ({label})"
 
 
@@ -66,7 +67,7 @@ def cycles(run: Run) -> tuple[dict[str, object] | None, str]:
     try:
         if request.backend == "gpu":
             row = _measured(request)
-            return row, f"{row['cycles']:.4g} cycles, measured on {run.device}, {run.date}."
+            return row, f"{short(float(str(row['cycles'])))} cycles, measured on {run.device}, {run.date}."
         recorded = hierarchy.recorded(kind=hierarchy.CYCLES)
     except WarpglassError as error:
         return None, str(error)
@@ -75,7 +76,7 @@ def cycles(run: Run) -> tuple[dict[str, object] | None, str]:
     if not len(found):
         return None, "This setting is not among those recorded."
     row = found.iloc[0].to_dict()
-    return row, f"{row['cycles']:.4g} cycles, recorded on {recorded.device}, {recorded.date}."
+    return row, f"{short(float(str(row['cycles'])))} cycles, recorded on {recorded.device}, {recorded.date}."
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_types import HeadsFrame, HeadsMeta
 from explainers.story import axes, stage
-from explainers.story.glossary import count, listed
+from explainers.story.glossary import count, listed, short
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -196,7 +196,7 @@ def reads_sentence(found: Sequence[HeadReads]) -> str:
     most, least = found[0], found[-1]
     return (
         f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence. "
-        f"{least.title} holds {most.held / least.held:.3g} times less, {least.held:,} bytes, and reads each "
+        f"{least.title} holds {short(most.held / least.held, 3)} times less, {least.held:,} bytes, and reads each "
         f"{least.k.least} times. The kernel asks for as many bytes: {most.read:,} and {least.read:,}. "
         "A cache can serve the later reads of a byte, or a kernel can share it among query heads."
     )

@@ -1,7 +1,7 @@
 """The questions about V2: the merge of its partitions, and the contexts that it helps."""
 
 from explainers.stories.block_table.walk_types import PartitionsMeta
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.questions import idea
 from explainers.story.stage import Question, Stage
 
@@ -32,8 +32,8 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
             "Each block keeps its own max, sum and output. A second kernel rescales, adds and divides",
             {
                 "Each block writes its part of the output. A second kernel adds the parts": (
-                    f"Each block counts against its own max. In partition {low['partition']} it is {low['m']:.3g}, "
-                    f"and in the whole context {meta['v2']['m']:.3g}."
+                    f"Each block counts against its own max. In partition {low['partition']} it is "
+                    f"{short(low['m'], 3)}, and in the whole context {short(meta['v2']['m'], 3)}."
                 ),
                 "The blocks agree on one max first. Then each adds to the output": (
                     f"No block waits for another. The max of all is first known in step {merged + 1}."
@@ -44,7 +44,7 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
                 ),
             },
             f"{len(parts)} blocks leave a max m_i, a sum l_i and an output each. The second kernel scales a part by "
-            f"e^(m_i - m), for example partition {low['partition']} by {low['weight']:.3g}.",
+            f"e^(m_i - m), for example partition {low['partition']} by {short(low['weight'], 3)}.",
             step=merged,
             view=made.views[0].id,
             veils=("headline",),

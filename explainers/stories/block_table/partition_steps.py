@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from explainers.stories.block_table.walk_types import Lane, Part, PartitionsFrame
 from explainers.story.frames import Lines
-from explainers.story.glossary import count, phase_title
+from explainers.story.glossary import count, phase_title, short
 
 DOING = {
     "load_q": "loading Q",
@@ -86,7 +86,7 @@ class Steps:
             doing = {self._doing(lane, brief=True) for lane in lanes}
             return f"V2: {count(len(lanes), 'block')}, {' and '.join(sorted(doing))}."
         if reduce == "combine":
-            return f"V2's second kernel scales each part by e^(m_i - m) and adds: l = {self.v2['l']:.4g}."
+            return f"V2's second kernel scales each part by e^(m_i - m) and adds: l = {short(self.v2['l'])}."
         if reduce == "write":
             return "V2's second kernel scales and adds the outputs, divides by l and writes O."
         return "V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}."
@@ -98,7 +98,7 @@ class Steps:
         if phase in ("walk_k", "walk_v"):
             return _walking(lane, brief)
         if phase == "softmax" and not brief:
-            return f"m = {self.v1['m']:.4g} and l = {self.v1['l']:.4g}"
+            return f"m = {short(self.v1['m'])} and l = {short(self.v1['l'])}"
         return DOING.get(phase) or phase_title(phase).lower()
 
 

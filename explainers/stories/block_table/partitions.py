@@ -11,7 +11,7 @@ from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.partition_steps import BlockStep, Steps
 from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from kernels.build.occupancy import MACHINES
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -147,7 +147,7 @@ def states(story: Comparison) -> list[stage.State]:
     combined = [f["reduce"] is not None for f in story.frames]
 
     def state(name: str, number: float, since: Sequence[bool], side: int) -> stage.State:
-        return stage.State(name, [f"{number:.4g}" if yes else None for yes in since], side=side)
+        return stage.State(name, [short(number) if yes else None for yes in since], side=side)
 
     return [
         state(f"{kernel} {key}", values[key], since, side)
@@ -173,8 +173,8 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
         stage.table(table, "Logged: m = max m_i,  l = \u03a3 l_i e^(m_i - m),  O = \u03a3 O_i e^(m_i - m) / l"),
         stage.text(
             "In step n each block takes its own step n. A step is not a time. The two outputs of this query head "
-            f"differ by at most {story.difference:.2g}. Here V2 cuts at {size} tokens, so that a short context has "
-            f"partitions, too. Its default is {default}."
+            f"differ by at most {short(story.difference, 2)}. Here V2 cuts at {size} tokens, so that a short context "
+            f"has partitions, too. Its default is {default}."
         ),
     ]
 

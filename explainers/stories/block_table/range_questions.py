@@ -1,6 +1,6 @@
 """Questions about a work list: its equal ranges, and the merge of a sequence."""
 
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.questions import Where, amounts
 from explainers.story.stage import MEASURED, Question, Stage
 
@@ -15,7 +15,9 @@ def ranges(made: Stage) -> list[Question]:
         f"A list of {count(pages, 'page')} is cut into {count(cut, 'range')}, equal to within a page. "
         "How many pages has the longest?"
     )
-    why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}. No block waits long for another."
+    why = (
+        f"{pages} / {cut} = {short(pages / cut)}, so no range has more than {longest}. No block waits long for another."
+    )
     most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
     wrong = [most, pages, longest + 1, cut]
     said = [count(longest, "page"), f"at most {longest}"]  # a reader can count the pages of a range in the picture
@@ -25,12 +27,12 @@ def ranges(made: Stage) -> list[Question]:
         low = min(units, key=lambda u: u["weight"])
         step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
         text = (
-            f"{name} is in {len(units)} pieces. Partition {low['partition']} has m = {low['m']:.4g}, and the largest m "
-            f"of all is {meta['merged']['m']:.4g}. Which factor does its l get in the merge?"
+            f"{name} is in {len(units)} pieces. Partition {low['partition']} has m = {short(low['m'])}, and the "
+            f"largest m of all is {short(meta['merged']['m'])}. Which factor does its l get in the merge?"
         )
-        power = f"e^({low['m']:.4g} - {meta['merged']['m']:.4g}) = {low['weight']:.4g}".replace("- -", "+ ")
+        power = f"e^({short(low['m'])} - {short(meta['merged']['m'])}) = {short(low['weight'])}".replace("- -", "+ ")
         why = f"{power}. The trace has it as the weight of the partition."
-        key = float(f"{low['weight']:.3g}")
+        key = float(short(low["weight"], 3))
         found.append(
             Question(
                 "weight",

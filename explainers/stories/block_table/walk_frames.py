@@ -11,7 +11,7 @@ from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_types import WalkFrame
 from explainers.story import axes
-from explainers.story.glossary import count, phase_title
+from explainers.story.glossary import count, phase_title, short
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
@@ -165,7 +165,7 @@ class WalkFrames:
         tokens_said = f"tokens {tokens[0]} to {tokens[1]}" if tokens[1] > tokens[0] else f"token {tokens[0]}"
         if reads_k:
             best = scores.loc[scores.value.idxmax()]
-            did = f"the keys of {tokens_said} there. The best score is {best.value:.4g}, of token {int(best.token)}."
+            did = f"the keys of {tokens_said} there. The best score is {short(best.value)}, of token {int(best.token)}."
         else:
             did = f"the values of {tokens_said} there, and adds each value times its weight."
         self._frame(
@@ -191,8 +191,8 @@ class WalkFrames:
         self._frame(
             step,
             part,
-            f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}. The weights "
-            f"e^(score - m) add up to l = {l:.4g}.",
+            f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {short(m)}. The weights "
+            f"e^(score - m) add up to l = {short(l)}.",
             tokens=[int(tokens.min()), int(tokens.max())],
             m=m,
             l=l,
@@ -214,8 +214,8 @@ class WalkFrames:
         self._frame(
             step,
             part,
-            f"The second kernel combines {parts} under the largest m, {m:.4g}. "
-            f"It scales each by e^(m_i - m) and adds: l = {l:.4g}.",
+            f"The second kernel combines {parts} under the largest m, {short(m)}. "
+            f"It scales each by e^(m_i - m) and adds: l = {short(l)}.",
             m=float(m),
             l=float(l),
         )
@@ -228,7 +228,7 @@ class WalkFrames:
             step,
             part,
             f"The sums, divided by l, are the output. The kernel stores {count(len(stores), 'number')} in {name}. "
-            f"The first is {first:.4g}.",
+            f"The first is {short(first)}.",
             written=True,
         )
 

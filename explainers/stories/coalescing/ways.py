@@ -8,7 +8,7 @@ from explainers.stories.coalescing.coalescing import LAYOUT, has_layouts
 from explainers.stories.coalescing.sector_walk import Story, first_request
 from explainers.story import marks, source_line
 from explainers.story.frames import Frame, SectorRequest
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question
 from kernels.core.fields import fields_of
@@ -104,7 +104,9 @@ def questions(ways: Sequence[Way], requests: Sequence[SectorRequest]) -> list[Qu
 def _of_stride(best: SectorRequest, step: int, strided: SectorRequest) -> Question:
     sectors, moved = strided["sectors"], strided["sectors"] * model.SECTOR
     times = Fraction(sectors, best["sectors"])
-    right = {Fraction(1): "The same", Fraction(2): "Twice as much"}.get(times, f"{float(times):.3g} times as much")
+    right = {Fraction(1): "The same", Fraction(2): "Twice as much"}.get(
+        times, f"{short(float(times), 3)} times as much"
+    )
     per_sector = strided["active"] // sectors
     wrong = {
         "Just as much: memory sends only wanted bytes": f"Memory sends whole sectors of {model.SECTOR} bytes.",

@@ -11,6 +11,8 @@ import pandas as pd
 
 from explainers.story import axes
 from kernels.build.occupancy import Occupancy
+from kernels.core.launch import TensorMap
+from kernels.core.request import Request
 from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
@@ -44,6 +46,7 @@ class Figures:
     blocks, threads, held: of the largest launch. held is the number of its blocks on an SM.
     launches: their number.
     limited_by: the resources with the least blocks.
+    uncounted: see `uncounted`. The wavefronts are then only a part.
     """
 
     multiply_adds: float
@@ -56,6 +59,7 @@ class Figures:
     held: int
     launches: int
     limited_by: str
+    uncounted: Sequence[str] = ()
 
     def busy(self, rates: Rates) -> float:
         """Returns the share of SMs with a block, over all waves of the grid."""
@@ -91,7 +95,14 @@ def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], t
         held=largest.blocks,
         launches=len(occupancy),
         limited_by=largest.limited_by,
+        uncounted=uncounted(request),
     )
+
+
+def uncounted(request: Request) -> list[str]:
+    """Returns the accesses of shared memory without addresses in a trace: the reads of wgmma and the writes of TMA."""
+    boxes = any(isinstance(arg, TensorMap) for launch in request.plan.launches for arg in launch.args)
+    return ["wgmma"] * ("wgmma" in request.kernel.instructions) + ["TMA"] * boxes
 
 
 def _scaled_bytes(run: Run, traffic: Traffic | None) -> tuple[dict[tuple[str, bool], float], float]:
@@ -116,8 +127,9 @@ def _moved(accesses: pd.DataFrame, scale: float) -> dict[tuple[str, bool], float
 
 def least_times(figures: Sequence[Figures], rates: Rates) -> dict[str, tuple[float, float]]:
     """Returns what -> microseconds of each side for this need only, by the model, with all SMs busy."""
+    turns = _of_both(lambda n, f: f.wavefronts * model.LINE / rates.shared, figures)
     return {
-        "wavefronts": _of_both(lambda n, f: f.wavefronts * model.LINE / rates.shared, figures),
+        **({} if any(f.uncounted for f in figures) else {"wavefronts": turns}),
         "bytes": _of_both(lambda n, f: f.global_bytes / rates.l2, figures),
         "arithmetic": _of_both(lambda n, f: 2 * f.multiply_adds / rates.arithmetic[n][1], figures),
     }

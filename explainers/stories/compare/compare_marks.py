@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.compare.pair_times import distance
+from explainers.story import stage
 from explainers.story.glossary import figure, phase_title
 from kernels.core.problem import Problem
 from kernels.measure import pipeline_bars
@@ -45,17 +46,11 @@ def nearest(
 
 
 def where_sentence(marked: Marked) -> str:
-    """Returns the runs of the marks, and the speed of both timed builds on this problem."""
-    a, b = marked.both
-    problem, ratio = a.request.problem, a.timed_ms / b.timed_ms
-    faster, slower, times = ("B", "A", ratio) if ratio >= 1 else ("A", "B", 1 / ratio)
-    mask = ", causal" if problem.causal else ""
-    other = " The time above is of another problem." if marked.elsewhere else ""
-    return (
-        f"Both have recorded marks at {problem.size}{mask}, head_dim {problem.head_dim} ({a.device}, {a.date}). There "
-        f"the timed builds take {a.timed_ms:.3g} ms and {b.timed_ms:.3g} ms: {faster} is {times:.3g} times as fast as "
-        f"{slower}.{other}"
-    )
+    """Returns the problem, the GPU and the date of the marks. The page has one ratio, so this has none."""
+    a = marked.a
+    other = ", not that of the times" if marked.elsewhere else ""
+    said = stage.problem_said(a.request.problem)
+    return f"The phases have a problem of their own{other}: {said}. Recorded on {a.device}, {a.date}."
 
 
 def tensor_cores_sentence(marked: Marked) -> str:
@@ -80,15 +75,19 @@ def phases_sentence(marked: Marked) -> str:
         return ""
     a, b = (float(phases.sum()) for phases in each)
     said = f"A {_tile(marked.a)} takes {figure(a, 3)} ns of a {marked.a.noun} in A and {figure(b, 3)} ns in B."
-    apart = pd.concat(each, axis=1, keys=["a", "b"]).fillna(0.0)
-    apart = apart.assign(gain=apart.a - apart.b)
-    apart = apart[apart.gain.abs() >= LEAST * max(a, b)]
-    found = []
+    every = pd.concat(each, axis=1, keys=["a", "b"]).fillna(0.0)
+    every = every.assign(gain=every.a - every.b)
+    apart, named, found = every[every.gain.abs() >= LEAST * max(a, b)], list[object](), list[str]()
     for word, part in (("less", apart[apart.gain > 0]), ("more", apart[apart.gain < 0])):
         most = part.loc[part.gain.abs().sort_values(ascending=False).index[:MOST]]
+        named += [*most.index]
         if len(most):
             listed = (f"{phase_title(str(e))} ({figure(r.a, 3)} and {figure(r.b, 3)} ns)" for e, r in most.iterrows())
             found.append(f"{word} in {', '.join(listed)}")
+    rest = every.drop(index=named)  # so that the listed times add up to the whole
+    if found and len(rest):
+        a, b = float(rest.a.sum()), float(rest.b.sum())
+        found.append(f"{'less' if a > b else 'more'} in all others ({figure(a, 3)} and {figure(b, 3)} ns)")
     return f"{said} B spends {'; '.join(found)}." if found else said
 
 
@@ -97,7 +96,8 @@ def caveat(marked: Marked) -> str:
     cost = " and ".join(f"{pipeline.overhead:.1%}" for pipeline in marked.both)
     return (
         "Derived from the marks of block 0 of each. A phase's time has its waits in it, and phases of two warpgroups "
-        f"overlap. The marks make a run {cost} longer."
+        f"overlap. So their sum differs a little from the period that Pipeline draws. The marks make a run {cost} "
+        "longer."
     )
 
 

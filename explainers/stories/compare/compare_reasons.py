@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from explainers.stories.compare.build_needs import Figures, Rates, least_times
 from explainers.stories.compare.reason_words import SIDES, ReasonWords
 from explainers.stories.timing.wording import microseconds
+from explainers.story.glossary import short
 
 NEEDS = {"wavefronts": "shared memory", "bytes": "bytes from L2", "arithmetic": "arithmetic"}
 EQUAL = 1.05  # a smaller difference is no reason
@@ -61,7 +62,7 @@ def _needs(figures: Sequence[Figures], rates: Rates, least: Mapping[str, Sequenc
     """Returns each need of both sides, more for the slower one."""
     warps = [side.warps(rates) for side in figures]
     return {
-        "wavefronts": [side.wavefronts for side in figures],
+        **({"wavefronts": [side.wavefronts for side in figures]} if "wavefronts" in least else {}),
         "bytes": [side.global_bytes for side in figures],
         "arithmetic": list(least["arithmetic"]),
         "multiprocessors": [1 / side.busy(rates) for side in figures],
@@ -88,18 +89,20 @@ def unexplained(
     percents: (per cent, roof) of each side.
     """
     least = least_times(figures, rates)
-    for kind in ("wavefronts", "arithmetic"):  # only SMs with a block help
+    for kind in {"wavefronts", "arithmetic"} & {*least}:  # only SMs with a block help
         a, b = (us / side.busy(rates) for us, side in zip(least[kind], figures))
         least[kind] = a, b
     weightiest = [max(least, key=lambda name: least[name][side]) for side in (0, 1)]
     needed = [least[kind][side] for side, kind in enumerate(weightiest)]
     said = [_left_sentence(SIDES[n], weightiest[n], needed[n], times_us[n]) for n in (0, 1)]
-    roofs = [f"{side} reaches {percent:.3g} % of its roof ({roof})" for side, (percent, roof) in zip(SIDES, percents)]
+    roofs = [
+        f"{side} reaches {short(percent, 3)} % of its roof ({roof})" for side, (percent, roof) in zip(SIDES, percents)
+    ]
     slow = _slower(times_us)
     fast = 1 - slow
     return (
-        f"{' '.join(said)} By these figures {SIDES[fast]} would be {_over(needed[slow], needed[fast]):.3g} times "
-        f"as fast. It is {times_us[slow] / times_us[fast]:.3g} times as fast. {'. '.join(roofs)}. The rest is "
+        f"{' '.join(said)} By these figures {SIDES[fast]} would be {short(_over(needed[slow], needed[fast]), 3)} times "
+        f"as fast. It is {short(times_us[slow] / times_us[fast], 3)} times as fast. {'. '.join(roofs)}. The rest is "
         "launching, waiting for memory and for one another, and every instruction that is no multiply-add. "
         "No figure here tells these apart."
     )

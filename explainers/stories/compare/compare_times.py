@@ -11,6 +11,7 @@ from explainers.stories.compare.time_verdict import build_text
 from explainers.stories.timing.chart_layers import LOG, size_axis
 from explainers.stories.timing.size_charts import equal_line
 from explainers.stories.timing.wording import microseconds
+from explainers.story.glossary import short
 from kernels.core.request import Request
 from kernels.measure.reports import RATIO
 
@@ -23,7 +24,7 @@ def times_table(both: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame
             "problem": problem_said(r),
             "A": f"{microseconds(r.median_us)} ({microseconds(r.p10_us)} to {microseconds(r.p90_us)})",
             "B": f"{microseconds(r.median_us_b)} ({microseconds(r.p10_us_b)} to {microseconds(r.p90_us_b)})",
-            "A / B": f"{r.ratio:.3g} ({r.ratio_low:.3g} to {r.ratio_high:.3g})",
+            "A / B": f"{short(r.ratio, 3)} ({short(r.ratio_low, 3)} to {short(r.ratio_high, 3)})",
             "A is": build_text(a, settings_of(r, 0)),
             "B is": build_text(b, settings_of(r, 1)),
             "from": f"{r.source}, {r.device}, {r.date}",
@@ -40,8 +41,8 @@ def range_sentence(both: pd.DataFrame) -> str:
     rows = sorted(both.itertuples(), key=lambda row: row.ratio)
     low, high = rows[0], rows[-1]
     return (
-        f"Over the {len(both)} problems on which both have a time, A's time over B's goes from {low.ratio:.3g} "
-        f"({problem_said(low)}) to {high.ratio:.3g} ({problem_said(high)}). Above 1, B is faster."
+        f"Over the {len(both)} problems on which both have a time, A's time over B's goes from {short(low.ratio, 3)} "
+        f"({problem_said(low)}) to {short(high.ratio, 3)} ({problem_said(high)}). Above 1, B is faster."
     )
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from explainers.stories.compare import time_verdict
 from explainers.stories.tiling import tiling
 from explainers.stories.tiling.traffic import access_order
+from explainers.story.glossary import short
 from explainers.story.picture import query_rows
 from kernels.build.occupancy import Occupancy
 from kernels.core.launch import Plan
@@ -171,4 +172,4 @@ def _ratio(a: float, b: float) -> str:
         return "the same"
     if not a or not b:
         return "only A" if a else "only B"
-    return f"B {b / a:.3g} times A" if b > a else f"B 1/{a / b:.3g} of A"
+    return f"B {short(b / a, 3)} times A" if b > a else f"B 1/{short(a / b, 3)} of A"

@@ -7,6 +7,7 @@ import pandas as pd
 
 from explainers.stories.compare.alignment import SIDES
 from explainers.story import axes
+from explainers.story.glossary import short
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.run.results import Run
@@ -52,7 +53,7 @@ def output_sentence(table: pd.DataFrame, runs: Sequence[Run], errors: Sequence[S
 
     errors: the errors of each run's outputs (execute.judge).
     """
-    off = " and ".join(f"{side} {run.max_abs_error:.2g}" for side, run in zip(SIDES, runs))
+    off = " and ".join(f"{side} {short(run.max_abs_error, 2)}" for side, run in zip(SIDES, runs))
     two = runs[0].request.problem != runs[1].request.problem
     far = "Each solves a problem of its own, so they are not compared." if two else largest_sentence(table)
     against = f"The largest error against float64 is of {off}."
@@ -67,7 +68,7 @@ def output_sentence(table: pd.DataFrame, runs: Sequence[Run], errors: Sequence[S
 
 def largest_sentence(table: pd.DataFrame) -> str:
     """Returns the largest differences of `outputs`."""
-    said = ", ".join(f"{name} {gap:.2g}" for name, gap in zip(table["what"], table["largest difference"]))
+    said = ", ".join(f"{name} {short(gap, 2)}" for name, gap in zip(table["what"], table["largest difference"]))
     return f"Largest difference between A and B: {said or 'not known, as they log nothing in common'}."
 
 

@@ -1,8 +1,10 @@
 """The picture `bars`: the needs and the time of two kernels, a pair of bars a row, on one scale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from explainers.stories.compare import pair_times
+from explainers.stories.compare.build_needs import uncounted
 from explainers.stories.compare.pair_times import PairRow
 from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
@@ -21,12 +23,14 @@ class Bars:
 
     id: bytes, wavefronts or time. title: in words.
     values: of both sides. said: the same in words.
+    parts: whether the value of a side is only a part of its need. The picture then draws no bar for that side.
     """
 
     id: str
     title: str
     values: tuple[float, float]
     said: tuple[str, str]
+    parts: tuple[bool, bool] = (False, False)
 
 
 def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
@@ -48,11 +52,14 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
         found.append(_bars("bytes", f"Bytes to and from global memory {here}", [moved(run) for run in runs], (a, b)))
         turns = [wavefronts(run) for run in runs]
         if all(turns):
-            found.append(_bars("wavefronts", f"Turns of shared memory (wavefronts) {here}", turns, (a, b)))
+            bars = _bars("wavefronts", f"Turns of shared memory (wavefronts) {here}", turns, (a, b))
+            left = [uncounted(run.request) for run in runs]
+            said_a, said_b = (f"{s} + {', '.join(u)} (not counted)" if u else s for s, u in zip(bars.said, left))
+            found.append(replace(bars, said=(said_a, said_b), parts=(bool(left[0]), bool(left[1]))))
     if row is not None:
         times = float(row.median_us), float(row.median_us_b)
         said = microseconds(times[0]), microseconds(times[1])
-        found.append(Bars("time", f"Time at {tokens(row)}, on {row.device}", times, said))
+        found.append(Bars("time", f"Time at {pair_times.problem_said(row)}, on {row.device}, {row.date}", times, said))
     return found
 
 
@@ -66,11 +73,6 @@ def _size_of(request: Request) -> str:
     size, head = (request.problem.bench_columns.get(name) for name in ("seq_len", "head_dim"))
     heads = f", heads of {head}" if head else ""
     return f" of {size:,} tokens{heads}" if isinstance(size, int) else ""
-
-
-def tokens(row: PairRow) -> str:
-    """The size of a timed problem."""
-    return f"{row.seq_len:,.0f} tokens" if row.seq_len == row.seq_len else str(row.title)
 
 
 def work(request: Request) -> tuple[int, str]:

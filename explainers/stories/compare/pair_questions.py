@@ -28,7 +28,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) ->
     if "bytes" in bars:
         moved = [pair_bars.moved(run) for run in runs]
         found.append(_more_bytes(moved, (a, b), per, sides, _covered(where, "bytes", bars)))
-    if "wavefronts" in bars:
+    if "wavefronts" in bars and not any(bars["wavefronts"].parts):
         each = [*bars["wavefronts"].values]
         found.append(_more_wavefronts(each, per, sides, _covered(where, "wavefronts", bars)))
     if row is not None:
@@ -65,7 +65,7 @@ def _faster(row: PairRow, each: Sequence[float], per: str, sides: dict[str, str]
     less = "AB"[each[1] < each[0]] if each else ""
     turns = f" It needs fewer turns of the shared memory for each {per}." if side == less else ""
     why = f"{said} {ratio}{turns} The problem: {pair_times.problem_said(row)}."
-    text = f"Which side is faster at {pair_bars.tokens(row)}?"
+    text = f"Which side is faster at {pair_times.problem_said(row)}?"
     return idea("faster", text, sides[side], wrong, why, ordered=list(sides.values()), **where)
 
 

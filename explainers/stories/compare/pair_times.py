@@ -11,11 +11,14 @@ from typing import Protocol, TypeVar
 
 import pandas as pd
 
+from explainers.story import stage
 from kernels.core.problem import Problem, Size
 from kernels.core.request import Request
 from kernels.measure.bench_rows import SIZES, settings_text
 from kernels.measure.reports import RATIO
 
+KIND = ("head_dim", "causal", "dtype")
+SAID = ("seq_len", "batch", "num_heads", *KIND)
 OTHER = 8.0  # distance of two problems for a different dtype or mask
 P = TypeVar("P", bound=Problem)
 SAME = ["problem", "l2", "source", "device"]  # columns of two times of one problem
@@ -99,9 +102,19 @@ def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
     return min(both.itertuples(), key=lambda row: distance_of(row, problem))
 
 
-def longest(both: pd.DataFrame) -> PairRow | None:
-    """Returns the row of `times` with the longest run: its problem fills a GPU. None of an empty table."""
-    return None if both.empty else max(both.itertuples(), key=lambda row: float(row.median_us))
+def of_page(both: pd.DataFrame, problem: Problem) -> PairRow | None:
+    """Returns the one row of `times` for all parts of a page, None of an empty table.
+
+    It is the picture's own problem, if it was timed. Else it is the longest run, as it fills a GPU, of those that are
+    nearest to the picture's head_dim, mask and type.
+    """
+    row = nearest(both, problem)
+    if row is None or distance_of(row, problem) == 0:
+        return row
+    sizes = {name: size for name, size in problem.bench_columns.items() if name in KIND}
+    rows = [(sum(_apart(getattr(one, name), size) for name, size in sizes.items()), one) for one in both.itertuples()]
+    least = min(apart for apart, _ in rows)
+    return max((one for apart, one in rows if apart == least), key=lambda one: float(one.median_us))
 
 
 def distance_of(row: PairRow, problem: Problem) -> float:
@@ -148,7 +161,4 @@ def problem_said(row: PairRow) -> str:
     """Returns the problem of a row of `times` in words."""
     if pd.isna(row.seq_len):
         return str(row.title)
-    sizes = f"seq_len {row.seq_len:g}, batch {row.batch:g}, {row.num_heads:g} heads of {row.head_dim:g}"
-    mask = ", causal" if row.causal else ""
-    dtype = "" if row.dtype == "float32" else f", {row.dtype}"
-    return f"{sizes}{mask}{dtype}"
+    return stage.sizes_said({name: getattr(row, name) for name in SAID})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from explainers.stories.compare.build_needs import Figures, Rates
 from explainers.stories.timing.wording import microseconds
+from explainers.story.glossary import short
 
 SIDES = "AB"
 
@@ -28,9 +29,7 @@ class ReasonWords:
             "launches": ("Launches", [str(f.launches) for f in self.figures]),
         }
         title, (a, b) = names[kind]
-        alone = (
-            f", by itself at least {microseconds(least[0])} and {microseconds(least[1])} (modelled)" if least else ""
-        )
+        alone = f": at least {microseconds(least[0])} and {microseconds(least[1])} (modelled)" if least else ""
         return f"{title}: A {a}, B {b}{alone}."
 
     def full(self, kind: str, least: tuple[float, float] | None) -> str:
@@ -46,7 +45,7 @@ class ReasonWords:
     def _multiprocessors(self) -> str:
         of = self.rates.multiprocessors
         each = [f"{s}'s {f.blocks:,} blocks keep {100 * f.busy(self.rates):.0f} %" for s, f in zip(SIDES, self.figures)]
-        longer = [f"{1 / f.busy(self.rates):.3g}" for f in self.figures]
+        longer = [short(1 / f.busy(self.rates), 3) for f in self.figures]
         return (
             f"SMs: {each[0]} of {of} at work, {each[1]}, over all waves of the grid. So the work of an SM "
             f"takes {longer[0]} and {longer[1]} times the least times above."
@@ -54,7 +53,7 @@ class ReasonWords:
 
     def _wavefronts(self, a: float, b: float) -> str:
         each = [f"{side} needs {_wavefronts_text(figures)}" for side, figures in zip(SIDES, self.figures)]
-        rate = f"At {self.rates.shared / 1e12:.3g} TB/s"
+        rate = f"At {short(self.rates.shared / 1e12, 3)} TB/s"
         return f"Shared memory: {each[0]}, {each[1]}. {self._at_least(a, b, rate)}"
 
     def _bytes(self, a: float, b: float) -> str:
@@ -62,12 +61,12 @@ class ReasonWords:
             f"{s} moves {_bytes(f.global_bytes)} ({_each(f.multiply_adds, f.fetched, 'element fetched')})"
             for s, f in zip(SIDES, self.figures)
         ]
-        rate = f"At {self.rates.l2 / 1e12:.3g} TB/s from L2"
+        rate = f"At {short(self.rates.l2 / 1e12, 3)} TB/s from L2"
         return f"Global memory: {each[0]}, {each[1]}. {self._at_least(a, b, rate)}"
 
     def _arithmetic(self, a: float, b: float) -> str:
         each = [
-            f"{s} multiplies with {name} (roof {rate / 1e12:.3g} TFLOP/s)"
+            f"{s} multiplies with {name} (roof {short(rate / 1e12, 3)} TFLOP/s)"
             for s, (name, rate) in zip(SIDES, self.rates.arithmetic)
         ]
         return f"Arithmetic: {each[0]}, {each[1]}. {self._at_least(a, b, 'At its roof')}"
@@ -113,4 +112,4 @@ def _each(products: float, n: float, noun: str = "wavefront") -> str:
 
 
 def _plain(n: float) -> str:
-    return f"{n:,.0f}" if n >= 100 else f"{n:.3g}"
+    return f"{n:,.0f}" if n >= 100 else short(n, 3)

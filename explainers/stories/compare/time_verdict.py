@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from explainers.stories.compare.pair_times import PairRow, is_even, nearest, problem_of, problem_said, settings_of
+from explainers.stories.compare.pair_times import PairRow, is_even, of_page, problem_of, problem_said, settings_of
+from explainers.story.glossary import short
 from kernels.core.fields import write_value
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -49,7 +50,7 @@ def verdict(
     broken_tone: str = "bad",
     sets: str = SETS,
 ) -> Verdict:
-    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the nearest row.
+    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the page's row.
 
     broken: a sentence on sides with a what-if, and its tone. Such a side gets no time.
     absent: the reason for a missing time.
@@ -64,7 +65,7 @@ def verdict(
         return Verdict(
             "A and B are the same build. Choose another kernel, or another constant under More, for one side."
         )
-    row = nearest(both, a.problem)
+    row = of_page(both, a.problem)
     if row is None:
         return Verdict(f"Neither is called faster: no problem has a time of both. {absent}".strip())
     builds = [build_text(request.kernel, settings_of(row, side)) for side, request in enumerate(requests)]
@@ -111,7 +112,7 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
         return ""
     least = both.ratio.min() if row.ratio >= 1 else both.ratio.max()
     extreme = f", and {'B' if row.ratio >= 1 else 'A'} gains least here" if row.ratio == least else ""
-    return f"Of {len(both)} timed problems, this is the nearest to the picture's{extreme}."
+    return f"Of {len(both)} timed problems, the whole page uses this one{extreme}."
 
 
 def range_over(both: pd.DataFrame) -> str:
@@ -121,10 +122,10 @@ def range_over(both: pd.DataFrame) -> str:
     low, high = float(both.ratio.min()), float(both.ratio.max())
     over = f"Over {len(both)} timed problems,"
     if low >= 1:
-        return f"{over} B is {low:.3g} to {high:.3g} times as fast as A."
+        return f"{over} B is {short(low, 3)} to {short(high, 3)} times as fast as A."
     if high <= 1:
-        return f"{over} A is {1 / high:.3g} to {1 / low:.3g} times as fast as B."
-    return f"{over} A's time over B's goes from {low:.3g} to {high:.3g}."
+        return f"{over} A is {short(1 / high, 3)} to {short(1 / low, 3)} times as fast as B."
+    return f"{over} A's time over B's goes from {short(low, 3)} to {short(high, 3)}."
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:
@@ -150,7 +151,7 @@ def brief_sentence(row: PairRow) -> str:
     if is_even(row):
         return f"Neither is faster at {problem_said(row)}."
     faster, slower, times = ("A", "B", 1 / row.ratio) if row.ratio < 1 else ("B", "A", row.ratio)
-    return f"{faster} is {times:.3g} times as fast as {slower} at {problem_said(row)}."
+    return f"{faster} is {short(times, 3)} times as fast as {slower} at {problem_said(row)}."
 
 
 def ratio_sentence(row: PairRow) -> str:
@@ -159,10 +160,11 @@ def ratio_sentence(row: PairRow) -> str:
     If the spread includes 1, neither is faster.
     """
     where = f"at {problem_said(row)} ({row.source}, {row.device}, {row.date})"
-    inverse, inverse_low, inverse_high = 1 / row.ratio, 1 / row.ratio_high, 1 / row.ratio_low
+    ratios = (row.ratio, row.ratio_low, row.ratio_high)
+    if is_even(row) or row.ratio < 1:
+        ratios = (1 / row.ratio, 1 / row.ratio_high, 1 / row.ratio_low)
+    times, low, high = (short(ratio, 3) for ratio in ratios)
     if is_even(row):
-        spread = f"({inverse_low:.3g} to {inverse_high:.3g})"
-        return f"Neither is faster: B's time is {inverse:.3g} of A's {spread} {where}."
-    if row.ratio < 1:
-        return f"A is {inverse:.3g} times ({inverse_low:.3g} to {inverse_high:.3g}) as fast as B {where}."
-    return f"B is {row.ratio:.3g} times ({row.ratio_low:.3g} to {row.ratio_high:.3g}) as fast as A {where}."
+        return f"Neither is faster: B's time is {times} of A's ({low} to {high}) {where}."
+    faster, slower = "AB" if row.ratio < 1 else "BA"
+    return f"{faster} is {times} times ({low} to {high}) as fast as {slower} {where}."

@@ -44,10 +44,11 @@ class Times:
     def said(self) -> str:
         return f"Recorded on {self.place}."
 
-    def us(self, who: str, mode: str, l2: str = "hot", sustained: bool = False) -> float:
-        """us of one chain, NaN without a time."""
+    def us(self, who: str, mode: str, l2: str = "hot") -> float:
+        """us of one chain, NaN without a time. A graph is sustained. Launches one after another are rested: the host
+        cannot keep a chip at work with them. So each chain has one time on the page."""
         rows = self.rows[(self.rows.who == who) & (self.rows["mode"] == mode) & (self.rows.l2 == l2)]
-        return float(rows["sustained_us" if sustained else "us"].iloc[0]) if len(rows) else math.nan
+        return float(rows["sustained_us" if mode == "graph" else "us"].iloc[0]) if len(rows) else math.nan
 
     def spans(self, who: str, mode: str) -> list[list[float]]:
         """[start, end] of each launch in us."""
@@ -131,7 +132,7 @@ def caption(times: Times) -> list[str]:
     kind = times.problem.values().get("dtype", "")
     return [
         times.problem.size,
-        f"{times.said} {kind}, hot L2, rested.",
+        f"{times.said} {kind}, hot L2. A graph: sustained. One after another: rested.",
         "Grey: from one chain to the next.",
         "Colours: from a launch's first block to its last one, by the timeline build.",
     ]
@@ -142,8 +143,8 @@ def table(times: list[Times]) -> pd.DataFrame:
     rows = []
     for one in times:
         for l2 in chains.L2:
-            found = {who_said(w, m): one.us(w, m, l2, m == "graph") for w, m in SHOWN}
-            graph, fused, peer = (one.us(w, "graph", l2, True) for w in ("separate", "fused", "compiled"))
+            found = {who_said(w, m): one.us(w, m, l2) for w, m in SHOWN}
+            graph, fused, peer = (one.us(w, "graph", l2) for w in ("separate", "fused", "compiled"))
             texts = {name: "none" if math.isnan(us) else f"{us:.2f}" for name, us in found.items()}
             gains = {"separate / fused": graph / fused, f"{COMPILED} / fused": peer / fused}
             said = {name: "none" if math.isnan(v) else f"{v:.2f}" for name, v in gains.items()}
@@ -154,7 +155,7 @@ def table(times: list[Times]) -> pd.DataFrame:
 
 def in_graph(times: Times, who: str) -> float:
     """us of a chain in a CUDA graph, sustained. NaN without a time."""
-    return times.us(who, "graph", sustained=True)
+    return times.us(who, "graph")
 
 
 def saved(times: Times) -> float:
@@ -210,10 +211,18 @@ def shown(times: Times) -> ShownTime | None:
     return {
         "names": [launched(times, who) for who in names],
         "us": [in_graph(times, who) for who in names],
+        "texts": [f"{in_graph(times, who):.2f} µs" for who in names],
         "spans": [times.spans(who, "graph") for who in names],
+        "pieces": [pieces(times.spans(who, "graph"), in_graph(times, who)) for who in names],
         "said": source(times).removeprefix("recorded on "),
         "note": by_size(times),
     }
+
+
+def pieces(spans: Sequence[Sequence[float]], end: float) -> list[list[str]]:
+    """The us of each launch and of the gap after it, as texts. end: of the chain, in us."""
+    after = [*(start for start, _ in spans[1:]), end]
+    return [[f"{stop - start:.2f}", f"{then - stop:.2f}"] for (start, stop), then in zip(spans, after)]
 
 
 def launched(times: Times, who: str) -> str:
@@ -229,7 +238,7 @@ def sentence(times: Times) -> str:
     if math.isnan(saved(times)):
         return ""
     before, after, share = in_graph(times, "separate"), in_graph(times, "fused"), gap_share(times)
-    said = f"It takes {after:.2f} in place of {before:.2f} µs (recorded)."
+    said = f"It takes {after:.2f} in place of {before:.2f} µs (recorded, sustained)."
     if not share > 0.5:
         return said
     if share >= 1:

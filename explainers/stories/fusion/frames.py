@@ -66,14 +66,17 @@ class ShownLaunch(TypedDict):
 class ShownTime(TypedDict):
     """The recorded times.
 
-    names, us: of the separate launches, a rival if there is one, and the fused kernel.
+    names, us, texts: of the separate launches, a rival if there is one, and the fused kernel. A text has its unit.
     spans: [start, end] of each of their launches in us, as far as recorded.
+    pieces: [us of the launch, us of the gap after it] of each launch, as texts.
     said: where, and of which problem. note: the same at another size.
     """
 
     names: list[str]
     us: list[float]
+    texts: list[str]
     spans: list[list[list[float]]]
+    pieces: list[list[list[str]]]
     said: str
     note: str
 

@@ -88,7 +88,7 @@ def graph_gain(times: Times, step: int) -> list[Question]:
     gains = {"graph": stream / graph, "fusion": graph / fused, "both": stream / fused}
     said = {name: f"{gain:.2f} times" for name, gain in gains.items()}
     why = f"One chain takes {stream:.2f} µs launch by launch and {graph:.2f} µs in a graph. The bytes are equal. "
-    why += f"Fusion makes it {fused:.2f} µs. All three: rested, {source(times)}."
+    why += f"Fusion makes it {fused:.2f} µs. The graphs are sustained, the launches rested. All: {source(times)}."
     order = [text for _, text in sorted((gain, said[name]) for name, gain in gains.items())]
     wrong = [said["fusion"], said["both"]]
     text = "How many times as fast are the separate launches in one CUDA graph?"

@@ -66,7 +66,7 @@ class Fusion(Story[Pair]):
                 for n, (side, run) in enumerate(zip(ledger.SIDES, runs))
             ],
             tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
-            provenance=replace(where, said=f"{where.said} {COUNTED}"),
+            provenance=replace(where, said=f"{where.said} {COUNTED}", place=times.place if times else where.place),
             summary=f"{walk.result(found)} {gain}".strip(),
             questions=fusion_questions.asked(found, frames, times),
         )

@@ -52,7 +52,9 @@ class Launches(Story[Look]):
             codes=[code(runs, frames)],
             state=strip(runs, free, frames),
             tabs=[Tab("gaps", "Every gap"), Tab("executed", "Order and bytes"), Tab("clock", "Clock and events")],
-            provenance=stage.Provenance(own.made.provenance, sentences.source(runs)),
+            provenance=stage.Provenance(
+                own.made.provenance, sentences.source(runs), place=stage.place(own.made.device, own.made.date)
+            ),
             summary=as_it_goes.summary(free) if free else sentences.summary(runs),
             questions=launch_questions.questions(runs, free, frames),
         )

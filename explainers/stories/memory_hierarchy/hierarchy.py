@@ -273,7 +273,7 @@ def stage_of(
         codes=[replace(code, files=[*code.files, *(stage.source_file(one.path.name, one.source) for one in stream)])],
         state=states(table),
         tabs=[*tabs, stage.Tab("levels", "The levels", levels_tab(measured, label)), *shared],
-        provenance=stage.Provenance(label, said),
+        provenance=stage.Provenance(label, said, place=stage.place(measured.device, measured.date)),
         questions=[replace(question, hides=[*question.hides, lesson(table)]) for question in questions(table)],
         summary=lesson(table),
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from explainers.story.glossary import BINARY, amount
 from kernels.build.occupancy import MACHINES, Machine, arch_named
 from kernels.measure.hierarchy import Measured
 
@@ -212,11 +213,7 @@ def nearest_bandwidth(table: pd.DataFrame, size: int) -> tuple[float, int] | Non
 
 def bytes_said(size: float) -> str:
     """Returns a working set with its unit: 64 KiB, 24.8 MiB."""
-    if size >= GIB:
-        return f"{size / GIB:.3g} GiB"
-    if size >= MIB:
-        return f"{size / MIB:.3g} MiB"
-    return f"{size / KIB:.3g} KiB"
+    return amount(size, BINARY[:3])
 
 
 def nothing(table: pd.DataFrame) -> bool:

@@ -28,7 +28,7 @@ def frames(found: Sequence[Occupancy], machine: Machine, name: str) -> list[Reso
             made.append(_frame(number, shown, f"{where}{resource}", said[resource]))
         made.append(_frame(number, len(o.limits) + 1, f"{where}all together", together(o, machine, name)))
     for o in with_twice(found, machine)[len(found) :]:
-        said_twice = f"With twice the registers, only {count(o.blocks, 'block')} and {o.warps} warps fit."
+        said_twice = f"With twice the registers, only {count(o.blocks, 'block')} and {count(o.warps, 'warp')} fit."
         made.append(_frame(len(found), len(o.limits) + 1, "twice the registers", said_twice))
     return made
 
@@ -46,7 +46,7 @@ def together(o: Occupancy, machine: Machine, name: str) -> str:
     verb = "is" if o.limited_by == "shared memory" else "are"
     limit = f"{o.limited_by[0].upper()}{o.limited_by[1:]} {verb} the limit."
     held = f"An SM of {name} holds {count(o.blocks, 'block')} of {o.entry} at once. {limit}"
-    return f"{held} While one warp waits for memory, another of the {o.warps} warps runs."
+    return f"{held} While one warp waits for memory, another of the {o.warps} warps runs." if o.warps > 1 else held
 
 
 def view(found: Sequence[Occupancy], machine: Machine, name: str) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
@@ -130,8 +130,8 @@ def _rounding(o: Occupancy, block: Needs, machine: Machine) -> str:
     return (
         f"{o.entry}: {o.registers} registers for each of 32 threads are {exact:,} for a warp, rounded up to "
         f"{block.registers_per_warp:,}. Each quarter of the SM holds whole warps, so the registers are enough for "
-        f"{block.warps_by_registers} warps. A block's {o.shared_bytes:,} shared bytes and {machine.reserved_bytes:,} "
-        f"of CUDA's own are rounded up to {block.shared_bytes:,}."
+        f"{count(block.warps_by_registers, 'warp')}. A block's {o.shared_bytes:,} shared bytes and "
+        f"{machine.reserved_bytes:,} of CUDA's own are rounded up to {block.shared_bytes:,}."
     )
 
 
@@ -164,15 +164,14 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
         return f"{o.entry}: not one block fits on an SM of {name}: {why}"
     at_once = o.blocks * multiprocessors
     text = (
-        f"{o.entry}: an SM of {name} holds {o.blocks} blocks of {o.threads} threads, {o.warps} of "
+        f"{o.entry}: an SM of {name} holds {count(o.blocks, 'block')} of {count(o.threads, 'thread')}, {o.warps} of "
         f"{machine.warps} warps ({o.percent:.0f} %). The limit: "
         f"{o.limited_by}. "
     )
     if o.grid_blocks <= at_once:
         return (
             text
-            + f"The grid's {o.grid_blocks:,} blocks fit at once on {multiprocessors} SMs, "
-            + f"which would hold {at_once:,}."
+            + f"The {multiprocessors} SMs would hold {count(at_once, 'block')} at once. The grid has {o.grid_blocks:,}."
         )
     last = o.grid_blocks % at_once or at_once
     return (

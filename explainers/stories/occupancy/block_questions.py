@@ -7,7 +7,7 @@ import numpy as np
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.stories.occupancy.more_registers import twice
 from explainers.stories.occupancy.schedules import Schedule
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.questions import Where, amounts, idea
 from explainers.story.stage import Question, View
 from kernels.build.occupancy import REGISTERS, Machine, Occupancy, needs
@@ -66,7 +66,7 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str, alone: bool)
     block = needs(o.threads, more.registers, o.shared_bytes, on)
     by_registers, each, now = more.limits["registers"], block.registers_per_warp * block.warps, more.blocks
     texts = {n: count(n, "block") for n in (now, o.blocks, 2 * o.blocks, max(0, o.blocks - 2))}
-    reason = f"{REGISTERS:,} / {each:,} is {REGISTERS / each:.2g}, so {count(by_registers, 'block')} fit."
+    reason = f"{REGISTERS:,} / {each:,} is {short(REGISTERS / each, 2)}, so {count(by_registers, 'block')} fit."
     limit = " Another resource is still the limit." if now < by_registers else ""
     wrong = {
         text: f"{text[0].upper()}{text[1:]} would need {n * each:,} registers." if n > by_registers else reason
@@ -78,7 +78,11 @@ def _more_registers(o: Occupancy, on: Machine, gpu: str, view: str, alone: bool)
     )
     taken = f"A block would take {each:,} registers."
     why = f"{taken} {reason}{limit} Fewer warps are left to hide the waiting."
-    hides = [f"only {texts[now]} and {more.warps} warps", f"{now} of {on.blocks}", f"{more.warps} of {on.warps}"]
+    hides = [
+        f"only {texts[now]} and {count(more.warps, 'warp')}",
+        f"{now} of {on.blocks}",
+        f"{more.warps} of {on.warps}",
+    ]
     where: Where = {"step": len(o.limits) + 1, "view": view, "hides": hides, "covers": [{"what_if": True}]}
     if not alone:
         where = {"step": list(o.limits).index("registers"), "view": view}
@@ -94,7 +98,7 @@ def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid"
     used = int(table.sm.nunique())
     text = f"{count(len(table), 'block')} ran on {count(used, 'SM')}. How many at most at the same time?"
     why = (
-        f"At the busiest moment {at_once:,} of the {len(table):,} blocks ran, {at_once / used:.3g} on each "
+        f"At the busiest moment {at_once:,} of the {len(table):,} blocks ran, {short(at_once / used, 3)} on each "
         "SM on average."
     )
     wrong = [used, len(table), at_once // 2, 2 * at_once, used // 2]

@@ -10,6 +10,7 @@ from explainers.charts.palette import OKABE_ITO
 from explainers.stories.occupancy import grid, schedules
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.story import stage
+from explainers.story.glossary import short
 from kernels.measure.timelines import Timeline
 
 
@@ -113,15 +114,13 @@ def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
         "",
         "Blocks running",
     )
-    rows = pd.DataFrame(
-        [(FACTS[name], f"{value:,.4g}") for name, value in facts.items()], columns=["of all launches", ""]
-    )
+    rows = pd.DataFrame([(FACTS[name], short(value)) for name, value in facts.items()], columns=["of all launches", ""])
     return stage.Stage(
         headline=stage.headline(request.kernel),
         frames=shown.frames,
         views=[stage.View("grid", "grid", "Whole grid", shown.meta, shown.columns)],
         state=shown.states,
-        provenance=stage.Provenance(timeline.provenance, said),
+        provenance=stage.Provenance(timeline.provenance, said, place=stage.place(timeline.device, timeline.date)),
         tabs=[stage.Tab("facts", "Every figure", [stage.table(rows)])],
         summary=timeline_sentence(timeline, facts),
         side=[chart],

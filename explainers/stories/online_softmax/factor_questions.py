@@ -28,15 +28,15 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
     )
     largest = float(np.exp(tile.tile_max - tile.m))
     text = (
-        f"In tile {int(tile.tile)} a score of {tile.tile_max:.4g} is above the reference m. "
-        f"Yet m stays {tile.m:.4g}. How does this change the weight?"
+        f"In tile {int(tile.tile)} a score of {short(tile.tile_max)} is above the reference m. "
+        f"Yet m stays {short(tile.m)}. How does this change the weight?"
     )
     wrong = {
-        "It overflows": f"fp32 ends at 3.4e+38. This weight is {largest:.4g}.",
-        "The kernel cuts it to 1": f"The trace has a weight of {largest:.4g}. Nothing cuts it.",
+        "It overflows": f"fp32 ends at 3.4e+38. This weight is {short(largest)}.",
+        "The kernel cuts it to 1": f"The trace has a weight of {short(largest)}. Nothing cuts it.",
         "The kernel drops the key": "Each key counts. The result agrees with float64.",
     }
-    why = f"The weight is {largest:.4g}. The sum l has the same m, so the division at the end sets it right."
+    why = f"The weight is {short(largest)}. The sum l has the same m, so the division at the end sets it right."
     where: Where = {"step": step, "view": "row", "veils": ("sentence", "tabs"), "shows": {"kind": "weight"}}
     return [idea("reference", text, "It is above 1, and that does no harm", wrong, why, **where)]
 
@@ -60,10 +60,10 @@ def _raises(story: RowStory, step: int, before: float, m: float) -> stage.Questi
         "Which score is the first to raise the running max of an earlier tile? Click it.",
         "click",
         thing,
-        f"Key {key}, in tile {tile}. Its score {m:.4g} is above the max so far, {before:.4g}.",
+        f"Key {key}, in tile {tile}. Its score {short(m)} is above the max so far, {short(before)}.",
         step=step,
         view="row",
-        hides=[f"key {key}", logged(m), f"{m:.4g}"],
+        hides=[f"key {key}", logged(m), short(m)],
         shows=thing,
     )
 
@@ -74,12 +74,12 @@ def _rescale(story: RowStory, number: int, before: float, m: float) -> stage.Que
     step = next((n for n, f in enumerate(story.frames) if n > number and f["group"] == "rescale"), number)
     wrong = {
         "It throws them away": "Then the keys of the tiles before would count for nothing.",
-        "It keeps them as they are": f"They count against the old max {before:.4g}, so they would be too large.",
+        "It keeps them as they are": f"They count against the old max {short(before)}, so they would be too large.",
         "It reads the old scores again": "The old scores are gone. The kernel never stored them.",
     }
     factor = float(np.exp(before - m))
     why = (
-        f"The factor is e^({before:.4g} - {m:.4g}), which is {factor:.4g}. ".replace("- -", "+ ")
+        f"The factor is e^({short(before)} - {short(m)}), which is {short(factor)}. ".replace("- -", "+ ")
         + "It turns sums against the old max into sums against the new one."
     )
     hides = ["rescale factor", "factor in float64", "rescaled since", "multiplies l and O by"]

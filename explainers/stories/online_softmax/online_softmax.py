@@ -18,7 +18,7 @@ from explainers.stories.online_softmax.row_story import RowStory, is_optimistic,
 from explainers.stories.online_softmax.softmax_steps import Manner, text_of
 from explainers.stories.tiling import tiling
 from explainers.story import axes, picture, probed, stage
-from explainers.story.glossary import listed
+from explainers.story.glossary import listed, short
 from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -166,11 +166,13 @@ def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) 
     error, or of its absence."""
     broken = run.request.broken
     if wrong is None and not broken:
-        return f"The row agrees with float64 at every step. Its largest error is {error:.2g}.", "good"
+        return f"The row agrees with float64 at every step. Its largest error is {short(error, 2)}.", "good"
     if wrong is None:
         return f"{broken[0].what_if}: {broken[0].effect} It makes no difference in this row.", "info"
     why = " ".join(f"{c.what_if}: {c.effect}" for c in broken) or "The kernel as written should not do this."
     largest = (
-        f"The largest error of the row is {error:.3g}." if np.isfinite(error) else "The row holds NaN or infinity."
+        f"The largest error of the row is {short(error, 3)}."
+        if np.isfinite(error)
+        else "The row holds NaN or infinity."
     )
     return f"The row goes wrong at step {wrong + 1}, {frames[wrong]['title']}. {why} {largest}", "bad"

@@ -233,7 +233,7 @@ def _final(last: RowFrame, o_row: np.ndarray, o_true: np.ndarray, number: int, r
         "wrong": wrong,
         "marks": [marks.WRONG] if wrong else [],
         "sentence": _result(float(o_row[worst]), float(o_true[worst]), worst, wrong),
-        "details": f"The largest error of the row is {error:.2g}." if np.isfinite(error) else "The row is lost.",
+        "details": f"The largest error of the row is {short(error, 2)}." if np.isfinite(error) else "The row is lost.",
     }
 
 

@@ -88,7 +88,7 @@ def details(group: str, values: dict, state: dict, manner: Manner) -> str:
 
 
 def _power(before: float, m: float) -> str:
-    return f"e^({before:.4g} - {m:.4g})".replace("- -", "+ ")
+    return f"e^({short(before)} - {short(m)})".replace("- -", "+ ")
 
 
 def _tell_scores(part: pd.DataFrame) -> tuple[str, bool]:
@@ -98,13 +98,13 @@ def _tell_scores(part: pd.DataFrame) -> tuple[str, bool]:
     if part.value.isna().all():
         return f"{meets} All its scores are NaN.", True
     top = part.loc[part.value.idxmax()]
-    return f"{meets} The largest score is {top.value:.4g}, at key {int(top.col)}.", False
+    return f"{meets} The largest score is {short(top.value)}, at key {int(top.col)}.", False
 
 
 def _tell_sum(l: float, l_before: float | None, truth: pd.Series, ordinary: bool) -> tuple[str, bool]:
     """The sentence on l, and whether l is wrong."""
     wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
-    too_large = f", but fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
+    too_large = f", but fp32 ends at {short(FP32_MAX, 2)}" if FP32_MAX < truth.l_true < np.inf else ""
     due = f" It should be {short(truth.l_true)}{too_large}." if wrong else ""
     if l_before is not None:
         return f"The running sum l goes from {short(l_before)} to {short(l)}.{due}", wrong
@@ -118,12 +118,15 @@ def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
     if not np.isfinite(m):
         return f"The reference m is {short(m)}.", True
     if m_before is None:
-        return f"The reference m starts at this tile's max, {m:.4g}.", False
+        return f"The reference m starts at this tile's max, {short(m)}.", False
     if m != m_before:
-        return f"The reference m moves from {m_before:.4g} to the tile's max {m:.4g}.", False
+        return f"The reference m moves from {short(m_before)} to the tile's max {short(m)}.", False
     if top <= m:
-        return f"No score is above the reference m, {m:.4g}. The largest is {top:.4g}.", False
-    return f"The reference m stays {m:.4g}, though the largest score is {top:.4g}. The kernel takes no max.", False
+        return f"No score is above the reference m, {short(m)}. The largest is {short(top)}.", False
+    return (
+        f"The reference m stays {short(m)}, though the largest score is {short(top)}. The kernel takes no max.",
+        False,
+    )
 
 
 def _tell_max(values: dict, state: dict, truth: pd.Series, manner: Manner) -> tuple[str, bool]:
@@ -131,20 +134,23 @@ def _tell_max(values: dict, state: dict, truth: pd.Series, manner: Manner) -> tu
     against that m."""
     m, m_before = state["m"], state["m_before"]
     if m is None:
-        return f"The largest score of the tile is {values['tile_max'][0]:.4g}.", False
+        return f"The largest score of the tile is {short(values['tile_max'][0])}.", False
     if not abs(m - truth.m_true) <= WRONG * max(1.0, abs(truth.m_true)):
         if manner.broken and m == 0:
-            return f"No max is subtracted: m stays 0. The row's max so far is {truth.m_true:.4g}.", False
+            return f"No max is subtracted: m stays 0. The row's max so far is {short(truth.m_true)}.", False
         name = "The row's max m" if manner.ordinary else "The running max m"
-        return f"{name} is {short(m)}. It should be {truth.m_true:.4g}.", True
+        return f"{name} is {short(m)}. It should be {short(truth.m_true)}.", True
     if m_before is None:
-        return f"The row's max m is {m:.4g}." if manner.ordinary else f"The running max m starts at {m:.4g}.", False
+        return (
+            f"The row's max m is {short(m)}." if manner.ordinary else f"The running max m starts at {short(m)}.",
+            False,
+        )
     if m > m_before:
-        return f"The row's max rises from {m_before:.4g} to {m:.4g}.", False
+        return f"The row's max rises from {short(m_before)} to {short(m)}.", False
     if "tile_max" in values and values["tile_max"][0] == -np.inf:
-        return f"The row sees no key of this tile, so the running max m stays {m:.4g}.", False
-    largest = f"The tile's largest score is {values['tile_max'][0]:.4g}. So the" if "tile_max" in values else "The"
-    return f"{largest} running max m stays {m:.4g}.", False
+        return f"The row sees no key of this tile, so the running max m stays {short(m)}.", False
+    largest = f"The tile's largest score is {short(values['tile_max'][0])}. So the" if "tile_max" in values else "The"
+    return f"{largest} running max m stays {short(m)}.", False
 
 
 def _tell_rescale(factor: float, state: dict) -> tuple[str, bool]:
@@ -154,7 +160,10 @@ def _tell_rescale(factor: float, state: dict) -> tuple[str, bool]:
         return "Nothing came before this tile, so the kernel has nothing to rescale.", False
     due = np.exp(m_before - m)
     if abs(due - factor) > WRONG:
-        return f"The kernel should multiply l and O by {due:.4g}, but this build multiplies by {factor:.4g}.", True
+        return (
+            f"The kernel should multiply l and O by {short(due)}, but this build multiplies by {short(factor)}.",
+            True,
+        )
     if factor == 1:
         return "The max is the old one, so l and O stay as they are.", False
-    return f"The kernel multiplies l and O by {factor:.4g}. Now they count against the new max.", False
+    return f"The kernel multiplies l and O by {short(factor)}. Now they count against the new max.", False

@@ -8,6 +8,7 @@ import numpy as np
 from explainers.stories.online_softmax.softmax_steps import WRONG
 from explainers.story import picture
 from explainers.story.base import Runner
+from explainers.story.glossary import short
 from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -51,7 +52,7 @@ def offer(run: Run, runner: Runner, row: int | None = None) -> Mapping[str, obje
     if not rows:
         return None
     worst = max(rows, key=lambda number: rows[number])
-    effect = "is NaN or infinite" if np.isinf(rows[worst]) else f"is off by {rows[worst]:.2g}"
+    effect = "is NaN or infinite" if np.isinf(rows[worst]) else f"is off by {short(rows[worst], 2)}"
     changes: dict[str, str] = {}
     scale_changes = scale != run.request.problem.score_scale
     if scale_changes:

@@ -61,6 +61,7 @@ class Patterns(Story[Look]):
         shown, left = shown_of(subject, runner)
         chosen = next(way for way in shown if way.request == subject.request)
         run = runner.run(chosen.request)
+        where, known = runner.provenance(run), chosen.cycles
         frames = frames_of(shown)
         starts = {way.name: next(n for n, f in enumerate(frames) if f["way"] == w) for w, way in enumerate(shown)}
         made = Stage(
@@ -69,7 +70,7 @@ class Patterns(Story[Look]):
             views=[View("patterns", "ways", "One way after another", meta_of(shown, frames))],
             codes=[code(shown, chosen, frames)],
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
-            provenance=runner.provenance(run),
+            provenance=replace(where, place=stage.place(known.device, known.date) if known else where.place),
             summary=summary(shown),
             step=starts[chosen.name],
             questions=pattern_questions.questions(
@@ -137,7 +138,7 @@ def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
 
 
 def _rate(per_us: float) -> str:
-    return figure(round(per_us)) if per_us >= 10 else figure(per_us, 2)
+    return figure(per_us, 2)
 
 
 def heads(walk: Walk) -> tuple[str, str]:

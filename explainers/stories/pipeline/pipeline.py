@@ -3,7 +3,6 @@ marks build. A step is a tile of the first computing one."""
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from explainers.stories.occupancy import grid, schedules
@@ -21,7 +20,7 @@ from explainers.stories.pipeline.frames import PipelineMeta
 from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of
 from explainers.stories.pipeline.tile_words import TileWords
 from explainers.story import stage
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import count, figure, short
 from kernels.measure import pipeline_bars
 from kernels.measure.pipelines import Pipeline
 
@@ -233,5 +232,5 @@ def clocks_sentence(made: Pipeline) -> str:
     """The number of writers, and the precision of the clocks."""
     return (
         f"{count(len(made.writers), made.noun)} of {count(made.writers.block.nunique(), 'block')} have marks. "
-        f"The SM runs at {np.round(made.mhz):,.0f} MHz. The two clocks differ by at most {made.residual_ns:.3g} ns."
+        f"The SM runs at {made.mhz:,.0f} MHz. The two clocks differ by at most {short(made.residual_ns, 3)} ns."
     )

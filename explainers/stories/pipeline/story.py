@@ -31,7 +31,8 @@ class Pipelines(Story[Look]):
         first = stories[0].made
         said = f"Times {first.provenance} on {first.device}, {first.date}, by the marks build."
         clocks, costs = pipeline.clocks_sentence(first), " ".join(pipeline.cost(one.made) for one in stories)
-        return pipeline.stage_of(stories, stage.Provenance(first.provenance, f"{said} {clocks} {costs}"))
+        where = stage.place(first.device, first.date)
+        return pipeline.stage_of(stories, stage.Provenance(first.provenance, f"{said} {clocks} {costs}", place=where))
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"shares": shares_tab}

@@ -28,10 +28,10 @@ def types_table(story: Replays) -> pd.DataFrame:
                 "computes in": made.label,
                 "kernel": made.request.kernel.name,
                 "RMS error of O": short(error),
-                "of O's size": f"{error / rms(made.exact):.2g}",
+                "of O's size": figure(error / rms(made.exact), 2),
                 "largest error": short(float(np.abs(made.o[-1]).max())),
                 "exact O stored in its type": short(least),
-                "times that": f"{error / least:.3g}" if least else "",
+                "times that": figure(error / least, 3) if least else "",
                 "chosen": made is story.chosen,
             }
         )
@@ -64,7 +64,7 @@ def meaning(made: Replay) -> str:
             )
         return f"{made.label}: the error is larger than that of rounding O to bfloat16. A model would notice it."
     share = part_of(error, size)
-    said = f"{made.label}: the error is {error / least:.2g} times what storing the exact O costs, {share} of O."
+    said = f"{made.label}: the error is {figure(error / least, 2)} times what storing the exact O costs, {share} of O."
     if error <= NOISE * least:
         return f"{said} A model that keeps its numbers in {kind.name} has noise of that size wherever it stores one."
     return f"{said} That is more than the noise that a model has from keeping its numbers in {kind.name}."

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from explainers.stories.precision.frames import RoundingFrame
 from explainers.stories.precision.replay import Replay
+from explainers.story.glossary import figure
 
 TITLES = {
     "exact": "Float64",
@@ -45,7 +46,7 @@ def short(value: float) -> str:
     """An error: two digits, small ones as the picture says them, 5.1e-4."""
     if math.isnan(value):
         return "NaN"
-    said = f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:.2g}"
+    said = f"{value:.1e}" if 0 < abs(value) < 1e-3 else figure(value, 2)
     return said.replace("e-0", "e-")
 
 
@@ -58,7 +59,7 @@ def percent(share: float) -> str:
 def part_of(error: float, size: float) -> str:
     """A share: in percent, or of how many one part is."""
     share = error / size
-    return f"{share:.2g}" if share < 1e-4 else f"{share:.2%}"
+    return figure(share, 2) if share < 1e-4 else f"{share:.2%}"
 
 
 def right_bits(error: float, size: float) -> str:

@@ -27,13 +27,14 @@ class Against(TypedDict):
 class Hiding(TypedDict):
     """Products against copies.
 
-    said, place: what was recorded, and on which GPUs.
+    said, place, date: what was recorded, on which GPUs, and when.
     equal: tokens at which both take equal time, by the rule.
     orders: name of an order under a causal mask -> us of the whole ring with most tokens.
     """
 
     said: str
     place: str
+    date: str
     lengths: list[Against]
     equal: int
     orders: dict[str, float]

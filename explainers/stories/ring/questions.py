@@ -102,7 +102,7 @@ def _merge(walk: Walk) -> Question | None:
         f"Query {walk.place} merges m = {first} and m = {now}. Which factor do {which} take?",
         "number",
         value,
-        f"The factor is e^({(first, now)[part]} - {after}) = {value:.3g}.",
+        f"The factor is e^({(first, now)[part]} - {after}) = {short(value, 3)}.",
         step=step,
         tolerance=MEASURED,
         veils=("sentence", "picture", "strip"),
@@ -123,7 +123,7 @@ def _hidden() -> Question | None:
     right = 0 if share > 0.9 else 1 if share > 0.25 else 2
     said = (
         f"{times.hidden_said(ring)} (recorded on {where.device}). Without products, the copies "
-        f"take {percent:.2g} % of the run's time, rested."
+        f"take {short(percent, 2)} % of the run's time, rested."
     )
     reasons = [f"Products hide at least {share:.0%} of the copies' time."] * len(options)
     reasons[right] = ""

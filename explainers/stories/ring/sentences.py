@@ -52,9 +52,9 @@ def merged(merge: Merge, who: str, device: int, end: str) -> str:
     if earlier < now:
         return (
             f"{who} meets a larger score, so m grows to {after}. Its earlier l and O used the smaller m: they take the "
-            f"factor e^({before} - {after}) = {earlier:.3g}.{end}"
+            f"factor e^({before} - {after}) = {short(earlier, 3)}.{end}"
         )
     return (
         f"{who} meets no larger score, so m stays {after}. The l and O of this part used a smaller m: they take the "
-        f"factor e^({own} - {after}) = {now:.3g}.{end}"
+        f"factor e^({own} - {after}) = {short(now, 3)}.{end}"
     )

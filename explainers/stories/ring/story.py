@@ -1,6 +1,7 @@
 """The story of a ring of GPUs: the data on each, the data on its way, the merge, and the idle time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -30,6 +31,7 @@ class Ring(Story[Request]):
         summary, tone = runner.broken(run)
         found = orders.orders(subject, walk.rounds, runner)
         views = [View("ring", "ring", "The ring", walk.meta(found))]
+        where, timed = runner.provenance(run), hiding_of(walk, found)
         if walk.run.request.plan.devices > 1:
             views.append(View("ring_orders", "orders", "Work and waiting", orders_meta(walk, found)))
         return stage.of_request(
@@ -37,7 +39,7 @@ class Ring(Story[Request]):
             walk.frames,
             views,
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
-            provenance=runner.provenance(run),
+            provenance=replace(where, place=stage.place(timed["place"], timed["date"]) if timed else where.place),
             questions=questions(walk, found),
             summary=summary or orders.result(found),
             tone=tone or "info",

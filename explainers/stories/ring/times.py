@@ -10,6 +10,7 @@ import pandas as pd
 from explainers.charts.palette import OKABE_ITO
 from explainers.stories.ring.orders import Against, Hiding
 from explainers.story import stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.measure import ring_peers, rings
 from kernels.recordings.tables import Provenance
@@ -130,7 +131,7 @@ def _meanwhile(row: dict[str, object]) -> str | None:
 
 
 def _ms(us: object) -> str:
-    return f"{float(str(us)) / 1000:.4g} ms"
+    return f"{short(float(str(us)) / 1000)} ms"
 
 
 def _ratio(before: object, now: object) -> str:
@@ -228,6 +229,7 @@ def hiding(causal: bool, order: str = "") -> Hiding | None:
     return {
         "said": f"recorded on {place}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s",
         "place": place,
+        "date": where.date,
         "lengths": lengths,
         "equal": found_rate.equal if found_rate else 0,
         "orders": {str(row.order): float(str(row.sustained_us)) for row in most.itertuples()},

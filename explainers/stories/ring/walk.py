@@ -11,6 +11,7 @@ from explainers.stories.ring import figures, sentences
 from explainers.stories.ring.frames import SHOWN, Device, Merged, RingFrame, RingMeta, ShownCells
 from explainers.stories.ring.orders import Order
 from explainers.stories.ring.rounds import Merge, Moved, Round, followed, pieces, rounds
+from explainers.story.glossary import short
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
@@ -76,7 +77,9 @@ class Walk:
         """The frame after the products of a round."""
         device, _, merges = self.followed
         last = merge is merges[-1]
-        end = f" GPU {device} then divides O by l: within {self.run.max_abs_error:.1g} of float64." if last else ""
+        end = (
+            f" GPU {device} then divides O by l: within {short(self.run.max_abs_error, 1)} of float64." if last else ""
+        )
         lines = self._lines(products["step"], MERGE) if merge.shares else products["lines"]
         return {
             **products,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from explainers.stories.timing.wording import microseconds, shown_name
 from explainers.story import stage
+from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request
@@ -76,7 +77,7 @@ def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
             "problem": "" if n else row.problem,  # said once
             "kernel": shown_name(row.name),
             "time": microseconds(row.median_us),
-            "dense / time": "" if np.isnan(row.dense) else f"{row.dense / row.median_us:.3g}",
+            "dense / time": "" if np.isnan(row.dense) else short(row.dense / row.median_us, 3),
             "lit": row.name == request.kernel.name,
         }
         for _, same in found.groupby(["title", "problem"], sort=False)

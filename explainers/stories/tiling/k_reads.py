@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from explainers.stories.tiling.frames import TilingFrame
+from explainers.story.glossary import short
 
 
 def times(frames: Sequence[TilingFrame], symbol: str, width: int) -> list[float]:
@@ -26,7 +27,7 @@ def said(number: float) -> str:
     """A number of reads in words."""
     if not number:
         return "not yet"
-    return "once" if abs(number - 1) < 0.005 else f"{number:.3g} times"
+    return "once" if abs(number - 1) < 0.005 else f"{short(number, 3)} times"
 
 
 def stored(frame: TilingFrame, places: dict[str, str]) -> int:

@@ -9,7 +9,7 @@ from explainers.stories.tiling import step_words
 from explainers.stories.tiling.accesses import Access
 from explainers.stories.tiling.frames import TilingFrame
 from explainers.story.frames import Rect
-from explainers.story.glossary import UNORDERED, listed, phase_title
+from explainers.story.glossary import UNORDERED, listed, phase_title, short
 from kernels.trace.kinds import READS, WRITES
 from kernels.trace.steps import StepRow, Steps
 
@@ -194,7 +194,7 @@ def _first_row_numbers(values: pd.DataFrame) -> str:
     m, l = (values[(values.event == name) & values.row.notna()] for name in ("m", "l"))
     if m.empty or l.empty:
         return ""
-    return f": in row {int(m.row.iloc[0])} m becomes {m.value.iloc[0]:.4g} and l {l.value.iloc[0]:.4g}"
+    return f": in row {int(m.row.iloc[0])} m becomes {short(m.value.iloc[0])} and l {short(l.value.iloc[0])}"
 
 
 def _span(first: int, last: int, one: str = "row", many: str = "rows") -> str:

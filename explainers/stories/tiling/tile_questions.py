@@ -9,7 +9,7 @@ from explainers.stories.tiling import k_reads
 from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
 from explainers.stories.tiling.stored import bytes_stored, never_stored, scores_size
 from explainers.story import picture
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
 from kernels.build.occupancy import MACHINES
@@ -82,8 +82,8 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     wholly = "On the chip, for all keys at once"
     long = size / tile.meta["keys"] * LONG / 1e6
     too_many = (
-        f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {long:.3g} MB, and an SM of an "
-        f"H200 has {SHARED_KB} kB of shared memory."
+        f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {short(long, 3)} MB, and an SM "
+        f"of an H200 has {SHARED_KB} kB of shared memory."
     )
     text = "The block has computed scores. How does the kernel keep them?"
     step = tile.first("S", "store") if written else tile.scores_step
@@ -132,7 +132,7 @@ def _growth(tile: Tile) -> list[Question]:
     ordered = ["The same number", "Twice as many", right, "Eight times as many"]
     why = (
         f"S is a square: every token meets every token. At {LONG:,} tokens, S of one head takes "
-        f"{LONG * LONG * item / 1e9:.2g} GB."
+        f"{short(LONG * LONG * item / 1e9, 2)} GB."
     )
     where: Where = {
         "step": tile.first("S", "store"),
@@ -156,7 +156,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     shared = times < 1.5
 
     def said(number: float, of: str) -> str:
-        return f"{number:.3g} times: once for each {of}"
+        return f"{short(number, 3)} times: once for each {of}"
 
     once, per_query, per_thread = "Once: all threads use one copy", said(rows, "query"), said(threads, "thread")
     tiles = len({f["tile"] for f in tile.frames if f["scores"]})

@@ -13,6 +13,7 @@ import pandas as pd
 from explainers.charts.palette import AXIS, TENSORS, kernel_colours
 from explainers.stories.tiling.tiling import Tiling
 from explainers.story import axes
+from explainers.story.glossary import short
 from explainers.story.picture import in_order, mask_offset, places, query_rows, tensor_at
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -61,7 +62,7 @@ def sentence(counted: Counted) -> str:
         k = next(symbol for symbol, place in places(request).items() if place == "K")
         table = comparison([(request, traffic)])
         said += [
-            f"{row.kernel} {row.times:.3g} times"
+            f"{row.kernel} {short(row.times, 3)} times"
             for row in table[(table.tensor == k) & (table.kind == "load")].itertuples()
         ]
     heads = axes.heads(tensor_at(counted[0][0], "K"))

@@ -15,6 +15,7 @@ from explainers.charts.palette import AXIS
 from explainers.stories.timing.sweep_rows import colours, labels, sizes
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.wording import as_fast, axis_title, microseconds, shown_name, times_said
+from explainers.story.glossary import short
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400
@@ -84,8 +85,8 @@ _COLUMNS = (
 
 def _rate(r: TimedRow) -> str:
     if pd.isna(r.tflops):
-        return "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g} GB/s"
-    return f"{r.tflops:.3g} TFLOP/s, {r.roof_percent:.3g} % of {r.roof}"
+        return "" if pd.isna(r.gb_per_s) else f"{short(r.gb_per_s)} GB/s"
+    return f"{short(r.tflops, 3)} TFLOP/s, {short(r.roof_percent, 3)} % of {r.roof}"
 
 
 def _with_rate_spread(rows: pd.DataFrame) -> pd.DataFrame:

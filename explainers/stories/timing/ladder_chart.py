@@ -7,6 +7,7 @@ from explainers.charts.palette import AXIS
 from explainers.stories.timing.chart_layers import HEIGHT, Roofs, new_sheet, tips
 from explainers.stories.timing.sweep_rows import labels, sizes
 from explainers.stories.timing.wording import shown_name
+from explainers.story.glossary import short
 from kernels import catalog
 from kernels.measure.bench_rows import arithmetic_roofs
 
@@ -60,7 +61,7 @@ def _across(peers: pd.DataFrame, rows: pd.DataFrame, roofs: Roofs, steps: int) -
     for roof in roofs.values():
         for title, tflops in arithmetic_roofs(roof).items():
             if title in set(rows.roof):
-                said = {"tflops": tflops, "said": f"{title}: {tflops:.4g} TFLOP/s", "kind": "roof"}
+                said = {"tflops": tflops, "said": f"{title}: {short(tflops)} TFLOP/s", "kind": "roof"}
                 found += [{**said, "step": step} for step in range(1, steps + 1)]
     lines = pd.DataFrame(found, columns=["tflops", "said", "step", "kind"]).sort_values(["step", "tflops"])
     return lines.assign(level=8 + 13 * (lines.groupby("step").cumcount() % 4))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.timing.chart_layers import Roofs
+from explainers.story.glossary import short
 from kernels.measure.bench_rows import arithmetic_roofs
 from kernels.measure.datasheets import Peaks
 
@@ -58,7 +59,7 @@ def _measured(roofs: Roofs, used: Mapping[str, int]) -> Iterator[Roof]:
         copy = rates["copy_gb_per_s"]
         for title, tflops in arithmetic_roofs(rates).items():
             if title in used or not used:
-                flat = f"{title}: {tflops:.4g} TFLOP/s{where}"
+                flat = f"{title}: {short(tflops)} TFLOP/s{where}"
                 slope = f"copy: {copy:,.0f} GB/s{where}"
                 yield Roof(f"{title}, {source}", flat, slope, copy, tflops, datasheet=False)
 

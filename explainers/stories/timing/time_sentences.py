@@ -17,7 +17,7 @@ from explainers.stories.timing.wording import (
     title_of,
     why,
 )
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from kernels.measure.reports import exponents
 
 SAID = 2  # kernels in the sentence
@@ -118,8 +118,8 @@ def _ratio_text(row: TimedRow, name: str) -> str:
     """Returns the ratio to the baseline, with its spread."""
     low, high = sorted((row.speedup_low, row.speedup_high))
     if row.speedup >= 1:
-        return f"{row.speedup:.3g} times ({low:.3g} to {high:.3g}) as fast as {name}"
-    return f"{1 / row.speedup:.3g} times ({1 / high:.3g} to {1 / low:.3g}) as long as {name}"
+        return f"{short(row.speedup, 3)} times ({short(low, 3)} to {short(high, 3)}) as fast as {name}"
+    return f"{short(1 / row.speedup, 3)} times ({short(1 / high, 3)} to {short(1 / low, 3)}) as long as {name}"
 
 
 def floor_sentence(rows: pd.DataFrame, field: str) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from explainers.stories.timing import time_sentences, trends, wording
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.story import questions as made_of
+from explainers.story.glossary import short
 from explainers.story.stage import Question
 
 FACTORS: Mapping[float, str] = {1: "As before", 2: "Twice as much", 4: "Four times as much", 8: "Eight times as much"}
@@ -120,8 +121,8 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
     name, share = wording.shown_name(row.label), float(row.roof_percent)
     most = 100 * row.tflops / share
     said = (
-        f"{name} reaches {row.tflops:.3g} TFLOP/s, {share:.2g}% of the roof. "
-        f"The roof of {row.roof} was measured at {most:.3g}."
+        f"{name} reaches {short(row.tflops, 3)} TFLOP/s, {short(share, 2)}% of the roof. "
+        f"The roof of {row.roof} was measured at {short(most, 3)}."
     )
     right = min(SHARES, key=lambda percent: abs(percent - share))
     return made_of.idea(
@@ -151,7 +152,7 @@ def _growth(
     label, times = max(grows.items(), key=lambda item: item[1])
     nearest = made_of.nearest(FACTORS, times)
     pairs = "Each of twice as many queries meets twice as many keys. " if (field, nearest) == ("seq_len", 4) else ""
-    said = f"{pairs}It grows {times:.3g} times for each doubling."
+    said = f"{pairs}It grows {short(times, 3)} times for each doubling."
     right = FACTORS[nearest]
     return made_of.idea(
         growth.id,
@@ -176,9 +177,9 @@ def _against(speed: float, row: TimedRow) -> str:
 def _share(percent: float, row: TimedRow) -> str:
     """The reason against a share of the roof."""
     due = row.tflops * percent / row.roof_percent
-    return f"That would be {due:.3g} TFLOP/s. It reaches {row.tflops:.3g}."
+    return f"That would be {short(due, 3)} TFLOP/s. It reaches {short(row.tflops, 3)}."
 
 
 def _slope(factor: float, times: float) -> str:
     """The reason against a growth per doubling."""
-    return f"It grows {'more' if factor < times else 'less'}: {times:.3g} times for each doubling."
+    return f"It grows {'more' if factor < times else 'less'}: {short(times, 3)} times for each doubling."

@@ -1,7 +1,7 @@
 """The timing story's stage: one large chart with a switch of metric. Its clock follows the sizes of a sweep."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import altair as alt
 import pandas as pd
@@ -19,7 +19,7 @@ from explainers.stories.timing import (
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.timing_questions import questions
 from explainers.story import stage
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import count, figure, short
 from explainers.story.stage import Block
 from kernels.measure.datasheets import peaks
 from kernels.measure.peers import PAGED
@@ -82,10 +82,18 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
         views=_views(shown, rows),
         state=_states(shown, rows, sizes),
         tabs=tabs,
-        provenance=provenance(shown.where, shown.measured),
+        provenance=replace(provenance(shown.where, shown.measured), problem=_problem(part, field)),
         questions=questions(rows, field, shown.name, sizes),
         step=len(sizes) - 1,
     )
+
+
+def _problem(part: pd.DataFrame, swept: str) -> str:
+    """The sizes, type and mask that all points of a sweep share, in words."""
+    names = [name for name in ("seq_len", "batch", "num_heads", "head_dim", "dtype", "causal") if name in part]
+    shared = [name for name in names if name != swept and part[name].nunique(dropna=False) == 1]
+    first = part.iloc[0]
+    return stage.sizes_said({name: first[name] for name in shared if not pd.isna(first[name])})
 
 
 def _size_sentence(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value: float) -> str:
@@ -147,7 +155,7 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
 def _figures(row: TimedRow) -> str:
     """Returns the known figures of a point: time, TFLOP/s, GB/s and bytes."""
     said = [wording.microseconds(row.median_us)]
-    said += [f"{row.tflops:.3g} TFLOP/s"] if pd.notna(row.tflops) else []
+    said += [f"{short(row.tflops, 3)} TFLOP/s"] if pd.notna(row.tflops) else []
     said += [f"{figure(row.gb_per_s, 3)} GB/s"] if pd.notna(row.gb_per_s) else []
     said += [f"{figure(row.peak_bytes / 1e6, 3)} MB"] if pd.notna(row.peak_bytes) else []
     return ", ".join(said)
@@ -163,7 +171,8 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
         stated = peaks(entry.device)
         sheet = f" Datasheet: {stated.said}." if stated else ""
         said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}{sheet}")
-    return stage.Provenance("measured" if measured else "recorded", " ".join(said))
+    places = dict.fromkeys(stage.place(entry.device, entry.date) for entry in where.values())
+    return stage.Provenance("measured" if measured else "recorded", " ".join(said), place=" and ".join(places))
 
 
 def figures(shown: Shown) -> list[Block]:

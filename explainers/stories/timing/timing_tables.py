@@ -11,7 +11,7 @@ from explainers.stories.timing.sweep_search import SWEPT
 from explainers.stories.timing.time_sentences import crossing_sentences, exponent_sentence, sentence
 from explainers.stories.timing.trends import crossings
 from explainers.stories.timing.wording import as_fast, megabytes, microseconds, plain, shown_name, why
-from explainers.story.glossary import count
+from explainers.story.glossary import count, short
 from kernels.core.fields import fields_of, write_value
 from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.reports import roofs_said
@@ -47,10 +47,10 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
     for r in rows.sort_values([field, "median_us"]).itertuples():
         against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
         said = {
-            "TFLOP/s": (r.tflops, "{:.4g}"),
-            "tokens/s": (r.tokens_per_s, "{:,.0f}"),
-            "GB/s": (r.gb_per_s, "{:,.4g}"),
-            "of the roof": (r.roof_percent, "{:.3g} % of {}", r.roof),
+            "TFLOP/s": (r.tflops, short(r.tflops)),
+            "tokens/s": (r.tokens_per_s, f"{r.tokens_per_s:,.0f}"),
+            "GB/s": (r.gb_per_s, short(r.gb_per_s)),
+            "of the roof": (r.roof_percent, f"{short(r.roof_percent, 3)} % of {r.roof}"),
         }
         table.append(
             {
@@ -59,7 +59,7 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
                 f"beside {name}": against,
-                **{n: "" if pd.isna(value) else form.format(value, *more) for n, (value, form, *more) in said.items()},
+                **{n: "" if pd.isna(value) else text for n, (value, text) in said.items()},
                 "memory": "" if pd.isna(r.peak_bytes) else megabytes(r.peak_bytes),
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
@@ -84,8 +84,8 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
                 "kernel": shown_name(r.name, r.title),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
-                "GB/s": "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g}",
-                "of the roof": "" if pd.isna(r.roof_percent) else f"{r.roof_percent:.3g} % of {r.roof}",
+                "GB/s": "" if pd.isna(r.gb_per_s) else short(r.gb_per_s),
+                "of the roof": "" if pd.isna(r.roof_percent) else f"{short(r.roof_percent, 3)} % of {r.roof}",
                 "tokens/s": "" if pd.isna(r.tokens_per_s) else f"{r.tokens_per_s:,.0f}",
                 "L2": r.l2,
                 "from": f"{r.source}, {r.device}, {r.date}",

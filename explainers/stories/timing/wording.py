@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.timing.timed_row import TimedRow, Value
+from explainers.story.glossary import BINARY, amount
 from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.judging import ROUNDING_TIMES
 from kernels.measure.peers import PAGED
@@ -104,12 +105,12 @@ def why(row: TimedRow) -> str:
 
 def microseconds(value: float) -> str:
     """Returns a time in microseconds with its unit: 84.7 us, 13.9 ms."""
-    return f"{value / 1000:.4g} ms" if value >= 1000 else f"{value:.4g} us"
+    return amount(value, ((1e3, "ms"), (1.0, "us")), 4)
 
 
 def megabytes(value: float) -> str:
     """Returns bytes with their unit: 33.6 MiB, 1.5 GiB."""
-    return f"{value / 2**30:.3g} GiB" if value >= 2**30 else f"{value / 2**20:.3g} MiB"
+    return amount(value, BINARY[:2])
 
 
 def plain(value: Value) -> str:

@@ -240,8 +240,12 @@ def test_a_link_of_compare_says_both_sides():
 def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_timed():
     a, b = requests(page_of("compare"), read(page_of("compare"))[0])
     assert b.kernel.changed_from == a.kernel.name and a.problem == b.problem
-    row = timed.nearest(a, b)
-    assert row.asked and pair_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
+    row = pair_times.nearest(timed.times(a, b), a.problem)
+    assert (
+        row.asked
+        and timed.of_page(a, b).asked
+        and pair_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """Compare's choices: two sides, their what-ifs, and both as they were timed."""
 
+import re
 from urllib.parse import urlencode
 
 import pytest
 from conftest import KINDS
-from pages import open_page, page_of
+from pages import open_page, page_of, texts_in
 
-from app.stories.compare import STORY, timed
+from app.stories.compare import STORY, marked, timed
 from app.stories.compare import choices as compared
 from app.stories.pipeline import choices as pipelines
 from app.web import asking
 from explainers.stories.compare import pair_times
+from explainers.story import glossary, stage
 from explainers.story.glossary import figure
 from kernels.measure import pipeline_bars as marks_of
 from kernels.run import backends
@@ -32,7 +34,7 @@ def test_as_timed_sets_constants_and_problem_of_both_to_one_recorded_row(begun):
     made, choices = asked(begun, ("as_timed", "timed"))
     assert not made.error and choices["as_timed"]["value"] == "timed"
     a, b = made.subject
-    row = timed.nearest(a, b)
+    row = timed.of_page(a, b)
     assert a.problem == b.problem == pair_times.problem_of(row, type(a.problem))
     for side, request in enumerate(made.subject):
         assert request.constants == pair_times.settings_of(row, side)
@@ -162,7 +164,7 @@ def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disab
     assert why and page.choices["as_timed"]["value"] == ""
     said = " ".join(block["text"] for block in page.tab("verdict")[:2])
     assert "As timed sets" not in said and f"As timed is off: {why}." in said
-    row = timed.nearest(*page.asked.subject)
+    row = timed.of_page(*page.asked.subject)
     both = timed.times(*page.asked.subject)
     assert f"Of {len(both)} timed problems" in said and f"{both.ratio.max():.3g} times as fast" in said
     assert row.ratio in set(both.ratio)
@@ -172,10 +174,24 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
     """The page said that it cannot explain, although marks of both are recorded."""
     page = open_page(HOPPER)
     lead, blocks = page.story.parts[page.stage.lead](page.asked.subject), page.tab("verdict")
-    a, b = (pipelines.of(name)[0].load() for name in ("10_warp_roles", "11_overlap"))
+    row = timed.of_page(*page.asked.subject)
+    wanted = pair_times.problem_of(row, page.asked.subject[0].problem.problem_type)
+    found = marked.of(page.asked.subject, wanted)
+    a, b = found.a, found.b
     text = " ".join(block.get("text", "") for block in blocks)
     assert "reasons are not known" not in text and not any("reasons are not known" in block["text"] for block in lead)
-    assert f"take {a.timed_ms:.3g} ms and {b.timed_ms:.3g} ms: B is {a.timed_ms / b.timed_ms:.3g} times" in text
+    problem = stage.problem_said(a.request.problem)
+    assert f"a problem of their own, not that of the times: {problem}. Recorded on {a.device}, {a.date}." in text
+    ratio = f"{glossary.short(row.ratio, 3)} times"
+    ends = {f"{glossary.short(r, 3)} times" for r in timed.times(*page.asked.subject).ratio}
+    said = [page.stage.summary, text, *(block.get("text", "") for block in lead), *texts_in(page.stage.views)]
+    assert {*re.findall(r"[\d.]+ times(?= as fast| \()", " ".join(said))} <= {
+        ratio,
+        *ends,
+    } and ratio in page.stage.summary
+    assert {row["title"].partition(", on ")[0] for row in bars_of(page) if row["id"] == "time"} == {
+        f"Time at {pair_times.problem_said(row)}"
+    }
     needed = [marks_of.multiplying(made, 0) for made in (a, b)]  # one block on each multiprocessor
     assert f"for at least {needed[0]:.0%} of the time in A and {needed[1]:.0%} in B" in text
     phases = []
@@ -183,6 +199,12 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
         mine = bars[(bars.role == "consumer") & bars.tile.notna()]
         spent = (mine.end_ns - mine.start_ns).groupby(mine.event).sum()
         phases.append(spent / (mine.event == "tile_begin").sum())
+    whole = re.search(r"key tile takes ([\d,.]+) ns .* in A and ([\d,.]+) ns in B\. (.*)", text)
+    listed = re.findall(r"\(([\d,.]+) and ([\d,.]+) ns\)", whole[3].partition(". ")[0])
+    assert "in all others (" in whole[3]
+    for side in (0, 1):  # the list had -294 ns in all, and the tile -178
+        parts = sum(float(pair[side].replace(",", "")) for pair in listed)
+        assert parts == pytest.approx(float(whole[side + 1].replace(",", "")), abs=3)
     event = (phases[0] - phases[1]).abs().idxmax()
     assert f"({figure(phases[0][event], 3)} and {figure(phases[1][event], 3)} ns)" in text
     for block in (lead[-1], next(b for b in blocks if b.get("links"))):
@@ -193,6 +215,21 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
             "11_overlap",
         ]
         assert there.asked.subject.requests[0].problem == a.request.problem
+
+
+def bars_of(page):
+    return next(view for view in page.stage.views if view["id"] == "bars")["meta"]["rows"]
+
+
+def test_wavefronts_that_leave_out_wgmma_and_tma_say_so_and_have_no_bar():
+    """11_overlap showed 0.5625 wavefronts a query, as if it used no shared memory."""
+    page = open_page("compare?a=06_mma&b=11_overlap&backend=cpu")
+    turns = {row["id"]: row for row in bars_of(page)}["wavefronts"]
+    assert turns["parts"] == [False, True]
+    assert "not counted" not in turns["said"][0] and turns["said"][1].endswith("+ wgmma, TMA (not counted)")
+    assert "wavefronts" not in [question["id"] for question in page.stage.questions]
+    (table,) = [block for block in page.tab("differs") if block["kind"] == "table"]
+    assert "leave out the accesses of B's wgmma and TMA" in table["caption"]
 
 
 def test_a_pair_without_marks_in_common_still_says_that_it_cannot(monkeypatch):
@@ -224,7 +261,7 @@ def _moved(frames, step):
 @pytest.mark.parametrize("link", ["compare?backend=cpu", "compare?a=paged_v1&b=paged_v2&backend=cpu"])
 def test_each_reason_leads_to_its_story_at_the_step_that_shows_it_with_the_builds_of_its_side(link):
     page = open_page(link)
-    row = timed.nearest(*page.asked.subject)
+    row = timed.of_page(*page.asked.subject)
     blocks, found = page.tab("verdict"), 0
     for reason in blocks:
         for way in reason.get("links", []):
@@ -244,7 +281,7 @@ def test_the_weightiest_reasons_stand_under_the_verdict_in_a_line_each():
     lead = page.story.parts[page.stage.lead](page.asked.subject)
     told = [block for block in page.tab("verdict") if block.get("links")]
     problem, *lines = lead
-    assert 1 <= len(lines) <= 2 and "seq_len" in problem["text"] and "links" not in problem
+    assert 1 <= len(lines) <= 2 and "tokens" in problem["text"] and "links" not in problem
     for short, full in zip(lines, told):
         assert short["links"] == full["links"] and len(short["text"]) <= 120 and len(short["text"]) < len(full["text"])
         assert short["text"].partition(":")[0] == full["text"].partition(":")[0]

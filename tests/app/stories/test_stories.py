@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 from conftest import last_of_each_kind
-from pages import flat, open_page, page_of, words
+from pages import flat, open_page, page_of, texts_in, words, wrong_plural
 
 from app import course
 from app.stories import STORIES, rail, stops
@@ -128,6 +128,30 @@ def check_chart(block):
     assert "warpglass-clock" not in json.dumps(spec)
 
 
+TIME = re.compile(r"\d ?(?:µs|us|ms|ns|TFLOP/s|GB/s|cycles)\b")
+PLACE = re.compile(r"(?=.*\b[AHLVB]\d{2,3}\b)(?=.*\b20\d\d-\d\d-\d\d\b)", re.S)  # a GPU and a date
+WITHOUT_PROBLEM = {"memory_hierarchy", "workbench", "glossary"}  # loads of one thread, and pages without a run
+
+
+def check_words(page):
+    """One thing is singular. The stage names its problem. A stage with recorded figures names GPU and date."""
+    stage, where = page.stage, page.stage.provenance or {}
+    texts = [*texts_in(vars(stage))]
+    assert not [text for text in texts if wrong_plural(text)]
+    without = page.story.path in WITHOUT_PROBLEM or where.get("label") == "modelled"
+    assert where.get("problem") or page.asked.problem or without
+    timed = [text for text in texts if TIME.search(text)]
+    if timed and where.get("label") != "modelled":
+        assert PLACE.search(where.get("place", "")) or any(map(PLACE.search, texts)), timed
+
+
+@pytest.mark.parametrize("stop", stops(current()), ids=lambda stop: stop["name"])
+def test_each_stop_names_its_problem_and_the_card_and_date_of_its_figures(stop):
+    choices = "&".join(f"{name}={value}" for name, value in {**stop["choices"], **backend(stop["story"])}.items())
+    page = open_page(f"{stop['story']}?{choices}")
+    check_words(page)
+
+
 @pytest.mark.parametrize(("path", "kernel"), TRIED)  # the other pairs when there is time
 def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     page = open_page(link(path, kernel, **backend(path)))
@@ -137,6 +161,7 @@ def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     check_code(stage)
     check_state(stage)
     check_views(stage)
+    check_words(page)
     assert page.size <= MAX_BYTES
     assert stage.views or stage.codes or stage.side or stage.summary
     if stage.provenance:

@@ -563,7 +563,7 @@ def test_the_question_of_time_is_answered_by_the_recorded_ratio(bench_table):
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")
     slower, faster = (times.median_us[name] for name in ("01_naive", "03_flash"))
     assert slower > faster and right(asks) == "A: 03_flash"
-    assert f"A is {slower / faster:.3g} times" in asks.why and "seq_len 2048, batch 1, 8 heads of 64" in asks.why
+    assert f"A is {slower / faster:.3g} times" in asks.why and "2,048 tokens, 8 heads of 64" in asks.why
     assert "headline" in asks.veils
 
 

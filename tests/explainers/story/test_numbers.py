@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from explainers.story import glossary
 
@@ -35,6 +37,59 @@ def test_a_figure_has_separators_and_never_more_digits_than_are_meant(value, tex
 )
 def test_a_logged_number_and_its_float64_have_the_same_digits(value, text):
     assert glossary.logged(value) == text
+
+
+@given(st.floats(1e-4, 9e14) | st.integers(-3, 14).map(lambda power: math.nextafter(10.0**power, 0)), st.integers(1, 6))
+def test_a_number_has_no_exponent_and_no_more_digits_than_are_meant(value, digits):
+    for sign in (1, -1):
+        text = glossary.short(sign * value, digits)
+        assert re.fullmatch(r"-?\d{1,3}(,\d{3})*(\.\d+)?", text), text
+        assert len(text.strip("-").replace(",", "").replace(".", "").strip("0")) <= digits
+        assert float(text.replace(",", "")) == pytest.approx(sign * value, rel=0.5 * 10 ** (1 - digits) * (1 + 1e-9))
+    assert "e" not in glossary.figure(value, digits) + glossary.logged(value)
+
+
+@given(st.lists(st.floats(0, 1e20), min_size=2, max_size=2).map(sorted), st.integers(1, 6))
+def test_a_larger_number_never_has_a_smaller_text(pair, digits):
+    for said in (glossary.short, glossary.figure):
+        low, high = (float(said(value, digits).replace(",", "")) for value in pair)
+        assert low <= high
+
+
+UNITS = (glossary.MICROSECONDS, glossary.BYTES, glossary.BINARY)
+
+
+@given(st.floats(1e-3, 1e13), st.sampled_from(UNITS), st.integers(3, 5))
+def test_an_amount_is_in_the_largest_unit_in_which_it_shows_at_least_1(value, units, digits):
+    number, name = glossary.amount(value, units, digits).split(" ")
+    sizes = [size for size, _ in units]
+    at = [unit for _, unit in units].index(name)
+    shown = float(number.replace(",", ""))
+    assert shown >= 1 or at == len(units) - 1
+    assert not at or shown < sizes[at - 1] / sizes[at]
+    assert shown * sizes[at] == pytest.approx(value, rel=0.5 * 10 ** (1 - digits) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(999.4, "999 µs"), (999.6, "1 ms"), (9999.5, "10 ms"), (999_600, "1 s"), (0.4, "0.4 µs"), (0, "0 µs")],
+)
+def test_a_unit_changes_where_the_rounded_number_does(value, text):
+    assert glossary.amount(value, glossary.MICROSECONDS) == text
+
+
+def test_9999_5_has_no_exponent():
+    assert glossary.short(9999.5) == "10,000"
+    assert glossary.short(123.4, 2) == "120"
+
+
+def test_significant_digits_are_written_in_one_place():
+    """{x:.4g} gives 1e+04 for 9,999.5 wherever it stands."""
+    for folder in ("explainers", "app"):
+        for path in (STAGE.parents[1] / folder).rglob("*.py"):
+            if "node_modules" not in path.parts and path.name != "glossary.py":
+                found = re.findall(r":,?\.\d+g\}", path.read_text())
+                assert not found or path.name == "polls.py", (path, found)  # a poll tells equal answers by 15 digits
 
 
 def test_python_and_the_browser_write_an_exponent_from_the_same_number_on():

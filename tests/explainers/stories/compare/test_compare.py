@@ -285,12 +285,28 @@ def pair_on(problem, a=(), b=()):
     return [Request(kernel, problem, settings) for kernel, settings in zip(FLASH, (a, b))]
 
 
-def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table):
+def test_a_page_has_one_row_its_own_problem_or_the_longest_of_its_kind(bench_table):
+    """A page had three ratios for three problems."""
+    table, _ = bench_table
+    own = DenseProblem(seq_len=1024, head_dim=64, num_heads=8)
+    both = pair_times.times(table, pair_on(own))
+    assert pair_times.problem_of(pair_times.of_page(both, own), DenseProblem) == own
+    kind = both[(both.head_dim == 64) & ~both.causal]
+    row = pair_times.of_page(both, DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    assert row.median_us == kind.median_us.max() and not row.causal
+    causal = pair_times.of_page(both, DenseProblem(seq_len=1000, head_dim=64, causal=True))
+    assert causal.median_us == both[both.causal & (both.head_dim == 64)].median_us.max()
+    other = pair_times.of_page(both, DenseProblem(seq_len=1000, head_dim=128, causal=True))
+    assert other.causal  # no run has both, and a mask is further than a head_dim
+    assert pair_times.of_page(both[:0], own) is None
+
+
+def test_the_verdict_is_of_the_pages_problem_and_names_both_builds(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
-    assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
+    assert told.row.Index == pair_times.of_page(both, requests[0].problem).Index and not told.row.causal
     assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.details
     for side, kernel in enumerate(FLASH):
         assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.details
@@ -321,7 +337,7 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     both = pair_times.times(table, requests)
     told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
-    assert f"Of {len(both)} timed problems, this is the nearest to the picture's." in told.details
+    assert f"Of {len(both)} timed problems, the whole page uses this one." in told.details
     assert f"Over {len(both)} timed problems, B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
     assert ", and B gains least here." in time_verdict.shapes_sentence(both, least)

@@ -10,7 +10,9 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.trace.memory import traced
 
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
-ROW = SimpleNamespace(median_us=4000.0, median_us_b=1000.0, seq_len=4096.0, device="a GPU", title="")
+ROW = SimpleNamespace(median_us=4000.0, median_us_b=1000.0, device="a GPU", date="2026-11-20", title="")
+SIZES = {"seq_len": 4096.0, "batch": 1.0, "num_heads": 8.0, "head_dim": 64.0, "dtype": "float32", "causal": True}
+vars(ROW).update(SIZES)
 
 
 def test_the_bars_are_those_of_the_traces(cpu_run):
@@ -23,7 +25,9 @@ def test_the_bars_are_those_of_the_traces(cpu_run):
         assert per == "query" and bars["bytes"].values[n] == table[table.space == "global"].bytes.sum() / queries
         turns = traced.requests(run.trace, space="shared").costs.wavefronts.sum()
         assert bars["wavefronts"].values[n] == turns / queries
-    assert bars["time"].said == ("4 ms", "1 ms") and bars["time"].title == "Time at 4,096 tokens, on a GPU"
+    assert bars["time"].said == ("4 ms", "1 ms") and bars["time"].title == (
+        "Time at 4,096 tokens, 8 heads of 64, float32, causal, on a GPU, 2026-11-20"
+    )
 
 
 def test_one_view_has_both_sides_and_a_missing_time_is_left_out(cpu_run):

@@ -1,7 +1,8 @@
 """The ledger of fusion is the trace's, byte for byte, and its questions have the run's numbers."""
 
+import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -29,10 +30,11 @@ def run_of(request):
     return RUNS[request]
 
 
-def pair_of(name):
+def pair_of(name, **sizes):
     fused = current().kernels[name]
+    problem = fused.problem_type(**sizes)
     requests = [
-        Request(spec, fused.problem_type(), tuple(spec.settings_for(fused.problem_type()).items()), backend="cpu")
+        Request(spec, problem, tuple(spec.settings_for(problem).items()), backend="cpu")
         for spec in (fused, current().separate_of(fused))
     ]
     return Pair(*(replace(one, scope=Scope.everything(one.plan)) for one in requests))
@@ -119,7 +121,9 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert "2.00 times" in asked["graph_gain"].options[asked["graph_gain"].answer]
     assert asked["why_faster"].options[asked["why_faster"].answer] == "The saved launch"
     said = "ecorded on Small GPU, 20.*, with 1 token, 32 query heads and 8 KV heads of 128, float16"
-    assert re.search(f"R?{said}", clock.source(times)) and "1.00 in place of 2.00 µs (recorded)" in made.summary
+    assert (
+        re.search(f"R?{said}", clock.source(times)) and "1.00 in place of 2.00 µs (recorded, sustained)" in made.summary
+    )
     assert all(re.search(said, asked[name].why) for name in ("why_faster", "graph_gain"))
     assert "2.00 with 8,192" in clock.shown(clock.alike(clock.all_times(spec)[0])[0])["note"]
     assert made.views[0].meta["time"]["us"] == [2, 1.5, 1]
@@ -127,6 +131,26 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert "rope runs for 0.50 µs. Then no kernel runs for 0.75 µs, until cache_write starts." in gap
     assert len(clock.table(clock.all_times(spec))) == 2 * len(rows)
     clock.all_times.cache_clear()
+
+
+def test_each_chain_has_one_time_on_the_page_and_it_is_the_tables():
+    """The picture had sustained times, 3.69, and the chart and a question rested ones, 3.70."""
+    pair = pair_of("rope_write", tokens=16, num_heads=32, num_kv_heads=8, head_dim=128)
+    made, times = STORY.stage(pair, RUNNER), clock.nearest(pair.request)
+    assert pair.request.problem.tokens == times.problem.tokens == 16
+    rows = times.rows[(times.rows["mode"] == "graph") & (times.rows.l2 == "hot")].set_index("who").sustained_us
+    shown = made.views[0].meta["time"]
+    assert shown["texts"] == [f"{rows[who]:.2f} µs" for who in ("separate", "compiled", "fused")]
+    asked = [asdict(question) for question in made.questions]
+    said = json.dumps([made.summary, made.frames, asked, made.views[1].meta, shown["texts"]], ensure_ascii=False)
+    for us in rows:
+        near = {text for text in re.findall(r"(\d+\.\d\d)(?: µs| in place)", said) if abs(float(text) / us - 1) < 0.006}
+        assert near == {f"{us:.2f}"}, (us, near)
+    assert f"{rows.separate - rows.fused:.2f} µs saved" in made.summary
+    for parts, spans, us in zip(shown["pieces"], shown["spans"], shown["us"]):
+        assert not spans or sum(float(text) for part in parts for text in part) + spans[0][0] == pytest.approx(
+            us, abs=0.03
+        )
 
 
 def rows_of(case):

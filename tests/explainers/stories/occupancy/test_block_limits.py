@@ -1,8 +1,11 @@
 """Occupancy: the limits of an SM in words, tables and pictures."""
 
-import pandas as pd
+from dataclasses import asdict
 
-from explainers.stories.occupancy import block_limits, grid_timeline
+import pandas as pd
+from pages import texts_in, wrong_plural
+
+from explainers.stories.occupancy import block_limits, block_questions, grid_timeline
 from explainers.story import encoding
 from kernels.build import occupancy
 from kernels.catalog import KERNELS
@@ -23,6 +26,22 @@ def test_occupancy_in_words_and_tables():
     assert block_limits.launches_table(found)["blocks per SM"].tolist() == [found[0].blocks]
     other = block_limits.alternatives_table(occupancy.alternatives(kernel, problem, ()), kernel.settings())
     assert len(other) == 9 and (other.now == "now").sum() == 1
+
+
+def test_one_block_of_one_warp_is_singular_in_each_text():
+    """The page showed "holds 1 blocks of 384 threads" for 11_overlap."""
+    on = occupancy.MACHINES["sm_90"]
+    limits = {"warps": 1, "blocks": 1, "registers": 1, "shared memory": 1}
+    for threads, grid in ((384, 5), (32, 1), (1, 200)):
+        warps = -(-threads // 32)
+        one = occupancy.Occupancy("k", threads, 168, 200_000, grid, limits, 1, warps, 2.0, "registers", grid / 132)
+        meta, frames = block_limits.view([one], on, "an H200")
+        asked = block_questions.block_limits([one], on, "an H200")
+        states = block_limits.states([one], on, frames)
+        shown = [meta, frames, [asdict(q) for q in asked], [asdict(s) for s in states]]
+        texts = [*texts_in([*shown, block_limits.sentence(one, on, 132, "an H200")])]
+        assert any("1 block" in text for text in texts)
+        assert not [text for text in texts if wrong_plural(text)]
 
 
 def test_each_resource_is_a_step_with_its_own_arithmetic():
