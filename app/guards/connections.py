@@ -8,7 +8,6 @@ until files are free. If none is free for WAITS seconds, the server refuses conn
 
 import asyncio
 import errno
-import gc
 import os
 import socket
 import sys
@@ -26,7 +25,6 @@ WHOLE_SECONDS = 30.0  # for a whole request, from its first byte, or from the co
 REFUSED_SECONDS = 1.0  # for the request of a refused connection, before the answer
 WAITS = 10.0  # seconds without a free file, after which connections are refused
 AGAIN = 0.02  # seconds between two looks for a free file
-FREE_SECONDS = 5.0  # between two garbage collections
 KEPT_SHARE = 1 / 4  # of the limit: with more open files, a connection ends with its answer
 MOST_LINK = 2**16 - 1  # characters that httptools reads
 LONG = f"This link has more than {MOST_LINK:,} characters. Leave some out.\n".encode()
@@ -120,7 +118,7 @@ class Listener:
             self._full_since = self._full_since or now
             if now - self._full_since > WAITS:
                 return True
-            _free_files()
+            files.free()
             await asyncio.sleep(AGAIN)
         self._full_since = 0.0
         return False
@@ -131,17 +129,6 @@ class Listener:
         if self.is_scarce() or self.most_used >= room:  # looking takes a while
             self.most_used = files.used()
         return self.most_used < room
-
-
-_freed = 0.0  # when the files of ended sessions were last freed
-
-
-def _free_files() -> None:
-    """Closes the event loops of ended sessions. Each holds three files until a garbage collection."""
-    global _freed
-    if time.monotonic() - _freed > FREE_SECONDS:
-        _freed = time.monotonic()
-        gc.collect()
 
 
 class Connection(HttpToolsProtocol):

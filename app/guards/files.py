@@ -5,6 +5,7 @@ files). Its requests need more for a moment (connections.py). A server without f
 page as a whole, before the first script.
 """
 
+import gc
 import os
 import resource
 import sys
@@ -14,11 +15,14 @@ from collections import deque
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit import runtime
 
 MOST_FILES = 2**20
 PER_BROWSER, LOOP = 5, 3
 SPARE = 64  # files of bundles, pipes to workers and compilers
 REQUESTS = 64  # connections of requests
+FREE_SECONDS = 5.0  # between two looks for ended sessions
+FREED_SHARE = 1 / 2  # of the limit: with more open files, ended sessions go at once
 COMES = 60.0  # seconds from a page to its socket
 STREAM = "/_stcore/stream"  # Streamlit's socket, one for each page
 _DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
@@ -44,6 +48,22 @@ def limit() -> int:
 def used() -> int:
     """The number of open files."""
     return len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - a third of the time of Path.iterdir
+
+
+_freed = 0.0  # when the files of ended sessions were last freed
+
+
+def free() -> None:
+    """Ends the sessions without a browser. Streamlit keeps each for two minutes, with LOOP files."""
+    global _freed
+    if time.monotonic() - _freed < FREE_SECONDS:
+        return
+    _freed = time.monotonic()
+    if runtime.exists():
+        sessions = runtime.get_instance()._session_mgr
+        for ended in sessions._session_storage.list():  # type: ignore[attr-defined]
+            sessions.close_session(ended.session.id)
+    gc.collect()  # sessions that their page left while its script ran
 
 
 _coming: deque[float] = deque()  # when the pages without a socket so far were sent
@@ -73,6 +93,8 @@ class Pages:
             finally:
                 self.here -= 1
         if _is_page(scope):
+            if used() > FREED_SHARE * limit():
+                free()
             if self.here + coming() >= (limit() - self.own - SPARE - REQUESTS) // PER_BROWSER:
                 said = f'<!doctype html><html lang="en"><title>Warpglass</title><p>{FULL}</p></html>'
                 return await HTMLResponse(said, 503, {"retry-after": "60"})(scope, receive, send)

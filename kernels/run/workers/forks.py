@@ -48,10 +48,10 @@ util.spawnv_passfds = _spawn
 def descriptors() -> list[int]:
     """The open descriptors of this process."""
     found = []
-    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+    for path in Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir():
         with contextlib.suppress(OSError):  # the list's own descriptor
-            os.fstat(int(name))
-            found.append(int(name))
+            os.fstat(int(path.name))
+            found.append(int(path.name))
     return found
 
 

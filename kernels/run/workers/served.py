@@ -14,7 +14,7 @@ from multiprocessing import connection, forkserver, resource_tracker
 
 import pyarrow
 
-from kernels.build import cache
+from kernels.build import cache, child
 from kernels.errors import TooLargeError, WarpglassError
 from kernels.run.backends import driver
 from kernels.run.messages import decode
@@ -22,6 +22,7 @@ from kernels.run.messages.encode import encode
 from kernels.run.workers import forks, frames, limits
 
 REST = 0.2  # idle seconds before memory goes back to the system, which takes 20 ms
+MARGIN = 0.5  # seconds before a task's limit, at which its compiler ends
 BUSY = 10.0  # seconds after which a worker without a rest returns it too
 _PR_SET_PDEATHSIG = 1
 
@@ -98,7 +99,8 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     try:
         function, args, limit, accepted = pickle.loads(call)
         limits.bound_seconds(limit)
-        good, value = True, function(*args)
+        with child.until(time.monotonic() + limit - min(MARGIN, limit / 4)):
+            good, value = True, function(*args)
     except MemoryError as error:
         good, value = False, limits.too_large(error)
     except Exception as error:

@@ -75,7 +75,7 @@ def test_with_no_files_left_a_connection_waits_and_is_then_refused_in_words(port
     monkeypatch.setattr(files, "limit", lambda: 0)
     monkeypatch.setattr(connections, "REFUSED_SECONDS", 0.1)
     monkeypatch.setattr(connections, "WAITS", 0.2)
-    monkeypatch.setattr(connections, "_freed", 0.0)
+    monkeypatch.setattr(files, "_freed", 0.0)
     freed = []
     monkeypatch.setattr(gc, "collect", lambda: freed.append("files"))
     said(port, whole)  # the server waits for this connection already
