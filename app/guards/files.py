@@ -61,7 +61,7 @@ def free() -> None:
     _freed = time.monotonic()
     if runtime.exists():
         sessions = runtime.get_instance()._session_mgr
-        for ended in sessions._session_storage.list():  # type: ignore[attr-defined]
+        for ended in vars(sessions)["_session_storage"].list():
             sessions.close_session(ended.session.id)
     gc.collect()  # sessions that their page left while its script ran
 

@@ -90,8 +90,7 @@ def test_with_no_files_left_a_connection_waits_and_is_then_refused_in_words(port
 
 def test_where_files_are_scarce_a_connection_ends_with_its_answer(port, monkeypatch):
     whole = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"
-    monkeypatch.setattr(files, "limit", lambda: files.used() + files.SPARE + 10)
-    said(port, whole.replace("host", "connection: close\r\nhost"))
+    monkeypatch.setattr(connections, "KEPT_SHARE", 0.0)
     assert "connection: close" in said(port, whole)
 
 
