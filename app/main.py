@@ -23,16 +23,17 @@ try:
 except WarpglassError as error:  # of the settings
     sys.exit(str(error))
 
+from starlette.middleware import Middleware  # noqa: E402
 from streamlit import get_option, runtime  # noqa: E402
 from streamlit.file_util import get_static_dir  # noqa: E402
 from streamlit.starlette import App  # noqa: E402
 
 from app.classroom import access  # noqa: E402
-from app.guards import audit, connections, hosts, strangers  # noqa: E402
+from app.guards import audit, files, hosts, strangers  # noqa: E402
 from app.web import server  # noqa: E402
 from kernels.jail import setting  # noqa: E402
 
-connections.raise_limit()
+files.raise_limit()
 listens_at, names = get_option("server.address") or "", os.environ.get(hosts.VARIABLE, "")
 try:
     audit.start()
@@ -50,6 +51,7 @@ routes = [
     *server.pages(index, base),
 ]
 answers_as = hosts.allowed(listens_at, names)
-app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base, index, answers_as))
+guards = [*server.middleware(base, index, answers_as), Middleware(files.Pages)]
+app = App(Path(__file__).parent / "page.py", routes=routes, middleware=guards)
 gc.freeze()
 gc.enable()

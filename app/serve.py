@@ -66,8 +66,14 @@ def main(arguments: list[str] | None = None) -> int:
         import uvicorn
         from streamlit import config
 
-        from app.guards.connections import Connection
+        from app.guards import connections
 
+        try:
+            held = connections.listening(given.host, given.port)
+        except OSError as error:
+            remedy = "If another server has this port, choose one with --port. --host is an address of this machine."
+            print(f"No server started at {given.host}:{given.port}: {error}. {remedy}", file=sys.stderr)
+            return 1
         with contextlib.chdir(ROOT):  # the first option reads .streamlit/config.toml
             config.set_option("server.baseUrlPath", base)
         config.set_option("server.port", given.port)
@@ -77,16 +83,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     shown = "127.0.0.1" if given.host in ("0.0.0.0", "::") else given.host
-    print(f"Warpglass: http://{shown}:{given.port}/{base and base + '/'}", flush=True)
-    try:
-        uvicorn.run(
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{given.port}/{base and base + '/'}"
+    server = connections.Server(
+        uvicorn.Config(
             app,
-            host=given.host,
-            port=given.port,
-            http=Connection,
+            http=connections.Connection,
             access_log=False,
             log_level="warning",
-            backlog=2048,  # a class arrives at once
             timeout_keep_alive=75,  # a follower asks again within the minute, over the connection that it has
             timeout_graceful_shutdown=2,  # sockets of a class never end by themselves
             ws="websockets-sansio",
@@ -95,11 +98,12 @@ def main(arguments: list[str] | None = None) -> int:
             ws_ping_timeout=15,
             ws_per_message_deflate=False,  # messages of 300 bytes
             forwarded_allow_ips=given.proxy,
-        )
-    except SystemExit:  # uvicorn has printed the reason
-        remedy = "If another server has this port, choose one with --port."
-        print(f"No server started at {given.host}:{given.port}. {remedy}", file=sys.stderr)
-        return 1
+        ),
+        held,
+        lambda: print(f"Warpglass: {address}", flush=True),
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
     return 0
 
 

@@ -32,15 +32,16 @@ OURS = ("kernels", "explainers", "app")
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 # As `warpglass`, up to the server's first breath.
 SETTINGS = """
-import os, sys, uvicorn
+import os, sys
 from warpglass.app import __main__ as command
+from warpglass.app.guards import connections
 
-def show(app, **options):
+def show(server):
     from streamlit import config
     from warpglass.kernels import catalog
     print(os.getcwd(), config.get_option("client.toolbarMode"), "skeleton" in catalog.current().kernels)
 
-uvicorn.run = show
+connections.Server.run = show
 sys.exit(command.main([]))
 """
 

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, quote, unquote
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.classroom.tries import Tries
@@ -51,8 +51,11 @@ def check() -> None:
         raise ProblemError(f"WARPGLASS_LOGIN is {login!r}. Set it to oidc, or remove it.")
     if login and password():
         raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Remove one.")
-    if login and "auth" not in _secrets():
-        raise ProblemError("WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth]. See app/class.md.")
+    auth = _secrets().get("auth") if login else None
+    if login and not (isinstance(auth, dict) and auth.get("cookie_secret")):
+        raise ProblemError(
+            "WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth] with a cookie_secret. See app/class.md."
+        )
 
 
 def may_open(secret: str) -> bool:
@@ -82,7 +85,7 @@ def _secrets() -> dict[str, Any]:
 
 
 def _same(a: str, b: str) -> bool:
-    return hmac.compare_digest(a.encode(), b.encode())
+    return hmac.compare_digest(a.encode(errors="surrogatepass"), b.encode(errors="surrogatepass"))
 
 
 def _signer(salt: str) -> URLSafeTimedSerializer:
@@ -164,6 +167,8 @@ passwords = Tries()
 @ours
 async def enter(request: Request) -> Response:
     """POST {password, to} from the password page, or {ticket} from page.py. Sets the cookie."""
+    if not password() and not by_login():
+        return PlainTextResponse("This server has no password. Open its first page.", 404)
     body = await body_of(request, 2**18) or b""  # with the link, so it may be long
     given = {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
     base = request.scope.get("root_path", "") + request.url.path.removesuffix("/wg/enter")

@@ -8,6 +8,7 @@ the server's spare folder replaces it (kernels/build/folders.py)."""
 import gzip
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -38,6 +39,8 @@ def keep(data: bytes) -> str:
 def read(name: str) -> bytes | None:
     """The bytes of a name; None if they are missing or damaged."""
     for path in _paths(name):
+        if not path.is_file():  # a pipe would never answer
+            continue
         try:
             data = path.read_bytes()
         except OSError:
@@ -69,7 +72,7 @@ def noted(key: str) -> list[str] | None:
 
 def use(key: str, names: list[str]) -> bool:
     """Whether the store has all these names. If so, marks them and the note of their key as used."""
-    places = [next((path for path in _paths(name) if path.exists()), None) for name in names]
+    places = [next((path for path in _paths(name) if path.is_file()), None) for name in names]
     found = [path for path in places if path]
     if len(found) < len(names):
         return False
@@ -136,6 +139,8 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+        if path.is_dir() and not path.is_symlink():  # something else made it. A bundle of that name needs its place
+            shutil.rmtree(path)
         Path(temporary).replace(path)
     except OSError:
         with suppress(OSError):

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
 
-from kernels.build.cpp import Toolchain
+from kernels.build import cpp_compiler
 from kernels.catalog import current, folders
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
@@ -64,8 +64,10 @@ def _code() -> str:
 
 
 def _compiler() -> str:
-    with contextlib.suppress(WarpglassError):
-        return Toolchain().version
+    """The compiler's file. Its version would need a process, which may hang."""
+    with contextlib.suppress(WarpglassError, OSError):
+        path = Path(cpp_compiler()[0]).resolve()
+        return f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
     return ""
 
 

@@ -22,7 +22,7 @@ from app.workbench import drafts, examine
 from kernels.catalog import current
 from kernels.core.sources import MOST_BYTES
 from kernels.core.spec import KernelSpec
-from kernels.errors import FAULT, RunCancelled, WarpglassError
+from kernels.errors import FAULT, BuildError, ProblemError, RunCancelled, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
 
@@ -55,7 +55,8 @@ async def check(request: Request) -> Response:
     except RunCancelled:
         return JSONResponse({"error": "A newer text is being checked."})
     except WarpglassError as error:
-        return JSONResponse({"error": str(error)}, 503)
+        of_the_text = isinstance(error, (ProblemError, BuildError))
+        return JSONResponse({"error": str(error)}, 400 if of_the_text else 503)
     except Exception as error:
         traceback.print_exception(error)
         return JSONResponse({"error": f"The text could not be checked. {FAULT}"}, 500)

@@ -1,10 +1,15 @@
 """The environment of Warpglass's own processes, and the limits of a compiler."""
 
 import ctypes
+import math
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from kernels.build import confined
@@ -31,6 +36,7 @@ PREFIXES = (
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # words in the name of a variable
 COMPILER_BYTES = 4 * 2**30  # of address space
 COMPILER_SECONDS = 120  # of CPU time
+WAITS = 240.0  # seconds for a compiler's end, also if it hangs and takes no CPU time
 EXCEEDED = (
     "out of memory",
     "virtual memory exhausted",
@@ -94,18 +100,35 @@ def _is_needed(name: str) -> bool:
     return name in NAMES or name.startswith(PREFIXES)
 
 
-def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+_until: ContextVar[float] = ContextVar("_until", default=math.inf)  # time.monotonic
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Within it, compilers of this thread end before `end`, a time.monotonic."""
+    before = _until.set(end)
+    try:
+        yield
+    finally:
+        _until.reset(before)
+
+
+def compile_with(
+    command: list[str], more: Mapping[str, str], seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a compiler to its end, its limits, or the end of this process.
 
     more: additional variables of its environment.
-    Raises OSError if it cannot start.
+    seconds: wall-clock limit, by default WAITS.
+    Raises OSError if it cannot start, subprocess.TimeoutExpired at the limit.
     """
     if confined.wanted(command):
         return confined.run(command, more)
     shell = ["/bin/sh", "-c", _CONFINED, "sh", str(COMPILER_BYTES // 1024), str(COMPILER_SECONDS), *command]
+    rest = max(0.0, min(seconds or WAITS, _until.get() - time.monotonic()))
     theirs, ours = os.pipe()
     try:
-        process = subprocess.Popen(
+        with subprocess.Popen(
             shell,
             stdin=theirs,
             stdout=subprocess.PIPE,
@@ -114,10 +137,14 @@ def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.Comp
             errors="replace",
             env={**environment(), **more},
             start_new_session=True,
-        )
-        os.close(theirs)
-        theirs = -1
-        output, log = process.communicate()
+        ) as process:
+            os.close(theirs)
+            theirs = -1
+            try:
+                output, log = process.communicate(timeout=rest)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
     finally:
         os.close(ours)
         if theirs >= 0:

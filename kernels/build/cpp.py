@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from kernels.build import child, child_launches, confined
@@ -21,6 +22,7 @@ from kernels.errors import BackendUnavailable, BuildError
 SHIM = Path(__file__).parents[1] / "device" / "simt"
 OPTIMIZED = "-Og"
 PATTERN = "-ftrivial-auto-var-init=pattern"  # of g++ from 12 and clang
+PROBE_SECONDS = 10.0  # for a question to the compiler, in wall-clock time
 INVARIANTS = "-fmove-loop-invariants"  # of g++
 _ERROR = re.compile(r"(?<![^\s:])([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)")
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # in a compiler's log with LC_ALL=C
@@ -33,7 +35,7 @@ def cpp_compiler() -> tuple[str, ...]:
         found = shutil.which(name) if name else None
         if found:
             return (found,)
-    if run([sys.executable, "-m", "ziglang", "version"]).returncode == 0:
+    if find_spec("ziglang"):
         return (sys.executable, "-m", "ziglang", "c++")
     raise BackendUnavailable(
         "No C++ compiler was found. Install one (Debian: apt install g++) or the ziglang wheel (pip install "
@@ -136,7 +138,8 @@ def _unit(spec: KernelSpec) -> str:
 @lru_cache
 def _takes(command: tuple[str, ...], option: str) -> bool:
     """Whether the compiler knows an option."""
-    return run([*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]).returncode == 0
+    words = [*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]
+    return run(words, seconds=PROBE_SECONDS).returncode == 0
 
 
 @lru_cache
@@ -144,19 +147,28 @@ def _links_with(command: tuple[str, ...], option: str) -> bool:
     """Whether the linker of this option makes a library with this compiler. gold may not find its libstdc++."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (confined.wanted)
-        return run([*command, option, "-shared", "-x", "c++", os.devnull, library]).returncode == 0
+        words = [*command, option, "-shared", "-x", "c++", os.devnull, library]
+        return run(words, seconds=PROBE_SECONDS).returncode == 0
 
 
 @lru_cache
 def _version(command: tuple[str, ...]) -> str:
-    said = run([*command, "--version"]).stdout.strip()
+    said = run([*command, "--version"], seconds=PROBE_SECONDS).stdout.strip()
     return said.splitlines()[0] if said else f"{command[0]} without a version"
 
 
-def run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a command. more: variables of its environment. Raises BackendUnavailable if it is gone."""
+def run(
+    command: list[str], more: Mapping[str, str] | None = None, seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command. more: variables of its environment. Raises BackendUnavailable if it is gone, or hangs."""
     if shutil.which(command[0]):
-        return child.compile_with(command, more or {})
+        try:
+            return child.compile_with(command, more or {}, seconds)
+        except subprocess.TimeoutExpired as late:
+            raise BackendUnavailable(
+                f"The C++ compiler {command[0]} did not answer within {late.timeout:.3g} s. Try again on a machine "
+                "with less work. If this compiler hangs, set CXX to another one."
+            ) from None
     raise BackendUnavailable(
         f"{command[0]} could not be started: {os.strerror(errno.ENOENT)}. Install a C++ compiler (Debian: apt install "
         "g++), or set CXX."

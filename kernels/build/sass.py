@@ -12,6 +12,7 @@ from pathlib import Path
 from kernels.build import packages
 from kernels.errors import BackendUnavailable, BuildError
 
+SECONDS = 120.0  # for a listing
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?;)")  # in nvdisasm's listing: its address, and itself
 
 
@@ -32,7 +33,12 @@ def _nvdisasm() -> str:
 def sass(cubin: Path, with_lines: bool = False) -> str:
     """nvdisasm's listing of a cubin. with_lines: with each instruction's line of PTX in a comment."""
     command = [_nvdisasm(), "-c", *(["-gp"] if with_lines else []), str(cubin)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BuildError(
+            f"nvdisasm did not read {cubin.name} within {SECONDS:g} s. Try again with less work."
+        ) from None
     if done.returncode:
         raise BuildError(f"nvdisasm could not read {cubin.name}: {done.stderr.strip()}")
     return done.stdout

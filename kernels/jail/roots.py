@@ -38,5 +38,5 @@ def compiler(program: str) -> tuple[Path, ...]:
 
 def libraries(program: Path) -> tuple[Path, ...]:
     """The shared libraries of a program of ours, with the loader. Never call it with a stranger's program."""
-    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True, timeout=60).stdout
     return tuple(Path(path) for path in re.findall(r"(?:=> |^\s*)(/\S+) \(0x", listed, re.M))

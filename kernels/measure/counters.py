@@ -32,6 +32,7 @@ from kernels.run.backends import gpu
 from kernels.trace.kinds import KIND, KINDS
 from kernels.trace.memory import traced
 
+SECONDS = 1800.0  # for all runs under ncu
 METRICS = {
     "wavefronts_load": KIND["shared_load"].metric,
     "wavefronts_store": KIND["shared_store"].metric,
@@ -130,13 +131,17 @@ def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "requests.json")
         file.write_text(json.dumps([_as_json(request) for request in asked]))
-        done = subprocess.run(
-            [ncu, *options, sys.executable, "-m", __name__, str(file)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=Path(__file__).parents[__name__.count(".")],
-        )
+        try:
+            done = subprocess.run(
+                [ncu, *options, sys.executable, "-m", __name__, str(file)],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=SECONDS,
+                cwd=Path(__file__).parents[__name__.count(".")],
+            )
+        except subprocess.TimeoutExpired:
+            raise RunError(f"ncu did not end within {SECONDS:g} s. Ask for fewer kernels.") from None
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:
         raise RunError(f"ncu failed with exit code {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")

@@ -13,6 +13,7 @@ from kernels.errors import BuildError
 ROW = np.dtype([("pc", "<u4"), ("place", "<u4")])
 """struct LineRow of device/simt/cuda/places.h."""
 LINE_BITS = 20
+SECONDS = 120.0  # for readelf
 _ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)")
 
 
@@ -40,7 +41,13 @@ def file_of(library: Path) -> Path:
 def write(library: Path, names: list[str], file: Path) -> None:
     """Reads the table of a library. names: the kernel's files, the only ones with places."""
     files = ["", *names]
-    done = subprocess.run(["readelf", "-W", "--debug-dump=decodedline", str(library)], capture_output=True, text=True)
+    command = ["readelf", "-W", "--debug-dump=decodedline", str(library)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BuildError(
+            f"readelf did not read {library.name} within {SECONDS:g} s. Try again with less work."
+        ) from None
     if done.returncode:
         raise BuildError(f"readelf cannot read the lines of {library.name}: {done.stderr[:200]}. Install binutils.")
     rows = set[tuple[int, int]]()

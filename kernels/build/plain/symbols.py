@@ -25,6 +25,7 @@ _COMPILER = (
     r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|abort|_ZTV\w+"
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
+SECONDS = 60.0  # for a tool of binutils
 LOGGED = ("memcpy", "memmove", "memset")
 """C's functions that the runtime replaces by its own, which log their accesses (runtime.cpp)."""
 
@@ -36,7 +37,12 @@ def close(spec: KernelSpec, unit: Path) -> None:
         ["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed, str(unit)],
         ["readelf", "-sW", str(unit)],
     ):
-        done = subprocess.run(command, capture_output=True, text=True)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BuildError(
+                f"{command[0]} did not read {spec.path.name}'s code within {SECONDS:g} s. Try again with less work."
+            ) from None
         if done.returncode:
             raise BuildError(
                 f"{command[0]} cannot read {spec.path.name}'s code: {done.stderr[:200]}. Install binutils."

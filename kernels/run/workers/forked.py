@@ -21,12 +21,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def _end_all() -> None:
-    """Ends all descendants. This process has adopted each orphan."""
+    """Ends all descendants, and this process. It has adopted each orphan."""
     while found := forks.children(os.getpid()):
         forks.kill(found)
         for pid in found:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+    os._exit(0)  # the end of torch's modules would take a second
 
 
 if sys.platform == "linux":

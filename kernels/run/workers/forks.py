@@ -8,6 +8,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -33,14 +34,27 @@ spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).item
 
 
 def _spawn(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
-    """Replaces multiprocessing's spawnv_passfds: a clean environment, and imports from this repository."""
+    """Replaces multiprocessing's spawnv_passfds: a clean environment, imports from this repository, and no descriptor
+    but 0 to 2 and `passfds`. Streamlit's socket is inheritable: a child would keep its port."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**child.environment(), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
-    inherited = [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, passfds)]
-    return os.posix_spawn(path, list(args), environment, file_actions=inherited)
+    kept = {0, 1, 2, *map(int, passfds)}
+    actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_CLOSE, number) for number in descriptors() if number not in kept]
+    actions += [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, passfds)]  # else they close on exec
+    return os.posix_spawn(path, list(args), environment, file_actions=actions)
 
 
 util.spawnv_passfds = _spawn
+
+
+def descriptors() -> list[int]:
+    """The open descriptors of this process."""
+    found = []
+    for path in Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir():
+        with contextlib.suppress(OSError):  # the list's own descriptor
+            os.fstat(int(path.name))
+            found.append(int(path.name))
+    return found
 
 
 def warm_up(*modules: str) -> None:

@@ -1,6 +1,5 @@
 """The inside of a worker process: one task after another, until its server is gone."""
 
-import contextlib
 import ctypes
 import gc
 import multiprocessing
@@ -12,16 +11,16 @@ import threading
 import time
 import traceback
 from multiprocessing import connection, forkserver, resource_tracker
-from pathlib import Path
 
-from kernels.build import cache
+from kernels.build import cache, child
 from kernels.errors import TooLargeError, WarpglassError
 from kernels.run.backends import driver
 from kernels.run.messages import decode
 from kernels.run.messages.encode import encode
-from kernels.run.workers import frames, limits
+from kernels.run.workers import forks, frames, limits
 
 REST = 0.2  # idle seconds before memory goes back to the system, which takes 20 ms
+MARGIN = 0.5  # seconds before a task's limit, at which its compiler ends
 BUSY = 10.0  # seconds after which a worker without a rest returns it too
 _PR_SET_PDEATHSIG = 1
 
@@ -69,11 +68,9 @@ def _close_others(pipe: connection.Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent
     kept = {0, 1, 2, pipe.fileno(), parent.sentinel}
-    listed = Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir()
-    for number in sorted(int(path.name) for path in listed):
+    for number in forks.descriptors():
         if number not in kept:
-            with contextlib.suppress(OSError):  # the list's own descriptor
-                os.close(number)
+            os.close(number)
     forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
     resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
 
@@ -93,7 +90,8 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     try:
         function, args, limit, accepted = pickle.loads(call)
         limits.bound_seconds(limit)
-        good, value = True, function(*args)
+        with child.until(time.monotonic() + limit - min(MARGIN, limit / 4)):
+            good, value = True, function(*args)
     except MemoryError as error:
         good, value = False, limits.too_large(error)
     except Exception as error:

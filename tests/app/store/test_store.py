@@ -61,6 +61,19 @@ def test_harmed_bytes_are_not_given_and_can_be_kept_again(place, data):
     assert disk.keep(b"bytes") == name and disk.read(name) == b"bytes" and disk.noted("key") == [name]
 
 
+@pytest.mark.parametrize("harm", ["a folder", "a full folder", "a pipe"])
+def test_what_is_no_file_is_not_a_bundle_and_gives_its_place_to_one(place, harm):
+    name = disk.keep(b"bytes")
+    disk.note("key", [name])
+    (place / name).unlink()
+    os.mkfifo(place / name) if harm == "a pipe" else (place / name).mkdir()
+    if harm == "a full folder":
+        (place / name / "file").write_text("x")
+    assert disk.read(name) is None and disk.noted("key") is None and not disk.use("key", [name])
+    assert disk.keep(b"bytes") == name and disk.read(name) == b"bytes" and disk.noted("key") == [name]
+    assert (place / name).is_file() and not folders.notice()
+
+
 @pytest.mark.parametrize("harm", ["emptied", "cut", "of another", "of another key", "not text", "a folder"])
 def test_a_harmed_note_says_nothing(place, harm):
     one, two = disk.keep(b"one"), disk.keep(b"two")

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,21 @@ def left(token):
         except OSError:
             continue
     return found
+
+
+def sockets_of(pid):
+    """The inodes of a process's sockets."""
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(OSError):
+            found.add(os.readlink(link))
+    return {text[8:-1] for text in found if text.startswith("socket:[")}
+
+
+def socket_at(port):
+    """The inode of the socket that listens at a port."""
+    rows = [line.split() for file in ("tcp", "tcp6") for line in Path(f"/proc/net/{file}").read_text().splitlines()]
+    return next(row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
 
 
 def until(true, seconds):
@@ -80,6 +96,9 @@ def test_the_app_leaves_nothing(tmp_path, number):
     process, token = started([*command, f"--server.port={port}"], tmp_path)
     until(lambda: any("cc1plus" in name for name in left(token).values()), 60)
     until(lambda: len([name for name in left(token).values() if "python" in name]) > 3, 60)  # workers are there
+    listening = socket_at(port)
+    until(lambda: listening in sockets_of(process.pid), 60)
+    assert not [name for pid, name in left(token).items() if pid != process.pid and listening in sockets_of(pid)]
     ended(process, token, number)
 
 

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from app.choices import estimates
 from app.choices.links import read_link
+from app.guards import connections
 from app.stories import STORIES
 from app.web import answers, asking, limits, modules, server
 from kernels.core.fields import MOST_SAID
@@ -49,9 +50,9 @@ def test_every_other_address_is_answered_without_a_fault(client, monkeypatch):
 
 
 def test_a_link_too_long_to_be_read_is_refused(client, monkeypatch):
-    monkeypatch.setattr(server, "MOST_ASKED", 2000)
-    said = client.get(f"/wg/ask/tiling?seed={'1' * 2000}")
-    assert said.status_code == 414 and "2,005 characters. At most 2,000 are read" in said.json()["error"]
+    said = client.get(f"/wg/ask/tiling?seed={'1' * server.MOST_LINK}")
+    assert said.status_code == 414 and "60,005 characters. At most 60,000 are read" in said.json()["error"]
+    assert server.MOST_LINK < connections.MOST_LINK  # a longer one gets no further than its connection
 
 
 def test_equal_questions_at_once_are_answered_once_and_for_a_moment(survey, monkeypatch):

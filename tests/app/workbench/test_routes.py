@@ -10,6 +10,7 @@ from app.web import asking, server
 from app.workbench import drafts, routes
 from kernels.catalog import current
 from kernels.core.sources import MOST_BYTES
+from kernels.errors import BuildError, FrontMatterError, WorkerDied
 from kernels.jail import in_place, jail, setting
 from kernels.run import workers
 
@@ -76,6 +77,18 @@ def test_a_text_has_a_limit(client):
     said = post(client, text="x" * (MOST_BYTES + 1))
     assert said.status_code == 413 and "At most 256 KB" in said.json()["error"]
     assert post(client, text=b"\xff\xfe").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(FrontMatterError("title is missing."), 400), (BuildError("no"), 400), (WorkerDied("x"), 503)]
+)
+def test_an_error_of_the_text_is_not_one_of_the_server(client, monkeypatch, error, status):
+    async def failed(*_):
+        raise error
+
+    monkeypatch.setattr(routes, "_asked", failed)
+    said = post(client)
+    assert said.status_code == status and said.json() == {"error": str(error)}
 
 
 def test_a_fault_of_ours_gives_a_sentence_and_no_traceback(client, monkeypatch):

@@ -1,17 +1,21 @@
 """A compiler has limits, no secret, and ends with the process that started it."""
 
+import ast
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from app.web import keys
 from kernels.build import CPU, Mode, build, child, confined, cpp, cpp_compiler
 from kernels.catalog import KERNELS
 from kernels.errors import BackendUnavailable, BuildError
+from kernels.run import backends
 
 ROOT = Path(__file__).parents[3]
 LEVELS = [f"#define A{n} {','.join([f'A{n - 1}'] * 10)}" for n in range(1, 12)]
@@ -42,6 +46,78 @@ def test_a_compiler_takes_no_more_time_than_its_limit(monkeypatch, tmp_path):
     began = time.monotonic()
     done = compiled(TEMPLATES, tmp_path)
     assert done.returncode and child.exceeded(done.stderr) and time.monotonic() - began < 10
+
+
+HANGING = """#!/bin/sh
+for word in "$@"; do case "$word" in %s) sleep 1000 & wait;; esac; done
+exec g++ "$@"
+"""
+
+
+@pytest.fixture
+def hanging(monkeypatch, tmp_path):
+    """hanging(words) -> a compiler in CXX that hangs at one of these words, a pattern of the shell."""
+    kept = (cpp.cpp_compiler, cpp._version, cpp._takes, cpp._links_with)
+
+    def make(words):
+        script = tmp_path / "compiler"
+        script.write_text(HANGING % words)
+        script.chmod(0o700)
+        monkeypatch.setenv("CXX", str(script))
+        for one in kept:
+            one.cache_clear()
+        return script
+
+    yield make
+    for one in kept:
+        one.cache_clear()
+
+
+@pytest.mark.parametrize("word", ["--version", "-fsyntax-only", "-fuse-ld=gold"])
+def test_a_compiler_that_does_not_answer_is_told_by_its_name(monkeypatch, hanging, word):
+    monkeypatch.setattr(cpp, "PROBE_SECONDS", 0.3 if word == "--version" else 1.0)
+    script = hanging(word)
+    with pytest.raises(BackendUnavailable, match=rf"compiler {script} did not answer within .* s\. .* set CXX"):
+        cpp.Toolchain()
+
+
+def test_a_compiler_that_hangs_with_a_kernel_ends_with_its_task(hanging, variant):
+    script = hanging("*.cpp")
+    spec = variant("01_naive", "// S = ", "// no other build has this line. S = ")
+    began = time.monotonic()
+    with child.until(began + 2), pytest.raises(BackendUnavailable, match=rf"{script} did not answer .* set CXX"):
+        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
+    assert time.monotonic() - began < 10
+    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(script).encode() in read(p)])
+
+
+def test_no_page_waits_for_an_answer_of_the_compiler(monkeypatch, hanging):
+    """The key of a bundle, and the survey of the machine, take no process."""
+    hanging("*")
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert "compiler" in keys._compiler()
+    assert backends.survey(["cpu"]).devices
+
+
+def test_each_process_has_a_limit_of_time():
+    """A call of subprocess.run has a timeout. These modules limit their own processes, or wait for our end."""
+    limited = {"build/child.py", "build/folders.py", "jail/talk.py", "run/backends/alone/parent.py"}
+    limited |= {"measure/ring_peers.py", "run/backends/jailed.py"}
+    started = set()
+    for path in [path for part in ("app", "explainers", "kernels") for path in (ROOT / part).rglob("*.py")]:
+        for call in [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]:
+            name = ast.unparse(call.func)
+            if name in ("subprocess.run", "subprocess.check_output", "subprocess.call", "subprocess.check_call"):
+                assert any(word.arg == "timeout" for word in call.keywords), f"{path} line {call.lineno}"
+            if name == "subprocess.Popen":
+                started.add(path.relative_to(ROOT / "kernels").as_posix())
+    assert started == limited
+
+
+def read(path):
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def test_a_compiler_that_is_not_at_its_limit_has_its_own_words(tmp_path):

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -21,7 +22,7 @@ from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunEr
 from kernels.families.dense import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import Device, Survey
-from kernels.run.workers import devices, local, pool, worker
+from kernels.run.workers import devices, forks, local, pool, worker
 
 GOOD = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
 ENDLESS = Request(spec("endless"), DenseProblem(seq_len=1))
@@ -83,6 +84,15 @@ def test_whatever_is_killed_again_and_again_the_next_task_runs(tmp_path):
         assert waiting.result(60) not in pids
         until(lambda running=running: all(gone(pid) and gone(helper) for _, pid, helper in running))
     assert cpu().alive <= workers.CPU_WORKERS and not cpu().running
+
+
+def test_a_new_process_has_only_the_named_descriptors(tmp_path):
+    with socket.socket() as held, (tmp_path / "named").open("w") as named:
+        held.set_inheritable(True)  # as Streamlit's, which listens at the port
+        pid = forks._spawn(b"/bin/sh", ["sh", "-c", f"ls -l /proc/self/fd > {tmp_path}/listed"], [named.fileno()])
+        os.waitpid(pid, 0)
+        listed = (tmp_path / "listed").read_text()
+        assert f" {named.fileno()} -> {tmp_path}/named" in listed and "socket:" not in listed
 
 
 def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
