@@ -31,7 +31,9 @@ class Call:
 class Memory(Protocol):
     """The memory of a run: arrays and structs, until the run ends."""
 
-    zeros: Zeros
+    @property
+    def zeros(self) -> Zeros:
+        """A zero array of a shape and a type, as np.zeros."""
 
     def put(self, data: bytes) -> int:
         """The address of a copy of the bytes."""

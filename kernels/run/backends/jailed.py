@@ -60,7 +60,7 @@ class Shared:
         self.address = _mapped(WISHED, RESERVED, 0, _PRIVATE, -1, 0)
         held = (ctypes.c_char * RESERVED).from_address(self.address)
         weakref.finalize(held, _libc.munmap, self.address, RESERVED)  # after the last array
-        self._all = np.frombuffer(held, np.uint8)
+        self._all = np.frombuffer(memoryview(held), np.uint8)
         self._piece = self._all[:0]
 
     def zeros(self, shape: tuple[int, ...] | int, dtype: np.dtype[Any] | type) -> np.ndarray:
