@@ -53,7 +53,9 @@ def _kernels(catalog: Catalog) -> Iterator[Found]:
     """Each kernel, on the first page that shows it."""
     pages = [(path, story.page(catalog)) for path, story in listed(catalog).items()]
     for name, kernel in catalog.kernels.items():
-        path = next((path for path, page in pages if page.sides == ("",) and name in page.kernels), "")
+        path = next(
+            (p for p, page in pages if page.sides == ("",) and (name in page.kernels or page.elsewhere(kernel))), ""
+        )
         if path:
             title = f"{name} {kernel.title}"
             yield {"kind": "kernel", "title": title, "said": kernel.idea, "link": f"{path}?kernel={name}"}
