@@ -22,7 +22,7 @@ from kernels.errors import BackendUnavailable, CannotRun, ProblemError, Warpglas
 from kernels.run import execute
 from kernels.run.backends import Survey
 
-CLIENT = {"stop", "step", "tab", "picture", "depth"}  # the parameters of a link that only the browser reads
+CLIENT = {"stop", "step", "tab", "picture", "depth", "nopage"}  # the parameters of a link that only the browser reads
 OF_RECORDINGS = ("preset", "problem", "build", "what_if")  # groups of choices that a choice of recordings replaces
 Change = tuple[str, str]  # a choice and its new value, as text
 

@@ -88,7 +88,8 @@ def kernels_with_ranges(catalog: Catalog) -> dict[str, KernelSpec]:
 
 def view_of(catalog: Catalog, kernel: KernelSpec) -> dict[str, object]:
     """The view of a kernel with a work list, as a choice. Empty for another kernel."""
-    return {"view": view for view, own in kernels_with_ranges(catalog).items() if own == kernel}
+    views = [view for view, own in kernels_with_ranges(catalog).items() if own == kernel]
+    return {"view": views[0]} if views else {}
 
 
 @lru_cache(maxsize=2)

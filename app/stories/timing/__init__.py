@@ -96,6 +96,7 @@ STORY = story_of(
     subject=subject,
     order=130,
     request_tabs=False,
+    pictures=tuple(chart_texts.CHARTS),
     parts={"take": take_tab},
     made_on="cpu",
 )
