@@ -92,7 +92,8 @@ def _size_sentence(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value:
     """Returns the times at one size, and the state of the chip. drawn: also rows without a time."""
     times = time_sentences.size_sentence(rows, shown.field, value, shown.baseline, drawn)
     state = time_sentences.state_sentence(rows[rows[shown.field] == value], shown.baseline)
-    return " ".join(part for part in (times, state) if part)
+    step = time_sentences.step_sentence(rows, shown.field, value)
+    return " ".join(part for part in (times, step, state) if part)
 
 
 def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
@@ -115,11 +116,25 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             heading,
             charts(shown, rows, kind),
             chart_texts.ALT[kind],
-            chart_texts.note(kind, set(rows["name"])) + floor,
+            " ".join([chart_texts.note(kind, set(rows["name"])), *_absent(kind, shown, rows)]) + floor,
             size_charts.at_steps(kind, shown.part, shown.field),
             legend,
         )
         for kind, heading in chart_texts.CHARTS.items()
+    ]
+
+
+def _absent(kind: str, shown: Shown, rows: pd.DataFrame) -> list[str]:
+    """Returns sentences on the lines that a chart leaves out, and on the sizes without a time."""
+    far, title = trends.left_out(kind, rows, shown.field), wording.title_of(shown.part)
+    names = ", ".join(wording.shown_name(label, title) for label in far)
+    how = "slower than half the baseline at most" if kind == "speedup" else "far slower at all"
+    drawn = shown.part[shown.part.label.isin(rows.label) & ~shown.part.label.isin([*far, *shown.hidden])]
+    missing = timing_tables.without_time(drawn, shown.field) if kind not in ("ladder", "roofline") else drawn[:0]
+    each = "; ".join(f"{row.name} at {row.places} ({row.status})" for row in missing.itertuples(index=False))
+    return [
+        *([f"Not drawn, {how} sizes: {names}."] if far else []),
+        *([f"A cross: no time. {each}."] if each else []),
     ]
 
 
