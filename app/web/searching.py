@@ -41,7 +41,8 @@ def places_near(catalog: Catalog, name: str) -> list[Found]:
     known: dict[str, list[Found]] = {}
     for word, title, link in _named(catalog):
         known.setdefault(_plain(word), []).append({"title": title, "link": link})
-    alike = get_close_matches(_plain(name), known, MOST_NEAR, ALIKE)
+    wanted = _plain(name)
+    alike = [wanted] if wanted in known else get_close_matches(wanted, known, MOST_NEAR, ALIKE)
     found = {place["link"]: place for word in alike for place in known[word]}
     return list(found.values())[:MOST_NEAR]
 

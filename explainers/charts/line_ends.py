@@ -28,10 +28,10 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def ratios(low: float, high: float) -> list[float]:
-    """Returns the ticks of an axis of ratios: 1, and each factor above 1 with its reverse, as many as stay apart."""
-    near, far = (1.05, 1.1, 1.2, 1.3, 1.5), (1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
-    factors = near if high / low < 3 else far
-    return [v for v in sorted({1.0, *factors, *(1 / f for f in factors)}) if low <= v <= high]
+    """Returns the ticks of an axis of ratios around 1."""
+    wide = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
+    tenths = [round(0.1 * n, 1) for n in range(1, 31)]
+    return [v for v in (tenths if high / low < 4 else wide) if low <= v <= high]
 
 
 def named_ends(

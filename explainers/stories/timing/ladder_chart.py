@@ -34,7 +34,7 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
     order = sorted(dict(zip(bars.line, bars.label)).items(), key=lambda pair: position[pair[1]])
     y = alt.Y("line:N", axis=None, scale=alt.Scale(domain=["", *(line for line, _ in order)]))
     base = sheet.data.chart("bars", bars).transform_filter("datum.step == step")
-    bar = base.mark_bar(height={"band": 0.3}, yOffset=8).encode(x=x, y=y, color=sheet.colour, tooltip=tips(sheet))
+    bar = base.mark_bar(height={"band": 0.42}, yOffset=8).encode(x=x, y=y, color=sheet.colour, tooltip=tips(sheet))
     text = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, limit=1000)
     fixed = sheet.data.chart("across", across)
     within, told = base.transform_filter, {"x": x, "y": y, "text": "said_rate:N"}

@@ -29,7 +29,7 @@ from explainers.stories.timing.wording import microseconds, shown_name, title_of
 
 _MEASURES = {  # kind -> column, title, columns of the spread's low and high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
-    "speedup": ("speedup", "speed next to {}", "speedup_low", "speedup_high"),
+    "speedup": ("speedup", "speed next to {}: above 1 is faster", "speedup_low", "speedup_high"),
     "tflops": ("tflops", "TFLOP/s", "tflops_low", "tflops_high"),
     "bandwidth": ("gb_per_s", "GB/s, the least that must move", "gb_per_s_low", "gb_per_s_high"),
     "memory": ("peak_bytes", "bytes allocated for one run", None, None),
@@ -37,8 +37,7 @@ _MEASURES = {  # kind -> column, title, columns of the spread's low and high end
 _TEXT_OF = {  # kind -> text of a tick
     "latency": "datum.value >= 999999 ? datum.value / 1e6 + ' s' : datum.value >= 999 ? datum.value / 1000 + ' ms' "
     ": datum.value + ' us'",
-    "speedup": "datum.value < 0.999 ? format(1 / datum.value, '.3~g') + '× slower' : datum.value < 1.001 ? 'as fast' "
-    ": format(datum.value, '.3~g') + '× as fast'",
+    "speedup": "format(datum.value, '~g') + '×'",
     "memory": "format(datum.value, '~s') + 'B'",
 }
 
@@ -87,6 +86,8 @@ def _over_sizes(
     extra += [1.0] if kind == "speedup" else []
     edges = [*known, *extra]
     bounds = (min(edges) / 1.15, max(edges) * 1.15)
+    if kind == "latency" and field not in GROWING:
+        bounds = (min(edges) / 1.05, max(edges) * 1.03)
     if kind == "speedup":  # lines that are slower at some sizes leave the chart at its foot
         best = rows[rows.kind == "kernel"].groupby(field).speedup.max().min() if (rows.kind == "kernel").any() else 1.0
         bounds = (max(min(edges), min(FAR_BEHIND, best)) / 1.05, max(edges) * 1.08)
@@ -113,10 +114,9 @@ def _best(sheet: Sheet, kind: str, x: alt.X, y: alt.Y) -> list[alt.Chart]:
         return []
     best = ours.loc[ours.groupby(sheet.field).median_us.idxmin()]
     said = [f"{r.speedup:.2f}×" if kind == "speedup" else microseconds(r.median_us) for r in best.itertuples()]
-    text = sheet.data.chart("best", best.assign(said=said)).mark_text(
-        dy=-16 if kind == "speedup" else 18, fontWeight=600
-    )
-    return [text.encode(x=x, y=y, text="said:N")]
+    base = sheet.data.chart("best", best.assign(said=said)).encode(x=x, y=y, text="said:N")
+    at = {"dy": -16 if kind == "speedup" else 18, "fontWeight": 600}
+    return [base.mark_text(style="halo", **at), base.mark_text(**at)]  # on a ground of the page's colour
 
 
 def equal_line() -> alt.Chart:

@@ -107,7 +107,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
     labels, title = sweep_rows.labels(shown.part), wording.title_of(shown.part)
     colours = sweep_rows.colours(labels)
     drawn = [label for label in labels if label not in shown.hidden]
-    legend = {wording.shown_name(label, title): colours[label] for label in drawn}
+    far = {kind: trends.left_out(kind, rows, shown.field) for kind in chart_texts.CHARTS}
     has_floor = wording.FLOOR in drawn and wording.is_paged(title)
     floor = f" {wording.FLOOR_SAID}" if has_floor else ""
     return [
@@ -118,7 +118,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             chart_texts.ALT[kind],
             " ".join([chart_texts.note(kind, set(rows["name"])), *_absent(kind, shown, rows)]) + floor,
             size_charts.at_steps(kind, shown.part, shown.field),
-            legend,
+            {wording.shown_name(one, title): colours[one] for one in drawn if one not in far[kind]},
         )
         for kind, heading in chart_texts.CHARTS.items()
     ]

@@ -39,6 +39,8 @@ def test_the_links_say_nothing_that_their_page_does_not_take(kind):
     ("name", "links"),
     [
         ("threads", ["registers?picture=threads"]),
+        ("matrices", ["tiling?picture=matrices"]),
+        ("roofline", ["timing?picture=roofline"]),
         ("Bytes", ["tiling?tab=bytes", "any_kernel?tab=bytes"]),
         ("how-fast", ["timing"]),
         ("regsters", ["registers"]),

@@ -274,7 +274,12 @@ def test_growth_is_the_factor_of_a_doubling(shown):
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(13, 213_000, [100, 1000, 10_000, 100_000]), (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]), (29, 670, [50, 100, 200, 500])],
+    [
+        (13, 213_000, [100, 1000, 10_000, 100_000]),
+        (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]),
+        (29, 670, [50, 100, 200, 500]),
+        (235, 345, [250, 300]),
+    ],
 )
 def test_the_ticks_of_a_logarithmic_axis_are_decades_and_their_halves_where_those_are_few(low, high, ticks):
     assert line_ends.decades(low, high) == ticks
