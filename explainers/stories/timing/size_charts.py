@@ -115,8 +115,9 @@ def _best(sheet: Sheet, kind: str, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     best = ours.loc[ours.groupby(sheet.field).median_us.idxmin()]
     said = [f"{r.speedup:.2f}×" if kind == "speedup" else microseconds(r.median_us) for r in best.itertuples()]
     base = sheet.data.chart("best", best.assign(said=said)).encode(x=x, y=y, text="said:N")
-    at = {"dy": -16 if kind == "speedup" else 18, "fontWeight": 600}
-    return [base.mark_text(style="halo", **at), base.mark_text(**at)]  # on a ground of the page's colour
+    dy = -16 if kind == "speedup" else 18
+    ground = base.mark_text(style="halo", dy=dy, fontWeight=600)  # of the page's colour
+    return [ground, base.mark_text(dy=dy, fontWeight=600)]
 
 
 def equal_line() -> alt.Chart:
