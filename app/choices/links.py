@@ -22,6 +22,10 @@ def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
                 raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, choices)}")
         except ProblemError as error:
             refusals.append(str(error))
+    for name, value in _elsewhere(page, params).items():
+        if name in params and state[name] != value:
+            refusals.append(f"{name} is {show_value(state[name])}. The kernel of the link needs {show_value(value)}.")
+        state[name] = value
     for side in page.sides if page.kernels else ():
         _tune(page, state, side, taken)
     corrections = page.correct(page, state)
@@ -56,8 +60,8 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
             state[choice] = page.best_first(params, side, options, state)
             continue
         name = page.catalog.present_name(params[choice])
-        if name in options:
-            state[choice] = name
+        if name in options or _elsewhere(page, params):
+            state[choice] = name if name in options else page.first_of(side, options, state)
             continue
         refusals.append(
             f"{choice} is {quoted(name)}. It must be one of {', '.join(options)}.{_reason(page, name, options)}"
@@ -65,6 +69,12 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
         other = page.catalog.kernels.get(name)
         state[choice] = (page.instead(other) if other else "") or page.first_of(side, options, state)
     return state, refusals
+
+
+def _elsewhere(page: Page, params: Mapping[str, str]) -> Mapping[str, object]:
+    """The choices that show the kernel of a link, if the kernel is not among the page's."""
+    name = page.catalog.present_name(params.get(kernel_name(page.sides[0]), ""))
+    return page.elsewhere(page.catalog.kernels[name]) if name in page.catalog.kernels else {}
 
 
 def _reason(page: Page, name: str, options: Mapping[str, object]) -> str:

@@ -71,6 +71,7 @@ class Page:
     runs: the page runs the kernel, so the place to run is a choice.
     former: a name in old links -> its present name.
     refusal: a sentence with the reason why the page cannot show a kernel, or "".
+    elsewhere: the choices with which the page shows a kernel that is not among `kernels`, such as a view of its own.
     instead: the kernel that the page shows in place of one that it cannot show, or "" for its default.
     correct: changes choices that do not go together, in place. Returns the corrections.
     adapt: after a new value of `name`, changes the choices that depend on it, in place. Raises ProblemError.
@@ -93,6 +94,7 @@ class Page:
     runs: bool = True
     former: Mapping[str, str] = field(default_factory=dict)
     refusal: Callable[[KernelSpec], str] = lambda kernel: ""
+    elsewhere: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
     instead: Callable[[KernelSpec], str] = lambda kernel: ""
     correct: "Callable[[Page, State], list[Correction]]" = _no_corrections
     adapt: "Callable[[Page, State, str], None]" = _nothing_to_adapt
@@ -196,6 +198,14 @@ class Page:
     def kernel_of(self, state: State, side: str | None = None) -> KernelSpec:
         """The kernel of a side, by default of the first side."""
         return self.kernels[state[kernel_name(self.sides[0] if side is None else side)]]
+
+    def shown_kernel(self, state: State) -> KernelSpec:
+        """The kernel that the page shows: the one of the choices, by default that of the first side."""
+        for kernel in self.catalog.kernels.values():
+            choices = self.elsewhere(kernel)
+            if choices and all(state[name] == value for name, value in choices.items()):
+                return kernel
+        return self.kernel_of(state)
 
     def problem_of(self, state: State, side: str | None = None, **changes: object) -> Problem:
         """The problem of a side, by default of the first side. Raises ProblemError if the fields do not go together,

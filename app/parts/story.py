@@ -27,6 +27,7 @@ class Story:
         the web process and computes nothing. Raises ProblemError.
     make: subject -> Stage. Runs in a worker.
     parts: tab -> function of the subject, for tabs that are made when they are opened. Runs in a worker.
+    pictures: the ids of pictures by which an address may ask for this page.
     launches: tab -> function of the subject: the launches of a tab ("" for the stage) apart from one run of each
         Request in the subject. Launches with a fixed limit are left out.
     made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
@@ -42,6 +43,7 @@ class Story:
     subject: Callable[[Page, State, str], Any]
     make: Callable[[Any], Stage]
     parts: Mapping[str, Tab] = field(default_factory=dict)
+    pictures: tuple[str, ...] = ()
     launches: Mapping[str, Callable[[Any], Sequence[Launched]]] = field(default_factory=dict)
     made_on: str = ""
     needs_kernels: bool = False

@@ -44,6 +44,7 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=30,
+    pictures=("threads",),
     launches={"kernels": lambda row: estimates.run(others(row))},
     parts={"kernels": kernels_tab},
 )

@@ -22,7 +22,7 @@ from kernels.errors import BackendUnavailable, CannotRun, ProblemError, Warpglas
 from kernels.run import execute
 from kernels.run.backends import Survey
 
-CLIENT = {"stop", "step", "tab", "picture", "depth"}  # the parameters of a link that only the browser reads
+CLIENT = {"stop", "step", "tab", "picture", "depth", "nopage"}  # the parameters of a link that only the browser reads
 OF_RECORDINGS = ("preset", "problem", "build", "what_if")  # groups of choices that a choice of recordings replaces
 Change = tuple[str, str]  # a choice and its new value, as text
 
@@ -110,7 +110,7 @@ def ask(
             page, state, lambda other: _subject(story, page, other, answer.backend, survey, part)[1]
         )
     if page.kernels:
-        answer.headline = stage.headline(page.kernel_of(state))
+        answer.headline = stage.headline(page.shown_kernel(state))
     return answer
 
 
@@ -157,9 +157,16 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
     """Sets one choice, in place. Raises ProblemError."""
     sides = {kernel_name(side): side for side in page.sides} if page.kernels else {}
     if name in sides:
-        if text not in page.kernels_of(sides[name], state):
+        chosen = page.catalog.kernels.get(text)
+        views = page.elsewhere(chosen) if chosen else {}
+        if not views and text not in page.kernels_of(sides[name], state):
             raise ProblemError(f"{name} is {quoted(text)}. There is no such kernel here.")
-        page.take_kernel(state, sides[name], text)
+        left = {other: page.own[other].default for other in page.elsewhere(page.shown_kernel(state))}
+        state |= {**left, **views}
+        if not views:
+            page.take_kernel(state, sides[name], text)
+        for other in {**left, **views}:
+            page.adapt(page, state, other)
         return
     fields_of_preset = presets.named(page, state).get(text) if name == "preset" and page.kernels else None
     choices = page.choices(state)
@@ -201,7 +208,8 @@ def _link(page: Page, state: State) -> dict[str, str]:
     """Every choice as text, without late choices that nobody made."""
     choices = page.choices(state)
     chosen = [name for name, choice in choices.items() if not (choice.late and state[name] == "")]
-    return {name: write_value(state[name]) for name in chosen}
+    shown = {kernel_name(page.sides[0]): page.shown_kernel(state).name} if page.kernels else {}
+    return {name: write_value(state[name]) for name in chosen} | shown
 
 
 def _offer(page: Page, state: State) -> dict[str, object] | None:

@@ -33,11 +33,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.classroom import access
@@ -252,6 +254,15 @@ async def module(request: Request) -> Response:
     return Response(packed(texts[name]), media_type=kind, headers=PACKED)
 
 
+class _PageName(StringConvertor):
+    """A name that a page could have. Streamlit answers the others: its own files, and the way back from a login."""
+
+    regex = r"(?!oauth2callback$)[A-Za-z0-9][A-Za-z0-9_-]*"
+
+
+register_url_convertor("page", _PageName())
+
+
 def pages(index: Path, base: str) -> list[BaseRoute]:
     """Streamlit's page (`index`) at the address of every story, with our style for its frame and the modules that will
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
@@ -267,7 +278,15 @@ def pages(index: Path, base: str) -> list[BaseRoute]:
         answer = Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
         return access.remember(browsers.remember(answer, request, base), request)
 
-    return [Route(f"{base}/" if path == "start" else f"{base}/{path}", page) for path in STORIES]
+    async def unknown(request: Request) -> Response:
+        """To the start page, which names the address. Streamlit's own page for it would cover the menu."""
+        name = request.path_params["name"]
+        if name in STORIES:  # with a slash behind it
+            return RedirectResponse(f"{base}/{'' if name == 'start' else name}?{request.url.query}", 303)
+        return RedirectResponse(f"{base}/?{urlencode({'nopage': name})}", 303)
+
+    stories = [Route(f"{base}/" if path == "start" else f"{base}/{path}", page) for path in STORIES]
+    return [*stories, Route(f"{base}/{{name:page}}", unknown), Route(f"{base}/{{name:page}}/", unknown)]
 
 
 def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -> list[BaseRoute]:
@@ -280,6 +299,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
     return [
         Route(f"{base}/wg/ask/{{story}}", ask),
         Route(f"{base}/wg/found", searching.found),
+        Route(f"{base}/wg/near", searching.near),
         Route(f"{base}/wg/bundle/{{name}}", bundle),
         Route(f"{base}/wg/file/{{name}}/{{file}}", file),
         Route(f"{base}/wg/stop", stop, methods=["POST"]),

@@ -12,12 +12,26 @@ LABEL_GAP = 0.05  # share of the axis between the names of two lines
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Returns the ticks of a logarithmic axis: powers of ten, or also 2 and 5 times each if three do not fit."""
+    """Returns the ticks of a logarithmic axis: powers of ten, or also 2 and 5 times each if three do not fit, or equal
+    steps on a short axis."""
     powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     inside = [v for v in powers if low <= v <= high]
     if len(inside) >= 3:
         return inside
-    return [round(v * m, 12) for v in powers for m in (1, 2, 5) if low <= v * m <= high]
+    finer = [round(v * m, 12) for v in powers for m in (1, 2, 5) if low <= v * m <= high]
+    if len(finer) >= 3:
+        return finer
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(m for m in (1, 2, 5, 10) if power * m >= rough)
+    return [round(n * step, 12) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def ratios(low: float, high: float) -> list[float]:
+    """Returns the ticks of an axis of ratios around 1."""
+    wide = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
+    tenths = [round(0.1 * n, 1) for n in range(1, 31)]
+    return [v for v in (tenths if high / low < 4 else wide) if low <= v <= high]
 
 
 def named_ends(

@@ -25,7 +25,35 @@ async steps => {
     await frames(); // what follows a changed size is drawn a frame later
     wrong.push(...measured(step));
   }
-  return wrong;
+  return [...wrong, ...cutWords()];
+
+  // Words that their box cuts at a side, without an ellipsis and without a scrollbar to reach them.
+  function cutWords() {
+    const found = [],
+      texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT),
+      range = document.createRange();
+    while (texts.nextNode()) {
+      const node = texts.currentNode;
+      if (!node.data.trim() || !node.parentElement.checkVisibility()) continue;
+      if (node.parentElement.closest('option, .code')) continue; // of the browser; measured above
+      range.selectNodeContents(node);
+      const { left, right, width } = range.getBoundingClientRect();
+      if (!width) continue;
+      for (let box = node.parentElement; box && box !== root; box = box.parentElement) {
+        const style = getComputedStyle(box);
+        if (style.textOverflow === 'ellipsis' || style.clipPath !== 'none') break;
+        const { left: low, right: high } = box.getBoundingClientRect(),
+          slides = ['auto', 'scroll'].includes(style.overflowX),
+          reached = slides && (scrolls || style.scrollbarWidth !== 'none'); // by a finger, or by a scrollbar
+        if (reached) break;
+        if ((slides || style.overflowX !== 'visible') && (right > high + 2 || left < low - 2)) {
+          found.push(`"${node.data.trim()}" is cut in .${box.className}`);
+          break;
+        }
+      }
+    }
+    return found;
+  }
 
   function measured(step) {
     const wrong = [],

@@ -99,8 +99,9 @@ def wrong_in_the_window(page, name):
         "(node, hide) => { node.hidden = hide || !node.childElementCount; }", name == "laptop"
     )
     settled(page)
-    page.evaluate("fonts.clear()")
+    page.evaluate("fonts.clear(); cut.clear(); document.querySelectorAll('.wg nav [data-stop]').forEach(tick)")
     wrong = [re.sub(r"^step \d+: ", "", line) for line in page.evaluate(MEASURE, steps(page))]
+    wrong += [f'"{text}" on a canvas is cut by {by} pixels' for text, by in page.evaluate("[...cut]")]
     fonts = page.evaluate("Object.fromEntries(fonts)")
     if fonts and fonts["size"] < LEAST[name]:
         wrong.append(f"a canvas has text of {fonts}")

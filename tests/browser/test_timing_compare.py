@@ -62,7 +62,7 @@ def test_stepping_goes_over_the_sizes_and_the_strip_has_the_files_times(visit, r
         timed(recorded, 128, "08b_three_bfloat16").median_us, rel=6e-3
     )
     press(page, "2")
-    assert address(page)["picture"] == "speedup"
+    assert address(page)["picture"] == "latency"
 
 
 @pytest.mark.slow

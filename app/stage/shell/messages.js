@@ -1,10 +1,10 @@
 // What the page has to say, one line each and none in another's way: how the run goes, warnings,
 // what of a link was not taken, offers.
-import { button, element } from '../core/paint.js';
+import { button, element, way } from '../core/paint.js';
 
 export function makeMessages() {
   const slots = Object.fromEntries(
-    ['run', 'warnings', 'told', 'offer'].map(name => [name, element('div')]),
+    ['run', 'warnings', 'told', 'lost', 'offer'].map(name => [name, element('div')]),
   );
   const node = element(
     'div',
@@ -46,6 +46,26 @@ export function makeMessages() {
               ),
             ]
           : []),
+      );
+    },
+    // An address without a page, in a sentence, and places near it (app/web/searching.py); go(link).
+    lost({ said, near }, go) {
+      const links = near.map(({ title, link }) =>
+        element(
+          'li',
+          {},
+          way(link, () => go(link), {}, title),
+        ),
+      );
+      put(
+        'lost',
+        element(
+          'div',
+          { class: 'note info', role: 'alert' },
+          `${said} `,
+          ...(links.length ? [element('ul', { 'aria-label': 'Near it' }, ...links)] : []),
+          button('Dismiss', () => put('lost'), { class: 'quiet' }),
+        ),
       );
     },
     // A change that would show more (asking.py), or none; take(set) makes it.

@@ -37,7 +37,14 @@ export class Visits {
       app.present.leave();
       app.start.enter();
     } else if (!app.start.node.hidden) app.start.leave();
+    if (starting && app.address.params.nopage) this.lost(app.address.params.nopage);
     return app.question.show({ params: app.address.params, carried, fresh: true });
+  }
+  // The address that was asked for has no page: the server has led to the start page (server.py).
+  async lost(name) {
+    const { app } = this,
+      found = await (await fetch(`${app.base}/wg/near?${new URLSearchParams({ name })}`)).json();
+    if (app.address.params.nopage === name) app.messages.lost(found, link => app.goTo({ link }));
   }
   // By the rail all that was chosen goes along, as far as it applies there. A link of ours (given)
   // says exactly what it means. replace: no way back leads to what is left. Done when the story is

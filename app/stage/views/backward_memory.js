@@ -131,18 +131,28 @@ function addDelta(marks, { strips, em, small }, frame, { paint, hide }) {
   marks.text('of delta', at, hide(said), { size, bold: on });
 }
 
-// The five answers. The one of the step is lit. An open question hides them.
+// The five answers. The one of the step is lit. An open question hides them. A low panel leaves out
+// the last ones that are not lit.
 function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
   if (!panel) return;
-  const [x, y, w] = panel,
+  const [x, y, w, h] = panel,
     size = small ? Math.max(0.88 * em, 11) : smallText(em),
     row = 1.2 * size,
     stores = frame.touched.filter(t => t.kind === 'store').map(t => t.part),
     now = frame.whole ? [] : frame.made.length ? frame.made : stores;
+  const shown = model.facts.map(({ said, of }, i) => ({
+    i,
+    on: of.some(part => now.includes(part)),
+    lines: wrapped(said, (w - 0.7 * em) / (0.43 * size), Infinity, text => text.length),
+  }));
+  const tall = () => shown.reduce((sum, { lines }) => sum + lines.length * row + 0.25 * size, 0);
+  while (tall() > h + size && shown.some(({ on }) => !on))
+    shown.splice(
+      shown.findLastIndex(({ on }) => !on),
+      1,
+    );
   let top = y;
-  model.facts.forEach(({ said, of }, i) => {
-    const on = of.some(part => now.includes(part)),
-      lines = wrapped(said, (w - 0.7 * em) / (0.43 * size), Infinity, text => text.length);
+  shown.forEach(({ i, on, lines }) => {
     if (on)
       marks.rect(`lit ${i}`, [x, top, w, lines.length * row], { fill: COLOURS.S, alpha: 0.15 });
     marks.rect(`bar ${i}`, [x, top, on ? 4 : 2, lines.length * row], {

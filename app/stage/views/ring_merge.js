@@ -132,14 +132,16 @@ function addMeaning(made, { words: [x, y, w], height, narrow }, font) {
   const { em } = made,
     size = smallText(em),
     measure = text => widest([text], `${size}px ${font}`),
-    lines = MEANING.flatMap(text => wrapped(text, w, 4, measure)),
-    from = y;
-  const fit = narrow ? 9 : Math.floor((height + 0.5 * em - from) / (1.35 * size));
-  lines
-    .slice(0, Math.max(0, fit))
-    .forEach((line, n) =>
-      made.text(`meaning ${n}`, [x, from + 0.9 * size + n * 1.35 * size, w], line, { size }),
-    );
+    most = Math.floor((height + (narrow ? 0 : 0.5 * em) - y) / (1.35 * size)),
+    lines = [];
+  for (const text of MEANING) {
+    const more = wrapped(text, w, 4, measure);
+    if (lines.length + more.length > most) break; // no sentence is cut
+    lines.push(...more);
+  }
+  lines.forEach((line, n) =>
+    made.text(`meaning ${n}`, [x, y + 0.9 * size + n * 1.35 * size, w], line, { size }),
+  );
 }
 
 // The thing of the merge at a point: {merge: 0 to 2} or {o: 0 to 2, dim}.

@@ -25,6 +25,7 @@ def page(catalog: Catalog) -> Page:
         without=choices.GIVEN,
         every_constant=True,
         recorded=False,
+        elsewhere=lambda kernel: choices.view_of(catalog, kernel),
         correct=corrections.correct,
         adapt=corrections.adapt,
         describe=choices.describe,

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from app.choices.choice import Choice, of_field
+from app.choices.described import kernel_options
 from app.choices.page import Descriptions, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import history
@@ -85,6 +86,12 @@ def kernels_with_ranges(catalog: Catalog) -> dict[str, KernelSpec]:
     return {view: next(k for k in kernels if ranges.shares(k) == (view == "prefix")) for view in WITH_RANGES}
 
 
+def view_of(catalog: Catalog, kernel: KernelSpec) -> dict[str, object]:
+    """The view of a kernel with a work list, as a choice. Empty for another kernel."""
+    views = [view for view, own in kernels_with_ranges(catalog).items() if own == kernel]
+    return {"view": views[0]} if views else {}
+
+
 @lru_cache(maxsize=2)
 def page_readers(catalog: Catalog) -> tuple[KernelSpec, ...]:
     """The kernels whose reads of a page are counted. Their problems come from a cache."""
@@ -150,9 +157,11 @@ def _of_view(page: Page, state: State) -> Descriptions:
     view, shuffle = state["view"], state["shuffle"]
     orders = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
     own_scenario = state["scenario"] in (BY_HAND, REQUESTS)
+    with_ranges = kernels_with_ranges(page.catalog).values()
     return {
         "view": {"label": "View", "options": VIEWS},
-        "kernel": {"hidden": view != "walk"},
+        "kernel": {"hidden": view not in ("walk", *WITH_RANGES), "value": page.shown_kernel(state).name}
+        | {"options": kernel_options({**page.kernels, **{k.name: k for k in with_ranges}})},
         "scenario": {"label": "Scenario", "options": _scenario_titles(state)},
         "events": {"hidden": True},  # the form next to the cache writes them
         "requests": {"hidden": True},  # the form in a tab of Serving writes them

@@ -90,12 +90,13 @@ STORY = story_of(
     story.STORY,
     path="timing",
     title="How fast",
-    look="Step through the sizes. Watch for the lowest line, and for two lines that cross. "
+    look="Step through the sizes. A point above 1 is faster than the baseline, a point below is slower. "
     "A build has a time only if its output passed against float64. A gap in a line is a size without a time.",
     page=page,
     subject=subject,
     order=130,
     request_tabs=False,
+    pictures=tuple(chart_texts.CHARTS),
     parts={"take": take_tab},
     made_on="cpu",
 )

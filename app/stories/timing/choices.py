@@ -1,6 +1,6 @@
 """The choices of the timing page: the sources of times, the sweep, the baseline, and the hidden lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,11 +9,15 @@ from app.choices.page import Correction, Description, Descriptions, Page, State
 from app.measured import measuring
 from app.measured.measuring import Now
 from explainers.stories.timing import sweep_rows, sweep_search, times, wording
+from explainers.stories.timing.sweep_search import SweepName
 from kernels.core.fields import quoted
+from kernels.errors import ProblemError
 
+PARTS = ("kind", "problem", "along", "constant")  # of a sweep's name: each leads to a sweep, and a link names only that
 OWN = {
     "gpus": Choice("", late=True, meaning="the GPUs whose times the page shows"),
     "sweep": Choice("", late=True, meaning="the field that changes from point to point"),
+    **{part: Choice("", late=True) for part in PARTS},
     "baseline": Choice("", late=True, meaning="the line for comparisons"),
     "hide": Choice("", late=True, meaning="the lines out of the chart"),
 }
@@ -79,12 +83,57 @@ def _only(state: State, name: str, allowed: list[str]) -> list[Correction]:
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Takes the baseline of another sweep or of other sources. Known lines stay hidden."""
-    if name in ("gpus", "sweep"):
+    """Takes the sweep of a part of its name, and the baseline of another sweep or of other sources. Known lines stay
+    hidden. Raises ProblemError for an unknown part."""
+    if name in PARTS:
+        state["sweep"] = _with_part(state, name)
+        state[name] = ""
+    if name in ("gpus", "sweep", *PARTS):
         labels, against, _ = _lines(state, measuring.times())
         _rename(state, partial(sweep_rows.drawn_layout, present=labels))
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
+
+
+def _with_part(state: State, part: str) -> str:
+    """The sweep with that part of its name, and with most of the other parts of the shown sweep."""
+    now, text = measuring.times(), state[part]
+    known = times.known(sources(state), now)
+    if part in ("along", "constant") and text in known.names:
+        return text
+    shown = sweep_of(state, now)
+    own, field = known.names[shown], known.found[shown][0]
+    wanted = own if part == "constant" else own._replace(**{part: text})  # without a constant: the same problem
+
+    def alike(key: str) -> tuple[bool, ...]:
+        name = known.names[key]
+        return not name.constant, known.found[key][0] == field, name.problem == wanted.problem
+
+    named = [key for key, name in known.names.items() if name.kind == wanted.kind]
+    if part != "kind":
+        named = [key for key in named if known.names[key].problem == wanted.problem]
+    if not named or part == "along":
+        raise ProblemError(f"{part} is {quoted(text)}. Here no sweep has this name.")
+    return max(named, key=alike)
+
+
+def _parts(names: Mapping[str, SweepName], key: str) -> Descriptions:
+    """The parts of a sweep's name as choices: its kind, its problem, and what varies. Sweeps of constants are under
+    the choices of the build."""
+    own = names[key]
+    kinds = dict.fromkeys(name.kind for name in names.values())
+    of_kind = {one: name for one, name in names.items() if name.kind == own.kind}
+    problems = dict.fromkeys(name.problem for name in of_kind.values())
+    along = {one: name for one, name in of_kind.items() if name.problem == own.problem}
+    sizes = {one: name.along for one, name in along.items() if not name.constant or one == key}
+    constants = {one: name.along for one, name in along.items() if name.constant}
+    return {
+        "kind": {"label": "Kind", "value": own.kind, "options": {kind: kind for kind in kinds}},
+        "problem": {"label": "Problem", "value": own.problem, "options": {problem: problem for problem in problems}},
+        "along": {"label": "Sweep", "value": key, "options": sizes},
+        "constant": {"label": "Sweep of a constant", "value": key if own.constant else "", "group": "build"}
+        | {"options": {"": "none", **constants}},
+    }
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -96,10 +145,11 @@ def describe(page: Page, state: State) -> Descriptions:
     said = {one: sweep_rows.baseline_name(one, part, field) for one in against}
     chosen, hidden = sources(state) or tuple(names), state["hide"].split("|")
     select = {"hidden": not named.found, "kind": "select"}
-    return {
+    parts = _parts(named.names, sweep_of(state, now)) if named.found else {}
+    parts = {name: select | {"hidden": len(part["options"]) < 2} | part for name, part in parts.items()}
+    return parts | {
         "gpus": {"hidden": len(names) < 2, "label": "Times from"}
         | _many(names, [n for n in names if n in chosen], False),
-        "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
         "baseline": select | {"label": "Baseline", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
         | _many(labels, [n for n in labels if n not in hidden], True, wording.title_of(part) if labels else ""),

@@ -121,7 +121,7 @@ def step_rule(sheet: Sheet, x: alt.X) -> alt.Chart:
 def dots(sheet: Sheet) -> alt.Chart:
     """Returns the points. The points of the step are larger."""
     size = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(55))
-    dots = sheet.data.chart("points").mark_point(filled=True, opacity=1)
+    dots = sheet.data.chart("points").mark_point(filled=True, opacity=1, clip=True)
     return dots.encode(size=size, color=sheet.colour, shape=_shape(sheet.points), tooltip=tips(sheet))
 
 
@@ -150,6 +150,7 @@ def line_ends(
 ) -> list[alt.Chart]:
     value = str(y["shorthand"]).split(":")[0]
     last = sheet.points[sheet.points[value].notna()].sort_values(sheet.field).groupby("line", sort=False).tail(1)
+    last = last.assign(**{value: last[value].clip(*bounds)})  # a line may leave the chart at its foot
     ours = last[last.kind == "kernel"].sort_values("median_us").label.head(1).tolist()
     roles = {"baseline": [r.label for r in last.itertuples() if r.line == sheet.name], "our fastest": ours}
     notes = {label: f" ({role})" for role, labels in roles.items() for label in labels} | {

@@ -7,8 +7,8 @@ from kernels import catalog
 from kernels.measure.peers import TENSOR_PRODUCTS
 
 CHARTS = {
-    "latency": "Latency",
     "speedup": "Speed-up",
+    "latency": "Latency",
     "tflops": "TFLOP/s",
     "bandwidth": "Bandwidth",
     "memory": "Memory",
@@ -22,15 +22,15 @@ ALT = {
     "bandwidth": "Bandwidth of the bytes that must move, under the measured copy",
     "memory": "Bytes allocated for one run against the size",
     "roofline": "Each point's TFLOP/s against its FLOP per byte, under the measured roofs",
-    "ladder": "Each kernel's TFLOP/s at the size of the step, a bar with its idea, beside torch and the measured roofs",
+    "ladder": "Each kernel's rate at the size of the step, a bar with its idea, next to torch and the measured roofs",
 }
 
 
 NOTES = {
     "latency": "Median time of one run on the GPU: lower is faster. The thick rule goes from p10 to p90. Dashed: torch "
     "and other libraries. A ring: two lines cross.",
-    "speedup": "The baseline's median over the kernel's, or the reverse where it is slower. The spread goes "
-    "from its p10 over the kernel's p90 to its p90 over the kernel's p10.",
+    "speedup": "Above the dashed line: faster than the baseline. Below: slower. The number is our fastest kernel's. "
+    "A thick rule goes from the baseline's p10 over the kernel's p90 to its p90 over the kernel's p10.",
     "tflops": "4 FLOP per score and dim, whatever the kernel does, over the median.",
     "bandwidth": "Bytes that must move at least over the median: a bound, not a count. Each of our launches reads or "
     "writes each of its arrays once, its own lists and partial results too. A peer counts its inputs and O. The roof "
@@ -42,8 +42,9 @@ NOTES = {
     "On a flat line, multiplying is. "
     "Dotted: the peaks in the datasheet. ",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
-    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
-    "Solid: the roofs in range. That of the tensor cores is torch's product of two 8,192 x 8,192 matrices, that of "
+    "its idea. Below them: torch and other libraries. Per cent: of its roof, which was measured on the same GPU. "
+    "If memory is the roof of all, the bars are GB/s of the bytes that must move. "
+    "Lines: the roofs in range. That of the tensor cores is torch's product of two 8,192 x 8,192 matrices, that of "
     "memory a copy, which reads and writes: neither is a peak, and both can be passed.",
 }
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -152,6 +153,50 @@ def fastest(table: pd.DataFrame, found: Mapping[str, Sweep]) -> str:
             if all(value is None or row.get(name) == value for name, value in fixed.items()):
                 return key
     return next(iter(found), "")
+
+
+class SweepName(NamedTuple):
+    """A sweep in three short parts, for a choice part by part.
+
+    kind: of the problem. problem: its shape. along: the swept field with its range, and the sizes that stay.
+    constant: whether the swept field is a constant of a kernel.
+    """
+
+    kind: str
+    problem: str
+    along: str
+    constant: bool
+
+
+def names(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, SweepName]:
+    """Returns the short names of the sweeps of a table, by their keys. No two sweeps have the same name."""
+    timed, short, long = _points(table), {}, {}
+    dtypes: dict[Value, set[Value]] = {}
+    for _, fixed in found.values():
+        dtypes.setdefault(fixed["title"], set()).add(fixed["dtype"])
+    for key, (field, fixed) in found.items():
+        values = sorted(map(number, _swept(timed, field, fixed)))
+        problem = [f"head_dim {plain(fixed['head_dim'])}", *(["causal"] if fixed["causal"] else [])]
+        problem += [str(fixed["dtype"])] if len(dtypes[fixed["title"]]) > 1 else []
+        problem += [] if fixed["l2"] == "cold" else [f"{fixed['l2']} L2"]
+        stays = {name: value for name, value in fixed.items() if value is not None and name not in _OF_PROBLEM}
+        usual = [_short(name, value) for name, value in stays.items() if name not in _LONG]
+        swept = f"{_SHORT.get(field, field)} {values[0]:,.0f} to {values[-1]:,.0f}"
+        name = SweepName(str(fixed["title"]), ", ".join(problem), ", ".join([swept, *usual]), field not in SWEPT)
+        short[key] = name
+        long[key] = name._replace(along=", ".join([swept, *(_short(name, value) for name, value in stays.items())]))
+    said = list(short.values())
+    return {key: name if said.count(name) == 1 else long[key] for key, name in short.items()}
+
+
+_OF_PROBLEM = ("title", "l2", "head_dim", "causal", "dtype")
+_LONG = ("num_heads", "num_kv_heads", "block_size")  # of a name only if two sweeps differ by nothing else
+_SHORT = {"seq_len": "tokens", "num_heads": "heads", "num_kv_heads": "KV heads"}
+
+
+def _short(name: str, value: Value) -> str:
+    said = f"{number(value):,.0f}"
+    return f"{said} {_SHORT[name]}" if name in _SHORT else f"{name} {said}"
 
 
 def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from explainers.stories.timing.sweep_rows import ITSELF, baseline_name
+from explainers.stories.timing.sweep_rows import ITSELF, baseline_name, sizes
 from explainers.stories.timing.sweep_search import GROWING, SWEPT
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.wording import (
@@ -54,6 +54,22 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     if not parts:
         parts = [f"{shown_name(fastest.label, fastest.title)} takes {microseconds(fastest.median_us)}"]
     return f"{where}: {'. '.join(parts[:SAID])}. {none}".strip()
+
+
+def step_sentence(rows: pd.DataFrame, field: str, value: float) -> str:
+    """Returns our fastest kernel's time next to its time at the size before. "" if the problem grows with the field, or
+    the field is a constant."""
+    before = [size for size in sizes(rows, field) if size < value]
+    ours = rows[(rows[field] == value) & (rows.kind == "kernel")].sort_values("median_us", kind="stable")
+    if field not in SWEPT or field in GROWING or not before or ours.empty:
+        return ""
+    row = ours.iloc[0]
+    same = (rows.label == row.label) & (rows.device == row.device) & (rows.source == row.source)
+    then = rows[same & (rows[field] == before[-1])]
+    if then.empty:
+        return ""
+    said = as_fast(then.median_us.iloc[0] / row.median_us, name=f"at {sized(field, before[-1])}")
+    return f"That is {said} ({microseconds(then.median_us.iloc[0])})."
 
 
 def state_of(part: pd.DataFrame) -> str:

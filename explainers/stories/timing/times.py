@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import pandas as pd
 
 from explainers.stories.timing import sweep_rows, sweep_search
-from explainers.stories.timing.sweep_search import Sweep
+from explainers.stories.timing.sweep_search import Sweep, SweepName
 from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -50,12 +50,14 @@ class Known:
 
     where: source -> Provenance.
     titles: key of a sweep -> its title.
+    names: key of a sweep -> its short name.
     """
 
     table: pd.DataFrame
     where: Mapping[str, Provenance]
     found: Mapping[str, Sweep]
     titles: Mapping[str, str]
+    names: Mapping[str, SweepName]
 
 
 class Lines(NamedTuple):
@@ -105,7 +107,7 @@ def _known(sources: tuple[str, ...], now: Now, at: Stamp) -> Known:
     nothing = sweep_search.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
     table = pd.concat(found, ignore_index=True) if found else nothing
     sweeps = sweep_search.sweeps(table)
-    return Known(table, where, sweeps, sweep_search.titles(table, sweeps))
+    return Known(table, where, sweeps, sweep_search.titles(table, sweeps), sweep_search.names(table, sweeps))
 
 
 def lines(sources: tuple[str, ...], now: Now, sweep: str) -> Lines:

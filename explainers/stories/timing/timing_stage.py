@@ -100,7 +100,8 @@ def _size_sentence(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value:
     """Returns the times at one size, and the state of the chip. drawn: also rows without a time."""
     times = time_sentences.size_sentence(rows, shown.field, value, shown.baseline, drawn)
     state = time_sentences.state_sentence(rows[rows[shown.field] == value], shown.baseline)
-    return " ".join(part for part in (times, state) if part)
+    step = time_sentences.step_sentence(rows, shown.field, value)
+    return " ".join(part for part in (times, step, state) if part)
 
 
 def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
@@ -114,7 +115,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
     labels, title = sweep_rows.labels(shown.part), wording.title_of(shown.part)
     colours = sweep_rows.colours(labels)
     drawn = [label for label in labels if label not in shown.hidden]
-    legend = {wording.shown_name(label, title): colours[label] for label in drawn}
+    far = {kind: trends.left_out(kind, rows, shown.field) for kind in chart_texts.CHARTS}
     has_floor = wording.FLOOR in drawn and wording.is_paged(title)
     floor = f" {wording.FLOOR_SAID}" if has_floor else ""
     return [
@@ -123,11 +124,25 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             heading,
             charts(shown, rows, kind),
             chart_texts.ALT[kind],
-            chart_texts.note(kind, set(rows["name"])) + floor,
+            " ".join([chart_texts.note(kind, set(rows["name"])), *_absent(kind, shown, rows)]) + floor,
             size_charts.at_steps(kind, shown.part, shown.field),
-            legend,
+            {wording.shown_name(one, title): colours[one] for one in drawn if one not in far[kind]},
         )
         for kind, heading in chart_texts.CHARTS.items()
+    ]
+
+
+def _absent(kind: str, shown: Shown, rows: pd.DataFrame) -> list[str]:
+    """Returns sentences on the lines that a chart leaves out, and on the sizes without a time."""
+    far, title = trends.left_out(kind, rows, shown.field), wording.title_of(shown.part)
+    names = ", ".join(wording.shown_name(label, title) for label in far)
+    how = "slower than half the baseline at most" if kind == "speedup" else "far slower at all"
+    drawn = shown.part[shown.part.label.isin(rows.label) & ~shown.part.label.isin([*far, *shown.hidden])]
+    missing = timing_tables.without_time(drawn, shown.field) if kind not in ("ladder", "roofline") else drawn[:0]
+    each = "; ".join(f"{row.name} at {row.places} ({row.status})" for row in missing.itertuples(index=False))
+    return [
+        *([f"Not drawn, {how} sizes: {names}."] if far else []),
+        *([f"A cross: no time. {each}."] if each else []),
     ]
 
 

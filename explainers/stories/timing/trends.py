@@ -8,6 +8,24 @@ import pandas as pd
 from explainers.stories.timing.sweep_search import GROWING, SWEPT
 from kernels.measure.reports import exponents
 
+FAR_BEHIND = 0.5  # speed next to the baseline: ratios leave out a line that is slower at most sizes
+FAR_ABOVE = 1.5  # times our fastest time: where no problem grows, times leave out a library that is slower at each size
+
+
+def left_out(kind: str, rows: pd.DataFrame, field: str) -> list[str]:
+    """Returns the labels that would flatten a chart of this kind: far from our fastest kernel and the baseline. The
+    fastest kernel itself stays."""
+    ours = rows[rows.kind == "kernel"]
+    ours = ours if len(ours) else rows
+    if kind == "speedup" and rows.speedup.notna().any():
+        usual, least = rows.groupby("label").speedup.median(), ours.groupby(field).speedup.max().min()
+        return [label for label, speed in usual.items() if speed < min(FAR_BEHIND, least)]
+    if kind == "latency" and field not in GROWING:
+        most = FAR_ABOVE * ours.groupby(field).median_us.min().max()
+        peers = rows[rows.kind == "peer"].groupby("label").median_us.min()
+        return [label for label, us in peers.items() if us > most]
+    return []
+
 
 def growth(rows: pd.DataFrame, field: str, column: str) -> dict[str, float]:
     """Returns label -> growth factor of the column per doubling of the field, over the largest half of at least four

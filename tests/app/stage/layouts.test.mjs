@@ -282,7 +282,7 @@ test('largest: text grows in a large pane, and keeps its size in a small one', (
 test('backward: strips, map and tiles are in the pane and apart, and a product has one scale', () => {
   const shape = { n: 96, keys: 96, d: 64, rows: 32, cols: 32 };
   for (const pane of PANES) {
-    const { strips, map, held, heldUnit, chip, height } = backwardLayout(pane, shape),
+    const { strips, map, held, heldUnit, chip, height, small } = backwardLayout(pane, shape),
       { O, ...others } = held,
       tiles = Object.values(others).map(asBox);
     assert.deepEqual(O.slice(0, 2), held.V.slice(0, 2)); // in its place, while delta is made
@@ -291,6 +291,12 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
       for (const other of tiles.slice(n + 1)) assert.ok(apart(box, other));
     });
     assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
+    const { dV } = held, // its shape follows the box, in a wide picture
+      after = small ? 0 : 0.5 * pane.em * '[32, 64]'.length;
+    assert.ok(
+      dV[0] + dV[2] + after <= chip[0] + chip[2],
+      `the shape of dV is cut at ${pane.width}`,
+    );
     for (const chain of [
       ['Q', 'S', 'P', 'dV'],
       ['dO', 'dP', 'dS', 'dK'],

@@ -8,7 +8,7 @@ from app.choices.links import read_link
 from app.stories import STORIES
 from app.stories.block_table.choices import kernels_with_ranges
 from app.stories.block_table.moment import moment_of
-from app.web import asking
+from app.web import asking, searching
 from explainers.stories.block_table import ranges
 from kernels.catalog import current
 from kernels.core.scope import Scope
@@ -152,3 +152,37 @@ def test_the_cache_in_8_bits_is_half_as_large_and_its_copy_is_not_said_to_be_sho
 
 def test_without_recordings_of_it_a_scenario_that_is_not_recorded_is_refused_in_words():
     assert "Serving is not recorded" in ask(backend="recorded", view="ranges", scenario="long_prompt").error
+
+
+def test_a_kernel_with_a_work_list_opens_at_its_own_view_and_the_link_names_it():
+    """paged_v3 was refused: "kernel is 'paged_v3'. It must be one of paged_v1, paged_v2"."""
+    for view, spec in kernels_with_ranges(current()).items():
+        asked = ask(kernel=spec.name)
+        assert asked.told == [] and asked.subject.request.kernel == spec and asked.headline.startswith(spec.name)
+        assert (asked.link["kernel"], asked.link["view"]) == (spec.name, view)
+        again = ask(**asked.link)
+        assert again.subject == asked.subject and again.told == [] and again.link == asked.link
+        (chip,) = [choice for choice in asked.choices if choice["name"] == "kernel"]
+        assert chip["value"] == spec.name and spec.name in [option["value"] for option in chip["options"]]
+
+
+def test_the_kernels_of_the_walk_and_of_the_ranges_lead_to_each_others_view():
+    walked = ask().link
+    v3 = kernels_with_ranges(current())["ranges"].name
+    ranged = ask(("kernel", v3), **walked)
+    assert ranged.refused == {} and ranged.subject.request.kernel.name == v3
+    back = ask(("kernel", "paged_v2"), **ranged.link)
+    assert (back.link["view"], back.subject.request.kernel.name) == ("walk", "paged_v2")
+    assert ask(("view", "walk"), **ranged.link).subject.request.kernel.name == walked["kernel"]
+
+
+def test_a_view_that_does_not_show_the_kernel_of_a_link_is_told():
+    asked = ask(kernel="paged_v3", view="walk")
+    assert asked.told == ["view is walk. The kernel of the link needs ranges."] and asked.link["view"] == "ranges"
+    old = ask(kernel="paged_v1", view="ranges")  # the copied links of this view before it had a kernel
+    assert old.told == [] and old.subject.request.kernel.name == "paged_v3"
+
+
+def test_the_search_finds_the_kernels_with_a_work_list_on_this_page():
+    links = {entry["link"] for entry in searching.everything(current()) if entry["kind"] == "kernel"}
+    assert {f"block_table?kernel={kernel.name}" for kernel in kernels_with_ranges(current()).values()} <= links

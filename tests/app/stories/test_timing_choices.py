@@ -68,8 +68,8 @@ def test_the_last_line_cannot_be_hidden(times):
 
 def test_another_sweep_keeps_what_applies_to_it(times):
     page = open_page("timing?hide=02_tiled&baseline=03_flash")
-    other = next(o["value"] for o in page.choices["sweep"]["options"] if o["value"].startswith("batch"))
-    made = asking.ask(STORIES["timing"], page.asked.link, workers.survey(), ("sweep", other))
+    other = next(o["value"] for o in page.choices["along"]["options"] if o["value"].startswith("batch"))
+    made = asking.ask(STORIES["timing"], page.asked.link, workers.survey(), ("along", other))
     assert made.link == {"sweep": other, "hide": "02_tiled", "baseline": "03_flash"} and not made.told
 
 
@@ -107,3 +107,53 @@ def test_a_link_to_a_layout_that_is_not_drawn_leads_to_the_one_that_is():
     page = open_page(f"timing?sweep={sweep}&baseline={others[0]}&hide={others[1]}")
     assert not page.asked.told and page.choices["baseline"]["value"] == drawn[0]
     assert [o["value"] for o in page.choices["hide"]["options"] if not o["on"]] == [drawn[1]]
+
+
+def choices_of(asked):
+    return {choice["name"]: choice for choice in asked.choices}
+
+
+def after(asked, name, value):
+    made = asking.ask(STORIES["timing"], asked.link, workers.survey(), (name, value))
+    assert not made.refused and not made.told and set(made.link) <= {"sweep", "baseline", "hide"}
+    return made
+
+
+def test_a_sweep_is_chosen_by_its_kind_its_problem_and_what_varies():
+    """The list had 33 sweeps of 100 letters each. 18 of them were of constants of the fp32 rungs."""
+    asked = open_page("timing").asked
+    seen, shown = set(), choices_of(asked)
+    assert "sweep" not in shown and len(shown["kind"]["options"]) == 4
+    for kind in shown["kind"]["options"]:
+        of_kind = after(asked, "kind", kind["value"])
+        problems = choices_of(of_kind).get("problem", {"options": [{"value": ""}]})["options"]
+        for problem in problems:
+            made = after(of_kind, "problem", problem["value"]) if problem["value"] else of_kind
+            along = choices_of(made).get("along", {"options": [{"value": made.link.get("sweep", "")}]})["options"]
+            assert all(len(option.get("label", "")) < 50 for option in along)
+            seen |= {option["value"] for option in along}
+            constants = choices_of(made).get("constant", {"options": [], "group": "build"})
+            assert constants["group"] == "build"  # in sight only with everything, behind More
+            seen |= {option["value"] for option in constants["options"][1:]}
+    known = recorded_times.known((), measuring.times())
+    assert seen == set(known.found)
+    assert sum(name.constant for name in known.names.values()) == 18
+
+
+def test_a_sweep_of_a_constant_is_chosen_and_left_again():
+    asked = after(open_page("timing").asked, "kind", "Attention")
+    (first, second, *_) = choices_of(asked)["constant"]["options"]
+    assert (first["value"], first["label"]) == ("", "none")
+    made = after(asked, "constant", second["value"])
+    assert made.link["sweep"] == second["value"] and choices_of(made)["constant"]["value"] == second["value"]
+    back = after(made, "constant", "")
+    assert choices_of(back)["constant"]["value"] == "" and choices_of(back)["kind"]["value"] == "Attention"
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("kind", "Cooking"), ("problem", "head_dim 3"), ("along", "over the moon")]
+)
+def test_an_unknown_part_of_a_sweeps_name_is_refused(part, value):
+    asked = open_page("timing").asked
+    made = asking.ask(STORIES["timing"], asked.link, workers.survey(), (part, value))
+    assert "Here no sweep has this name." in made.refused[part] and made.link == asked.link

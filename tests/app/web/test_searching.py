@@ -4,7 +4,7 @@ import pytest
 from pages import open_page
 
 from app.stories import listed
-from app.web.searching import everything
+from app.web.searching import MOST_NEAR, everything, places_near
 from explainers.story.terms import TERMS
 from kernels.catalog import current
 
@@ -33,3 +33,30 @@ def test_the_links_say_nothing_that_their_page_does_not_take(kind):
         assert not asked.told, (entry, asked.told)
         if kind == "setting":
             assert entry["set"] in asked.link
+
+
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("threads", ["registers?picture=threads"]),
+        ("matrices", ["tiling?picture=matrices"]),
+        ("roofline", ["timing?picture=roofline"]),
+        ("Bytes", ["tiling?tab=bytes", "any_kernel?tab=bytes"]),
+        ("how-fast", ["timing"]),
+        ("regsters", ["registers"]),
+        ("paged_v3", ["block_table?kernel=paged_v3"]),
+        ("nosuchpage", []),
+        ("x" * 5000, []),
+    ],
+)
+def test_an_unknown_address_is_near_pages_pictures_tabs_and_kernels(name, links):
+    assert [place["link"] for place in places_near(current(), name)][: len(links)] == links
+    assert len(places_near(current(), name)) <= (MOST_NEAR if links else 0)
+
+
+def test_the_pictures_by_which_an_address_may_ask_are_on_their_page():
+    for path, story in listed(current()).items():
+        if story.pictures:
+            asked = open_page(path).asked
+            shown = {view.id for view in story.make(asked.subject).views}
+            assert {*story.pictures} <= shown

@@ -92,19 +92,20 @@ function chainLayout([x, y, width, height], em, { d, rows, cols }) {
     between = Math.round(0.5 * em), // the two rows
     places = height < TIGHT * em ? 0 : Math.round(1.3 * em), // above the columns: where each lives
     name = (small ? 7.4 : 8) * letter, // the widest name of a gradient
+    shape = small ? 0 : (0.8 + 0.5 * `[${Math.max(rows, cols)}, ${d}]`.length) * em, // next to a gradient
     least = [small ? 1.6 : 3, small ? 2.2 : 4, small ? 1.6 : 4.5].map(gap => gap * em),
     gaps = least.reduce((sum, gap) => sum + gap, 0);
   const fitted = Math.max(
     0.05,
     Math.min(
-      (width - gaps - 2 * pad) / (2 * d + 2 * cols),
+      (width - gaps - 2 * pad - shape) / (2 * d + 2 * cols),
       (width - gaps - 2 * pad - name) / (d + 2 * cols),
       (height - 3 - title - places - pad - between - 4 * label) / (2 * (rows + cols)),
     ),
   );
   const unit = fitted >= 2 ? Math.floor(fitted) : fitted,
     [a, b, c] = [d * unit, cols * unit, rows * unit],
-    spare = Math.max(0, width - gaps - 2 * pad - a - 2 * b - Math.max(a, name)) / 3;
+    spare = Math.max(0, width - gaps - 2 * pad - a - 2 * b - Math.max(a + shape, name)) / 3;
   const columns = [x + pad];
   [a, b, b].forEach((wide, i) => columns.push(columns[i] + wide + least[i] + spare));
   const [operands, scores, weights, gradients] = columns.map(Math.round),

@@ -83,15 +83,99 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     spec = size_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
     bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
     last = [bar for bar in bars if bar["step"] == len(sweep_rows.sizes(part, field))]
-    assert sorted(bar["label"] for bar in last) == list(current().of_problem(DenseProblem))
+    kernels, peers = list(current().of_problem(DenseProblem)), ["sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
+    assert sorted(bar["label"] for bar in last) == sorted([*kernels, *peers])
     for bar in bars:
+        if bar["label"] in peers:
+            assert bar["idea"] == bar["line"]
+            continue
         row = compared[(compared.label == bar["label"]) & (compared[field] == bar[field])].iloc[0]
         assert bar["tflops"] == row.tflops and bar["idea"] == f"{row.label}: {KERNELS[row.label].idea}"
         assert f"{row.roof_percent:.3g} % of {row.roof}" in bar["said_rate"]
     named = {line["said"].split(":")[0] for line in across}
-    assert named == {"torch math", "torch efficient", "torch cudnn", *compared.roof} - {"copy"}
+    assert named == {*compared.roof} - {"copy"}
+    assert len({line["level"] for line in across}) == len(across)  # no name lies on another
     rows = next(layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert rows == ["", *current().of_problem(DenseProblem)]
+    assert rows == ["", *kernels, "torch math", "torch efficient", "torch cudnn"]
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    made, where = bench.recorded()["NVIDIA H200"]
+    return sweep_search.prepared(made, where, "recorded"), where
+
+
+def staged(recorded, wanted):
+    """The Shown of the first recorded sweep with these parts of its name."""
+    table, where = recorded
+    found = sweep_search.sweeps(table)
+    names = sweep_search.names(table, found)
+    field, fixed = next(found[key] for key, name in names.items() if wanted in f"{name.kind}: {name.along}")
+    part = sweep_rows.slice_of(table, field, fixed)
+    return timing_stage.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {where.device: where}, ())
+
+
+def texts_of(spec, table):
+    return [row["said"] for row in spec["datasets"][table]]
+
+
+def test_the_picture_opens_on_ratios_next_to_the_rival_with_losses_beside_wins(recorded):
+    """It opened on eleven lines on one logarithmic axis, where all fast ones coincide."""
+    one = staged(recorded, "16 bits: tokens 512")
+    first, *_ = timing_stage.stage_of(one, False, []).views
+    assert first.id == "speedup" and "torch math" in first.meta["note"] and "06_mma" in first.meta["note"]
+    data, rows = first.meta["spec"]["datasets"], one.rows
+    lines = {point["label"] for point in data["points"]}
+    assert {"12_optimistic", "11_overlap", "sdpa_cudnn"} <= lines and not lines & {"sdpa_math", "06_mma"}
+    best = rows[rows.kind == "kernel"].groupby("seq_len").speedup.max()
+    assert best.min() < 1 < best.max()
+    assert texts_of(first.meta["spec"], "best") == [f"{speed:.2f}×" for speed in best]
+    scale = next(layer["encoding"]["y"]["scale"] for layer in first.meta["spec"]["layer"] if "y" in layer["encoding"])
+    low, high = scale["domain"]
+    assert 0.4 < low < best.min() and best.max() < high < 1.5
+
+
+def test_a_kernel_far_behind_every_rival_stays_among_the_ratios(recorded):
+    one = staged(recorded, "Decoding, paged KV cache: tokens")
+    spec = timing_stage.charts(one, one.rows, "speedup").to_dict()
+    assert "paged_v2" in {point["label"] for point in spec["datasets"]["points"]}
+
+
+def test_block_sizes_are_told_apart_and_no_reason_lies_on_the_data(recorded):
+    """torch math at 12 ms flattened the axis. "cannot compute this" was cut at the left edge, and lay over points."""
+    one = staged(recorded, "block_size")
+    made = timing_stage.stage_of(one, False, [])
+    view = next(view for view in made.views if view.id == "latency")
+    spec, rows = view.meta["spec"], one.rows
+    drawn = {point["label"] for point in spec["datasets"]["points"]}
+    assert "paged_v3" in drawn and "sdpa_math" not in drawn and "torch math" in view.meta["note"]
+    times = rows[rows.label == "paged_v3"].sort_values("block_size").median_us
+    assert texts_of(spec, "best") == [wording.microseconds(us) for us in times]
+    low, high = spec["layer"][1]["encoding"]["y"]["scale"]["domain"]
+    apart = 400 * abs(np.log(times.iloc[2] / times.iloc[1])) / np.log(high / low)
+    assert apart > 4 and high < 3 * low, f"block_size 16 and 32 are {apart:.1f} pixels apart"
+    assert not [layer for layer in spec["layer"] if "angle" in layer["mark"] and layer["mark"]["type"] == "text"]
+    missing = one.part[(one.part.status != "ok") & one.part.label.isin(drawn)]
+    assert len(missing) and "A cross: no time." in view.meta["note"]
+    for row in missing.itertuples():
+        assert f"({wording.why(row)})" in view.meta["note"]
+    said = made.frames[2]["sentence"]
+    ratio = times.iloc[1] / times.iloc[2]
+    assert f"That is {wording.as_fast(ratio, name='at block_size 16')}" in said
+
+
+def test_the_ladder_of_a_kernel_that_memory_limits_has_bytes_a_second_and_a_row_for_each_rival(recorded):
+    """The names of XQA, tensor cores and cuDNN lay on each other, over TFLOP/s."""
+    one = staged(recorded, "Decoding in ranges, paged KV cache: block_size")
+    spec = timing_stage.charts(one, one.rows, "ladder").to_dict()
+    bars = [bar for bar in spec["datasets"]["bars"] if bar["step"] == 2]
+    for bar in bars:
+        assert bar["said_rate"] == f"{bar['gb_per_s']:,.4g} GB/s"
+    domain = next(
+        layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar"
+    )
+    assert len(bars) >= 7 and {bar["line"] for bar in bars} <= {*domain}
+    assert texts_of(spec, "across") == ["copy: 4,261 GB/s"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in chart_texts.CHARTS if kind != "ladder"])
@@ -101,7 +185,7 @@ def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench
         kind, compared, field, "sdpa_efficient", {bench_table[1].device: bench_table[1].roofs}
     ).to_dict()
     rows = spec["datasets"]["points"]
-    assert len(rows) == len(compared)
+    assert len(rows) == (~compared.label.isin(trends.left_out(kind, compared, field))).sum()
     drawn = {layer["mark"]["type"] for layer in spec["layer"]}
     assert "point" in drawn and ("rule" in drawn or kind == "memory")
     spread = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule" and "y2" in layer["encoding"]]
@@ -109,7 +193,7 @@ def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench
     assert bool(spread) == (kind != "memory")  # an allocation has no spread
     (tips,) = [layer["encoding"]["tooltip"] for layer in spec["layer"] if _is_point(layer)]
     assert len(tips) == 6
-    assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("03_flash") == 1
+    assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("04_warp_rows") == 1
     assert [p["name"] for p in spec["params"]] == ["step"]
     assert chart_texts.ALT[kind] and chart_texts.note(kind)
 
@@ -190,7 +274,12 @@ def test_growth_is_the_factor_of_a_doubling(shown):
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(13, 213_000, [100, 1000, 10_000, 100_000]), (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]), (29, 670, [50, 100, 200, 500])],
+    [
+        (13, 213_000, [100, 1000, 10_000, 100_000]),
+        (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]),
+        (29, 670, [50, 100, 200, 500]),
+        (235, 345, [250, 300]),
+    ],
 )
 def test_the_ticks_of_a_logarithmic_axis_are_decades_and_their_halves_where_those_are_few(low, high, ticks):
     assert line_ends.decades(low, high) == ticks
