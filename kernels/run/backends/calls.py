@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def text(memory: Memory, words: str) -> int:
     return memory.put(words.encode() + b"\0")
 
 
-def make_here(library: Any, calls: Sequence[Call], deadline: float | None) -> None:
+def make_here(library: ctypes.CDLL, calls: Sequence[Call], deadline: float | None) -> None:
     """Makes the calls in this process. deadline: of the launches, by time.monotonic."""
     stopped = False
     for call in calls:
@@ -74,12 +74,12 @@ def make_here(library: Any, calls: Sequence[Call], deadline: float | None) -> No
             continue
         function = library[call.name]
         function.restype = ctypes.c_uint64
-        is_timed = call.kind & LAUNCH and deadline is not None
-        if is_timed:
-            signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 0.001), 0.02)  # type: ignore[operator]
+        end = deadline if call.kind & LAUNCH else None
+        if end is not None:
+            signal.setitimer(signal.ITIMER_REAL, max(end - time.monotonic(), 0.001), 0.02)
         try:
             call.result = function(*map(ctypes.c_uint64, call.args))
         finally:
-            if is_timed:
+            if end is not None:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         stopped = stopped or (call.kind & LAUNCH and call.result & 0xFFFFFFFF) != 0

@@ -364,7 +364,7 @@ class Run:
             return
         self.make_with(library_of(self.build.path))
 
-    def make_with(self, library: object) -> None:
+    def make_with(self, library: ctypes.CDLL) -> None:
         """Makes the calls here, of a library of ours."""
         first, last = (_Launch.from_address(self._launches[n][1].args[0]) for n in (0, -1))
         with contextlib.suppress(IndexError):  # the first launch, or the others run now

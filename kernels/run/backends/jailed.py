@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -205,7 +205,7 @@ def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: f
     return answer, process.returncode, late
 
 
-def _opened(library: Path) -> Any:
+def _opened(library: Path) -> IO[bytes]:
     try:
         return library.open("rb")
     except OSError as error:
