@@ -189,13 +189,9 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   settle(dV_rmem), settle(dK_rmem);
 
   const int first_key = work.first_key;
-  if (QUERY_HEADS) {
-    PROBE_MARK(write_parts, first_key);
-    write_parts(dK_rmem, dV_rmem, parts_gmem, place, z PROBE_PASS);
-  } else {
-    PROBE_MARK(write, first_key);
-    write_key_gradients(dK_rmem, dV_rmem, dK_gmem, dV_gmem, work.first_head, first_key + warp_row, z PROBE_PASS);
-  }
+  if (QUERY_HEADS) return write_parts(dK_rmem, dV_rmem, parts_gmem, place, first_key, z PROBE_PASS);
+  PROBE_MARK(write, first_key);
+  write_key_gradients(dK_rmem, dV_rmem, dK_gmem, dV_gmem, work.first_head, first_key + warp_row, z PROBE_PASS);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -205,10 +201,8 @@ finish(const float* dQ_sums_gmem, T* dQ_gmem, const __grid_constant__ Rows z PRO
   finish_rows(dQ_sums_gmem, dQ_gmem, z PROBE_PASS);
 }
 
-// Runs next to `finish`, which started after the end of `gradients`.
 extern "C" __global__ void __launch_bounds__(128)
 add_parts(const float* parts_gmem, T* dK_gmem, T* dV_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
   PROBE_BEGIN();
-  add_parts_of_keys(parts_gmem, dK_gmem, dV_gmem, z PROBE_PASS);
-  wait_for_launch();  // this launch ends after all before it
+  add_key_parts(parts_gmem, dK_gmem, dV_gmem, z PROBE_PASS);
 }

@@ -15,7 +15,9 @@ meaning = "most query heads of a block. 0: all of its KV head. Else each block w
 // The sums of a block, as its threads hold them
 //   parts_gmem  [batch * kv_heads, parts, key_tiles, 2, HEAD_DIM / 8, CONSUMERS, 4]: of dK, then of dV
 __device__ __forceinline__ void write_parts(const float (&dK_rmem)[HEAD_DIM / 2], const float (&dV_rmem)[HEAD_DIM / 2],
-                                            float* parts_gmem, const Place& place, const Sizes& z PROBE_REF) {
+                                            float* parts_gmem, const Place& place, int first_key,
+                                            const Sizes& z PROBE_REF) {
+  PROBE_MARK(write_parts, first_key);
   const long long to = ((long long)place.kv * key_tiles(z) + place.tile) * 2 * PART + 4 * (threadIdx.x - 128);
   UNROLL for (int i = 0; i < HEAD_DIM / 2; i += 4) {
     PROBE_STORE(parts_gmem, to + i * CONSUMERS, 16);
@@ -29,8 +31,10 @@ __device__ __forceinline__ void write_parts(const float (&dK_rmem)[HEAD_DIM / 2]
 
 // dK = scale * sum of parts, or dV = sum of parts, four numbers of a tile in each thread: two of a key, and two of the
 // eighth key after it. The grid is [key_tiles, 2 * PART / 512, batch * kv_heads].
-__device__ __forceinline__ void add_parts_of_keys(const float* parts_gmem, T* dK_gmem, T* dV_gmem,
-                                                  const Sizes& z PROBE_REF) {
+//
+// This launch runs next to `finish`, which lets it start, and which itself starts after the end of `gradients`.
+__device__ __forceinline__ void add_key_parts(const float* parts_gmem, T* dK_gmem, T* dV_gmem,
+                                              const Sizes& z PROBE_REF) {
   const int of_dV = 2 * blockIdx.y / gridDim.y, first_key = blockIdx.x * BLOCK_KV, parts = parts_of_head(z);
   const int place = blockIdx.y % (gridDim.y / 2) * 128 + threadIdx.x, thread = place % CONSUMERS;
   const int key = first_key + thread / 32 * 16 + thread % 32 / 4, dim = place / CONSUMERS * 8 + thread % 4 * 2;
@@ -47,7 +51,7 @@ __device__ __forceinline__ void add_parts_of_keys(const float* parts_gmem, T* dK
   const unsigned both[2] = {pair<T>(sum.x * factor, sum.y * factor), pair<T>(sum.z * factor, sum.w * factor)};
   const Head head(z, blockIdx.z * z.group());
   UNROLL for (int r = 0; r < 2; ++r) {
-    if (key + 8 * r >= z.keys) return;
+    if (key + 8 * r >= z.keys) break;
     const long long to = head.kv + (long long)(key + 8 * r) * z.kv_row + dim;
     if (of_dV) {
       PROBE_STORE(dV_gmem, to, 4);
@@ -57,4 +61,5 @@ __device__ __forceinline__ void add_parts_of_keys(const float* parts_gmem, T* dK
       stg<float>(&dK_gmem[to], __uint_as_float(both[r]));
     }
   }
+  wait_for_launch();  // it ends after `finish`
 }
