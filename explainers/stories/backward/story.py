@@ -4,7 +4,6 @@ grow."""
 from collections.abc import Mapping
 
 from explainers.stories.backward import errors, parts, products, sums, tabs, times, walk
-from explainers.stories.backward.frames import BackwardFrame
 from explainers.stories.backward.questions import Seen, questions
 from explainers.stories.backward.walk_words import UNREAD
 from explainers.story import probed, stage
@@ -117,16 +116,13 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)
         again.append(weights)
-    stored = not parts.adds(request) or any("dQ" in f["made"] and _stores_dq(f) for f in frames)
+    adding = [touch for f in frames if "dQ" in f["made"] for touch in f["touched"]]
+    stored = not parts.adds(request) or any((one["part"], one["kind"]) == ("dQ", "store") for one in adding)
     return [
         State("products, this block", made, of=made[-1]),
         State("P, bytes made", again, "B"),
         *([State("dQ, bytes written", [f["bytes"].get("dQ store", 0) for f in frames], "B")] if stored else []),
     ]
-
-
-def _stores_dq(frame: BackwardFrame) -> bool:
-    return any(touch["part"] == "dQ" and touch["kind"] == "store" for touch in frame["touched"])
 
 
 def _size(story: walk.Walk, state: int) -> int:
