@@ -12,30 +12,17 @@ problem = "gradients_16"
 rung = 6
 requires = "sm_90a"
 tensor_products = 1
-tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # about two blocks for each SM under a causal mask, else one
-  {when = "num_heads > kv_heads and batch * kv_heads * ceil_div(keys, 128) < 128 + 128 * causal", QUERY_HEADS = 1},
-  {when = """batch * kv_heads * ceil_div(keys, 128) < 128 + 128 * causal <= \
-  batch * kv_heads * ceil_div(num_heads // kv_heads, 2) * ceil_div(keys, 128)""", QUERY_HEADS = 2},
-  {when = """batch * kv_heads * ceil_div(keys, 128) < 128 + 128 * causal <= \
-  batch * kv_heads * ceil_div(num_heads // kv_heads, 4) * ceil_div(keys, 128)""", QUERY_HEADS = 4},
-  {when = """batch * kv_heads * ceil_div(keys, 128) < 128 + 128 * causal <= \
-  batch * kv_heads * ceil_div(num_heads // kv_heads, 8) * ceil_div(keys, 128)""", QUERY_HEADS = 8},
-  {when = """batch * kv_heads * ceil_div(keys, 128) < 128 + 128 * causal <= \
-  batch * kv_heads * ceil_div(num_heads // kv_heads, 16) * ceil_div(keys, 128)""", QUERY_HEADS = 16}]
+tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each SM if causal, else one
+  {when = "kv_heads < min(num_heads, ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)))", QUERY_HEADS = 1},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 2", QUERY_HEADS = 2},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 4", QUERY_HEADS = 4},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
-constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}  # gradient_tiles, _order and _parts.cuh
-scratch.turns = {axes = ["tile"], dtype = "int32", initial = "restored", shape = [
-  "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]}
-scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
-  "batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
-scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "cleared", shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
-scratch.kv_parts = {axes = ["part", "key_tile", "gradient", "number"], shape = [
-  "batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS) if QUERY_HEADS else 1",
-  "ceil_div(keys, BLOCK_KV) if QUERY_HEADS else 1", 2, "BLOCK_KV * head_dim if QUERY_HEADS else 1"]}
-launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
-  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts", "dq_sums",
-  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
+# gradient_tiles.cuh, gradient_rows.cuh, gradient_order.cuh and gradient_parts.cuh have the meanings
+constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}
+scratch."turns, starts, dq_sums, kv_parts" = {}
+launches = [{entry = "prepare"},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """\
   4 * BLOCK_KV * (head_dim + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)""", heads = """\
   batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads)""", grid = ["""\
@@ -50,12 +37,7 @@ launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
   {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
   "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
   "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}, "kv_parts"]},
-  {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
-  "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
-  {entry = "add_parts", item = "keys", when = "QUERY_HEADS > 0", dependent = true, block = [128], grid = [
-  "ceil_div(keys, BLOCK_KV)", "BLOCK_KV * head_dim // 256", "batch * kv_heads"], args = ["kv_parts", "dk", "dv",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]}]
+  {entry = "finish"}, {entry = "add_parts"}]
 */
 #include "gradient_order.cuh"
 #include "gradient_parts.cuh"

@@ -3,6 +3,21 @@
 default = 0
 values = [0, 1]
 meaning = "1: key tiles add to a tile of dQ in fixed order, so each run returns equal bits, 2 to 12 % slower on an H100"
+[scratch.turns]
+axes = ["tile"]
+shape = ["1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]
+dtype = "int32"
+initial = "restored"
+[scratch.dq_sums]
+axes = ["batch", "head", "query_tile", "number"]
+shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]
+initial = "cleared"
+[launches.prepare]
+item = "query rows"
+block = [256]
+grid = ["ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"]
+args = ["o", "do", "lse", "starts", "dq_sums", {struct = [
+  "int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]
 */
 // The order of the adds to a tile of dQ. With DETERMINISTIC a tile of dQ has a turn, the number of key tiles that have
 // added to it: key tile 0 adds first. Two threads next to the producer wait for turns and pass them on, so that no

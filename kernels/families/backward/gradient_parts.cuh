@@ -3,6 +3,18 @@
 default = 0
 values = [0, 1, 2, 4, 8, 16]
 meaning = "most query heads of a block. 0: all of its KV head. Else each block writes fp32 parts of dK and dV to add up"
+[scratch.kv_parts]
+axes = ["part", "key_tile", "gradient", "number"]
+shape = ["batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS) if QUERY_HEADS else 1",
+  "ceil_div(keys, BLOCK_KV) if QUERY_HEADS else 1", 2, "BLOCK_KV * head_dim if QUERY_HEADS else 1"]
+[launches.add_parts]
+item = "keys"
+when = "QUERY_HEADS > 0"
+dependent = true
+block = [128]
+grid = ["ceil_div(keys, BLOCK_KV)", "BLOCK_KV * head_dim // 256", "batch * kv_heads"]
+args = ["kv_parts", "dk", "dv", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]
 */
 // Parts of dK and dV. Few KV heads with few keys have fewer blocks than a GPU has multiprocessors. So blocks share the
 // query heads of a KV head. Each writes its sums of dK and dV in fp32, and the last launch adds the parts in the order
