@@ -19,8 +19,7 @@ tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each S
   {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
   {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
-# gradient_tiles.cuh, gradient_rows.cuh, gradient_order.cuh and gradient_parts.cuh have the meanings
-constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}
+constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}  # gradient_tiles, _rows, _order, _parts.cuh
 scratch."turns, starts, dq_sums, kv_parts" = {}
 launches = [{entry = "prepare"},
   {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """\
