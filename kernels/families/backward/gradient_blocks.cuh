@@ -1,10 +1,11 @@
 // The order of the blocks of rungs 4 to 6.
 #pragma once
 
-// A block's key tile, and its KV head or part of one, counted over all sequences: `heads` is the number of all parts. The
-// grid is [near, key tiles, sections of `near` parts]. Blocks start in the order x, y, z: in a section, the first key tile of all heads, then the next key tile.
+// A block's key tile, and its KV head, counted over all sequences. The grid is [near, key tiles, sections of `near`
+// heads]. Blocks start in the order x, y, z: in a section, the first key tile of all heads, then the next key tile.
 // Under a causal mask the first key tiles see the most queries. So the longest blocks start first, and late blocks are
-// short. The first section may have fewer than `near` heads. Its other blocks do not exist.
+// short. The first section may have fewer than `near` heads. Its other blocks do not exist. If blocks share a KV head
+// (gradient_parts.cuh), each part of it counts as a head.
 //
 // `near` comes from sweeps on an H100. Few heads find their query tiles in the L2 cache: 264 blocks, two for each SM.
 // In a fixed order under a causal mask, key tiles of a head wait for each other, so more heads share a section. If all
