@@ -1,115 +1,120 @@
-"""The build backend of pyproject.toml: `pip install .` gives one package, warpglass, with kernels, explainers and app.
+"""Hooks of hatchling: `pip install .` gives one package, warpglass, with kernels, explainers and app.
 
 In the repository these are top-level names, so that `python -m kernels` works without an install. On a user's machine
-the name kernels may belong to another package. The wheel therefore has them below warpglass, and each mention of a
-module in the Python files gets the prefix: imports, names of modules in strings, and commands in texts.
+the name kernels may belong to another package, for example Hugging Face's. The wheel therefore has them below
+warpglass. `renamed` changes each import and each command in a text.
+
+Other ways do not work without this change:
+- relative imports: some 1,080 of 3,640 imports cross these folders, and would leave the top level in the repository
+- a path entry at run time: it takes the name kernels from the user's process
+- an import hook: it hides the real names from type checkers and editors
+- a setting of hatchling, setuptools or flit: each moves folders, and none changes an import
 """
 
-import base64
-import hashlib
-import re
-import tomllib
-import zipfile
+import ast
+import shutil
+import tempfile
 from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 ROOT = Path(__file__).parents[1]
 NAME = "warpglass"
 FOLDERS = ("kernels", "explainers", "app")
-ONLY_HERE = "# not in the wheel"  # marks a line for runs without an install
-SKIPPED = ("__pycache__", "node_modules")
-LATE = f'''
+COMMANDS = {
+    "-m kernels.": f"-m {NAME}.kernels.",
+    "python -m kernels": NAME,
+    "python -m app.serve": f"{NAME} serve",
+    "-m app.": f"-m {NAME}.app.",
+}
+"""A command in a text of the repository -> the command of an installation. The rules apply in this order."""
+INIT = '''"""Real CUDA attention kernels, one step at a time: the command warpglass, and operators for PyTorch."""
+
 
 def __getattr__(name: str) -> object:
-    """watch, which needs torch."""
-    if name != "watch":
-        raise AttributeError(f"module {NAME!r} has no attribute {{name!r}}")
-    from {NAME} import ops
+    """watch, which needs torch, and __version__."""
+    if name == "watch":
+        from kernels import ops
 
-    return ops.watch
+        return ops.watch
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version(__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 '''
-OPERATORS = f'''"""The kernels as PyTorch operators ({NAME}.kernels.ops)."""
+MAIN = '''"""The command `warpglass`, and `python -m warpglass`."""
 
 import sys
 
-from {NAME}.kernels import ops
+from app.__main__ import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+OPERATORS = '''"""The kernels as PyTorch operators."""
+
+import sys
+
+from kernels import ops
 
 sys.modules[__name__] = ops
 '''
 
 
-def build_wheel(folder: str, config_settings: object = None, metadata_directory: object = None) -> str:
-    """Writes the wheel into the folder and returns its file name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    info = f"{NAME}-{project['version']}.dist-info"
-    files = {f"{NAME}/__init__.py": _init(project).encode(), f"{NAME}/ops.py": OPERATORS.encode()}
-    files |= {f"{NAME}/{path.relative_to(ROOT).as_posix()}": _content(path) for path in _sources()}
-    files |= {
-        f"{info}/METADATA": _metadata(project).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: true\nTag: py3-none-any\n".encode(),
-        f"{info}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
-    }
-    record = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in files.items()]
-    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
-    wheel = f"{NAME}-{project['version']}-py3-none-any.whl"
-    with zipfile.ZipFile(Path(folder, wheel), "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return wheel
+class Requirements(MetadataHookInterface):
+    """The packages of the wheel."""
+
+    def update(self, metadata: dict) -> None:
+        """Adds the packages of app/requirements.txt, and an extra for each kernels/EXTRA.txt."""
+        metadata["dependencies"] = requirements(ROOT / "app" / "requirements.txt")
+        extras = sorted((ROOT / "kernels").glob("*.txt"))
+        metadata["optional-dependencies"] = {path.stem: requirements(path) for path in extras}
 
 
-def build_sdist(folder: str, config_settings: object = None) -> str:
-    """Refuses: the repository is the source."""
-    raise NotImplementedError("Warpglass has no sdist. Build a wheel: pip wheel . --no-deps")
+class Package(BuildHookInterface):
+    """The files of the wheel."""
+
+    def initialize(self, version: str, build_data: dict) -> None:
+        """Makes the package in a temporary folder.
+
+        version: "standard", or "editable" for a wheel with the three own modules. hatchling adds a path to this
+        checkout, where kernels, explainers and app keep their names.
+        """
+        self.folder = tempfile.TemporaryDirectory()  # until hatchling has written the wheel
+        package = Path(self.folder.name, NAME)
+        package.mkdir()
+        for name, text in {"__init__.py": INIT, "__main__.py": MAIN, "ops.py": OPERATORS}.items():
+            (package / name).write_text(text)
+        if version == "editable":
+            build_data["force_include_editable"][str(package)] = NAME
+            return
+        left_out = shutil.ignore_patterns("__pycache__", "node_modules", ".*")
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, package / name, ignore=left_out)
+        for path in package.rglob("*.py"):
+            path.write_text(renamed(path.read_text()))
+        build_data["force_include"][str(package)] = NAME
+        build_data["force_include"][str(ROOT / ".streamlit" / "config.toml")] = f"{NAME}/.streamlit/config.toml"
 
 
 def renamed(text: str) -> str:
-    """A Python file's text with the prefix before each module of ours."""
-    lines = [line for line in text.splitlines(keepends=True) if ONLY_HERE not in line]
-    names = "|".join(FOLDERS)
-    modules = "|".join(sorted({path.stem for folder in FOLDERS for path in (ROOT / folder).iterdir()} - {"__init__"}))
-    imports = rf"^(\s*(?:from|import) )(?=(?:{names})\b)"
-    commands = rf"(-m )(?=(?:{names})\b)"
-    dotted = rf"(?<![\w./-])(?=(?:{names})\.(?:{modules})\b(?!\.(?:py|md|js)\b))"
-    done = "".join(lines)
-    done = re.sub(imports, rf"\1{NAME}.", done, flags=re.M)
-    done = re.sub(commands, rf"\1{NAME}.", done)
-    return re.sub(dotted, f"{NAME}.", done)
+    """A Python file's text with the prefix in each import of ours, and with the commands of an installation."""
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module.split(".")[0] in FOLDERS:
+            line, at = lines[node.lineno - 1], node.col_offset
+            lines[node.lineno - 1] = line[:at] + line[at:].replace("from ", f"from {NAME}.", 1)
+    text = "".join(lines)
+    for here, installed in COMMANDS.items():
+        text = text.replace(here, installed)
+    return text
 
 
-def _sources() -> list[Path]:
-    """The files of the wheel."""
-    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
-    kept = [path for path in found if not any(part in SKIPPED or part.startswith(".") for part in _parts(path))]
-    return [*kept, ROOT / ".streamlit" / "config.toml"]
-
-
-def _parts(path: Path) -> tuple[str, ...]:
-    return path.relative_to(ROOT).parts
-
-
-def _content(path: Path) -> bytes:
-    return renamed(path.read_text()).encode() if path.suffix == ".py" else path.read_bytes()
-
-
-def _init(project: dict[str, str]) -> str:
-    return f'"""{project["description"]}"""\n\n__version__ = "{project["version"]}"\n{LATE}'
-
-
-def _metadata(project: dict[str, str]) -> str:
-    """METADATA, with the dependencies of requirements.txt."""
-    lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines())
-    head = [
-        "Metadata-Version: 2.4",
-        f"Name: {project['name']}",
-        f"Version: {project['version']}",
-        f"Summary: {project['description']}",
-        f"Requires-Python: {project['requires-python']}",
-        "License-File: LICENSE",
-        *(f"Requires-Dist: {line}" for line in lines if line),
-        "Description-Content-Type: text/markdown",
-    ]
-    return "\n".join(head) + "\n\n" + (ROOT / "README.md").read_text()
-
-
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+def requirements(path: Path) -> list[str]:
+    """The packages of a file, with those of the files that it includes by `-r`."""
+    found = []
+    for line in (line.partition("#")[0].strip() for line in path.read_text().splitlines()):
+        found += requirements(path.parent / line[3:]) if line.startswith("-r ") else [line] if line else []
+    return found

@@ -9,15 +9,17 @@ import sys
 from pathlib import Path
 
 gc.disable()  # nothing that an import makes is garbage, and looking for some takes time
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]  # not in the wheel
+if not __package__:  # streamlit run imports this file by its path
+    sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
+from app import web  # noqa: E402
 from kernels.build import child  # noqa: E402
 from kernels.errors import WarpglassError  # noqa: E402
 from kernels.run import workers  # noqa: E402
 
 child.close_to_others()  # before a worker runs
 try:
-    workers.warm_up("app.web.making", "app.web.warm")  # they import while this process does
+    workers.warm_up(f"{web.__name__}.making", f"{web.__name__}.warm")  # they import while this process does
 except WarpglassError as error:  # of the settings
     sys.exit(str(error))
 

@@ -53,7 +53,7 @@ st.set_page_config(page_title="Warpglass", page_icon=str(modules.STAGE.parent / 
 shown = st.navigation([_page(path) for path in STORIES], position="hidden")  # so that Streamlit knows every address
 data = {
     "base": server.base_of(st.get_option("server.baseUrlPath")),
-    "entry": modules.entry(),
+    "entry": modules.ENTRY,
     "version": modules.version(),
     "rail": rail(current()),
     "stops": stops(current()),

@@ -7,6 +7,7 @@ process. Kernels run in workers.
 """
 
 import argparse
+import contextlib
 import os
 import secrets
 import sys
@@ -49,7 +50,6 @@ def main(arguments: list[str] | None = None) -> int:
     if not 0 < given.port < 2**16:
         print(f"--port is {given.port}. It must be from 1 to 65535.", file=sys.stderr)
         return 2
-    os.chdir(ROOT)  # the folder of .streamlit/config.toml
     base = given.base_path.strip("/")
     _tell(given)
     from kernels.errors import WarpglassError
@@ -63,7 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
 
         from app.guards.connections import Connection
 
-        config.set_option("server.baseUrlPath", base)
+        with contextlib.chdir(ROOT):  # the first option reads .streamlit/config.toml
+            config.set_option("server.baseUrlPath", base)
         config.set_option("server.port", given.port)
         config.set_option("server.address", given.host)
         from app.main import app
@@ -72,23 +73,28 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     shown = "127.0.0.1" if given.host in ("0.0.0.0", "::") else given.host
     print(f"Warpglass: http://{shown}:{given.port}/{base and base + '/'}", flush=True)
-    uvicorn.run(
-        app,
-        host=given.host,
-        port=given.port,
-        http=Connection,
-        access_log=False,
-        log_level="warning",
-        backlog=2048,  # a class arrives at once
-        timeout_keep_alive=75,  # a follower asks again within the minute, over the connection that it has
-        timeout_graceful_shutdown=2,  # sockets of a class never end by themselves
-        ws="websockets-sansio",
-        ws_max_size=2**20,
-        ws_ping_interval=15,
-        ws_ping_timeout=15,
-        ws_per_message_deflate=False,  # messages of 300 bytes
-        forwarded_allow_ips=given.proxy,
-    )
+    try:
+        uvicorn.run(
+            app,
+            host=given.host,
+            port=given.port,
+            http=Connection,
+            access_log=False,
+            log_level="warning",
+            backlog=2048,  # a class arrives at once
+            timeout_keep_alive=75,  # a follower asks again within the minute, over the connection that it has
+            timeout_graceful_shutdown=2,  # sockets of a class never end by themselves
+            ws="websockets-sansio",
+            ws_max_size=2**20,
+            ws_ping_interval=15,
+            ws_ping_timeout=15,
+            ws_per_message_deflate=False,  # messages of 300 bytes
+            forwarded_allow_ips=given.proxy,
+        )
+    except SystemExit:  # uvicorn has printed the reason
+        remedy = "If another server has this port, choose one with --port."
+        print(f"No server started at {given.host}:{given.port}. {remedy}", file=sys.stderr)
+        return 1
     return 0
 
 

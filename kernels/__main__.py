@@ -15,6 +15,7 @@ import numpy as np
 
 from kernels import arguments, catalog
 from kernels.build import inspection
+from kernels.build.occupancy import MACHINES
 from kernels.core.dtypes import widened
 from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
@@ -153,8 +154,8 @@ def _run(args: argparse.Namespace) -> int:
     options.check_output("--trace", args.trace, ".parquet")
     options.check_output("--arrays", args.arrays, ".npz")
     kernel = catalog.find(args.kernel)
-    problem, settings = options.assignments(kernel, args.set)
     device = workers.survey().pick(args.backend, kernel.plain)
+    problem, settings = options.assignments(kernel, args.set, device.shared_bytes_per_block)
     request = Request(
         kernel, problem, settings, options.scope(args.scope, kernel.plan(problem, settings)), device.backend
     )
@@ -206,7 +207,8 @@ def _check(args: argparse.Namespace) -> int:
 
 def _inspect(args: argparse.Namespace) -> int:
     kernel = catalog.find(args.kernel)
-    problem, settings = options.assignments(kernel, args.set)
+    known = MACHINES.get(args.arch.rstrip("af"))
+    problem, settings = options.assignments(kernel, args.set, known.shared_bytes_per_block if known else None)
     found = inspection.inspect(kernel, problem, settings, args.arch)
     if args.json:
         _print_json(found)

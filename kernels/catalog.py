@@ -188,7 +188,7 @@ def problem_of(family: str, problem: str) -> type[Problem]:
             "into a folder of WARPGLASS_KERNELS."
         )
     try:
-        problems: dict[str, type[Problem]] = import_module(f"kernels.families.{family}").PROBLEMS
+        problems: dict[str, type[Problem]] = import_module(f"{families.__name__}.{family}").PROBLEMS
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # any error of a user's own module, sys.exit too
@@ -225,7 +225,7 @@ def _family_names() -> tuple[str, ...]:
 
 def _place(family: str, order: dict[str, int]) -> tuple[int, bool]:
     """The place of a family in lists: that of its name, or right after the family that its package names (AFTER)."""
-    after = getattr(sys.modules.get(f"kernels.families.{family}"), "AFTER", "")
+    after = getattr(sys.modules.get(f"{families.__name__}.{family}"), "AFTER", "")
     return order.get(after, order[family]), bool(after)
 
 

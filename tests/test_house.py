@@ -16,6 +16,7 @@ from kernels.run.backends import PROVENANCE
 from kernels.trace.probes import sites_of
 
 ROOT = Path(__file__).parents[1]
+SETS = ("app/requirements.txt", "kernels/cpu.txt", "kernels/cuda12.txt", "kernels/cuda13.txt")
 TOP = {"app", "kernels", "explainers", "tests", ".streamlit", "requirements.txt", "README.md", ".ci", ".gitignore"}
 TOP |= {"LICENSE", "pyproject.toml", "CHANGELOG.md"}
 FORBIDDEN = {
@@ -193,9 +194,17 @@ def test_the_readme_names_every_folder():
 
 
 def test_pinned_requirements():
-    for file in ("requirements.txt", "tests/requirements.txt"):
-        lines = [line for line in (ROOT / file).read_text().splitlines() if line and not line.startswith(("#", "-r"))]
-        assert lines and all(re.match(r"[\w-]+(\[\w+\])?==[\w.]+( *#.*| *;.*)?$", line) for line in lines)
+    """Each package has one version. Only torch has a range: CUDA 12 and CUDA 13 need different ones."""
+    for file in (ROOT / name for name in (*SETS, "tests/requirements.txt")):
+        lines = [line for line in file.read_text().splitlines() if line and not line.startswith(("#", "-r"))]
+        assert lines, file
+        for line in lines:
+            assert re.match(r"[\w-]+(\[\w+\])?==[\w.]+( *#.*| *;.*)?$|torch>=[\d.]+,<[\d.]+$", line), line
+
+
+def test_requirements_txt_is_the_pages_and_cuda_12():
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    assert lines == ["-r app/requirements.txt", "-r kernels/cuda12.txt"]
 
 
 def test_no_folder_of_tests_is_left_out(pytestconfig):

@@ -30,7 +30,6 @@ from app.guards import browsers
 from app.guards.origin import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
-ROOT = Path(__file__).parents[2]
 COOKIE, BACK = "warpglass_access", "warpglass_back"
 LASTS = 12 * 3600  # seconds of access per cookie
 TICKET = 120  # seconds of validity of a ticket
@@ -71,7 +70,7 @@ def ticket() -> str:
 def _secrets() -> dict[str, Any]:
     """Streamlit's secrets, from Streamlit's own two folders. Raises ProblemError for an unreadable file."""
     found: dict[str, Any] = {}
-    for folder in (Path.home(), ROOT):
+    for folder in (Path.home(), Path.cwd()):
         path = folder / ".streamlit" / "secrets.toml"
         try:
             found |= tomllib.loads(path.read_text())

@@ -4,7 +4,7 @@ import globals from 'globals';
 const BROWSER = { ...globals.browser, vegaEmbed: 'readonly' };
 
 export default [
-  { ignores: ['**/node_modules/'] },
+  { ignores: ['**/node_modules/', 'vendor/'] },
   js.configs.recommended,
   { languageOptions: { globals: BROWSER } },
   { rules: { 'no-unused-vars': ['error', { ignoreRestSiblings: true }] } },

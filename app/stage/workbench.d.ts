@@ -1,2 +1,2 @@
-// The workbench's bundle (.ci/stage_bundle.py).
+// The modules of workbench/ in one file (app/web/joined.py).
 export { default } from './workbench/main.js';

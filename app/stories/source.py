@@ -34,6 +34,7 @@ def page(catalog: Catalog) -> Page:
 def subject(page: Page, state: State, backend: str) -> Build:
     request = page.request_of(state)
     request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
+    request.kernel.check_architecture(request.problem, state["arch"])
     return Build(request.kernel, request.problem, request.settings, state["build"], state["arch"])
 
 

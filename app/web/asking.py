@@ -18,7 +18,7 @@ from app.workbench import drafts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
-from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
+from kernels.errors import BackendUnavailable, CannotRun, ProblemError, WarpglassError
 from kernels.run import execute
 from kernels.run.backends import Survey
 
@@ -88,6 +88,13 @@ def ask(
                 answer.told += _differences(before, state, compared)
         answer.subject = _subject(story, page, state, answer.backend, survey, part)
     except WarpglassError as error:
+        automatic = answer.backend == "gpu" and state.get("backend", "auto") == "auto"
+        others = {name: device for name, device in survey.devices.items() if name != "gpu"}
+        if isinstance(error, CannotRun) and automatic and others:
+            left = Survey(others, {**survey.reasons, "gpu": str(error)})
+            place = {"backend": left.pick().backend} if "backend" in state else {}
+            other_change = None if change and change[0] == "backend" else change
+            return _without_gpu(ask(story, {**params, **place}, left, other_change, carried, part), str(error))
         answer.subject, answer.error = None, str(error)
     answer.choices = of_recordings + _descriptions(page, state, survey, answer.backend)
     answer.link = _link(page, state)
@@ -99,6 +106,17 @@ def ask(
         )
     if page.kernels:
         answer.headline = stage.headline(page.kernel_of(state))
+    return answer
+
+
+def _without_gpu(answer: Asking, reason: str) -> Asking:
+    """The answer of the other backends, with the reason against the GPU. The choice of the backend stays automatic."""
+    answer.told.insert(0, f"{reason} This page therefore does not use the GPU.")
+    if "backend" in answer.link:
+        answer.link["backend"] = "auto"
+    for entry in answer.choices:
+        if entry["name"] == "backend":
+            entry["value"] = "auto"
     return answer
 
 

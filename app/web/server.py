@@ -11,7 +11,8 @@
     GET  /wg/measure                                                           -> the progress of the measurement
     POST /wg/measure {what: ...}                                               -> starts one (measuring.py)
     POST /wg/measure/stop, /wg/measure/forget?what=WHAT                        -> stops it, or drops its results
-    GET  /wg/VERSION/MODULE.js                                                 -> the browser's modules, immutable
+    GET  /wg/VERSION/stage.js                                                  -> the browser's modules in one file,
+             immutable, and below the same address each module, and the source map
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
     GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
              and its files (packed.py)
@@ -115,7 +116,7 @@ def prepare() -> None:
     workers.limit_answers(MOST_ANSWER, MOST_JSON)
 
     def first() -> None:
-        for name in (modules.ORIGIN, *modules.first()):
+        for name in (modules.ORIGIN, modules.ENTRY):
             packed(modules.modules()[name])
         with contextlib.suppress(WarpglassError):
             _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).subject)
@@ -245,11 +246,11 @@ def pages(index: Path, base: str) -> list[BaseRoute]:
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
     frame = modules.modules()["shell/frame.css"]
     origin = f'<script src="./wg/{modules.version()}/{modules.ORIGIN}"></script>'
-    links = [f'<link rel="modulepreload" href="./wg/{modules.version()}/{name}">' for name in modules.first()]
+    link = f'<link rel="modulepreload" href="./wg/{modules.version()}/{modules.ENTRY}">'
     plain = re.sub(
         r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL
     )  # the policy allows no inline script
-    text = plain.replace("</head>", f"{origin}<style>{frame}</style>{''.join(links)}</head>", 1)
+    text = plain.replace("</head>", f"{origin}<style>{frame}</style>{link}</head>", 1)
 
     async def page(request: Request) -> Response:
         answer = Response(text, media_type="text/html", headers={"cache-control": "no-cache"})

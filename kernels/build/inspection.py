@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from kernels.build import nvrtc
 from kernels.build.builds import build
 from kernels.build.occupancy import Settings, occupancy
 from kernels.build.product import DEFAULT_ARCH, Mode
@@ -14,11 +15,15 @@ from kernels.errors import ProblemError
 
 
 def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str = DEFAULT_ARCH) -> dict[str, Any]:
-    """A dict of kernel, arch, settings, builds and occupancy.
+    """A dict of kernel, arch, settings, builds, occupancy and cannot_run.
 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
-    Raises ProblemError for an unknown arch, BuildError, or BackendUnavailable without NVRTC or nvdisasm.
+    cannot_run: the sentences on resources that this architecture lacks. Empty if the timed build can run.
+    Raises ProblemError for an unknown arch and for one without the kernel's instructions, BuildError, or
+    BackendUnavailable without NVRTC or nvdisasm.
     """
+    nvrtc.Toolchain(arch)  # refuses an unknown one
+    kernel.check_architecture(problem, arch)
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))
     shared = {step.entry: step.shared_bytes for step in request.plan.launches}
     builds = {}
@@ -33,18 +38,16 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
             "sass_bytes": 16 * count,
             "entries": [entries[entry] for entry in shared],
         }
+    try:
+        held = occupancy(kernel, problem, request.constants, arch)
+    except ProblemError:  # the limits of the architecture are unknown
+        held = None
+    lacks = dict.fromkeys(one.lacks(arch) for one in held or ())
     return {
         "kernel": kernel.name,
         "arch": arch,
         "settings": request.constants,
         "builds": builds,
-        "occupancy": _occupancy(request, arch),
+        "occupancy": None if held is None else [asdict(found) for found in held],
+        "cannot_run": [f"{kernel.name} needs {what}." for what in lacks if what],
     }
-
-
-def _occupancy(request: Request, arch: str) -> list[dict[str, Any]] | None:
-    """The timed build's occupancy as dicts, or None for an architecture with unknown limits."""
-    try:
-        return [asdict(found) for found in occupancy(request.kernel, request.problem, request.constants, arch)]
-    except ProblemError:
-        return None

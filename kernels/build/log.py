@@ -19,7 +19,9 @@ def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
     found = re.search(pattern, log)
     refused = re.search(r"^ptxas .*error\s*: (.*)$", log, re.M)
     if refused and not found:
-        return f"{spec.path.name} does not compile for this architecture: {refused[1]}"
+        later = re.search(r"Feature '\.?(.*?)' requires \.target (\w+) or higher", refused[1])
+        said = f"It needs {later[2]} or later for {later[1]}." if later else refused[1]
+        return f"{spec.path.name} does not compile for this architecture: {said}"
     undefined = _UNDEFINED.search(log)
     if undefined and not found:
         return (

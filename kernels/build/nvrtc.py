@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from kernels.build import confined, linking, nvrtc_program
+from kernels.build import confined, linking, nvrtc_program, packages
 from kernels.build.log import first_error
 from kernels.build.nvrtc_program import Program, checked
 from kernels.build.plain import nvidia
@@ -14,6 +14,7 @@ from kernels.build.product import EntryFacts
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 
+HAS_CACHE = (12, 9)  # the first NVRTC with a cache of its own
 _ERROR = r"([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)"
 
 
@@ -25,11 +26,16 @@ def _nvrtc() -> ModuleType:
         checked(nvrtc, nvrtc.nvrtcVersion())
     except (ImportError, RuntimeError, OSError, AttributeError) as error:
         raise BackendUnavailable(
-            f"NVRTC, the CUDA compiler, could not be loaded ({error}). Install requirements.txt, or on a machine "
-            f"with CUDA 13 the wheels "
-            "cuda-bindings and nvidia-cuda-nvrtc."
+            f"NVRTC, the CUDA compiler, could not be loaded ({error}). Run: {packages.command()}"
         ) from None
     return nvrtc
+
+
+def version() -> tuple[int, int]:
+    """NVRTC's CUDA version. Raises BackendUnavailable."""
+    nvrtc = _nvrtc()
+    major, minor = checked(nvrtc, nvrtc.nvrtcVersion())
+    return major, minor
 
 
 @lru_cache
@@ -53,10 +59,12 @@ class Toolchain:
         self.nvrtc, self.plain = _nvrtc(), plain
         if arch not in architectures():
             raise ProblemError(f"arch is {arch!r}. This NVRTC knows {', '.join(architectures())}.")
-        self.version = "NVRTC {}.{}".format(*checked(self.nvrtc, self.nvrtc.nvrtcVersion()))
+        self.version = "NVRTC {}.{}".format(*version())
         self.arch = arch
-        # no-cache: a product of NVRTC's own cache lacks the log with registers and spills. We have our own cache.
-        self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
+        self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v"]
+        if version() >= HAS_CACHE:
+            # a product of NVRTC's own cache lacks the log with registers and spills
+            self.options.append("--no-cache")
         self.links = links
         if links:
             self.version += f", {linking.version()}"

@@ -93,6 +93,16 @@ class Occupancy:
         """The resources with the smallest limit."""
         return tuple(name for name, count in self.limits.items() if count == self.blocks)
 
+    def lacks(self, arch: str) -> str:
+        """What a block needs and an SM of the architecture does not have, or "" if the SM holds a block."""
+        if not self.limits["shared memory"]:
+            allowed = machine(arch).shared_bytes_per_block
+            return f"{self.shared_bytes:,} bytes of shared memory per block, and {arch} allows {allowed:,}"
+        if not self.limits["registers"]:
+            each = f"{self.registers} registers for each of {self.threads:,} threads"
+            return f"{each}, and an SM has {REGISTERS:,}"
+        return ""
+
 
 @dataclass(frozen=True)
 class Needs:

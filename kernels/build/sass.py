@@ -9,6 +9,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
+from kernels.build import packages
 from kernels.errors import BackendUnavailable, BuildError
 
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?;)")  # in nvdisasm's listing: its address, and itself
@@ -16,18 +17,14 @@ INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?;)")  # in nvdisasm's list
 
 @lru_cache
 def _nvdisasm() -> str:
-    """The path of nvdisasm: on PATH, under CUDA_HOME or CUDA_PATH, next to nvcc, or in nvidia-cuda-nvdisasm's wheel."""
-    roots = [
-        Path(root) / "bin"
-        for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
-        if root
-    ]
+    """The path of nvdisasm: on PATH, in the toolkit, next to nvcc, or in nvidia-cuda-nvdisasm's wheel."""
+    roots = [packages.toolkit() / "bin"]
     nvcc = shutil.which("nvcc")
     roots += [Path(nvcc).resolve().parent] if nvcc else []
     roots += [path for base in sys.path for path in Path(base or ".").glob("nvidia/*/bin")]
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=os.pathsep.join(map(str, roots)))
     if not found:
-        raise BackendUnavailable("nvdisasm was not found. Install the nvidia-cuda-nvdisasm wheel, or set CUDA_HOME.")
+        raise BackendUnavailable(f"nvdisasm was not found. Run: {packages.command()}")
     return found
 
 

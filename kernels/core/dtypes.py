@@ -16,6 +16,7 @@ class ElementType:
     c_type: its name in a .cu.
     torch: its name in torch.
     digits: bits of the significand with the hidden bit, or 0 for whole numbers.
+    requires: the least architecture of a GPU that rounds to it (device/numbers.cuh), or "" for any.
     """
 
     name: str
@@ -23,6 +24,7 @@ class ElementType:
     c_type: str
     torch: str
     digits: int
+    requires: str = ""
 
     @property
     def bytes(self) -> int:
@@ -45,7 +47,7 @@ DTYPES = {
     for kind in (
         ElementType("float32", np.dtype(np.float32), "float", "float32", 24),
         ElementType("float16", np.dtype(np.float16), "half", "float16", 11),
-        ElementType("bfloat16", np.dtype(ml_dtypes.bfloat16), "bfloat16", "bfloat16", 8),
+        ElementType("bfloat16", np.dtype(ml_dtypes.bfloat16), "bfloat16", "bfloat16", 8, "sm_80"),
         ElementType("float8_e4m3", np.dtype(ml_dtypes.float8_e4m3fn), "fp8_e4m3", "float8_e4m3fn", 4),
         ElementType("int32", np.dtype(np.int32), "int", "int32", 0),
         ElementType("int64", np.dtype(np.int64), "long long", "int64", 0),

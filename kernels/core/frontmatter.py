@@ -45,7 +45,7 @@ KEYS = (
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
-_ARCHITECTURE = re.compile(r"sm_\d+[af]?")
+_REQUIRES = re.compile(r"(sm_\d+[af]?)(?: for (\S.*))?")
 
 
 def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf) -> KernelSpec:
@@ -84,6 +84,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
     table = completed(name, table, files)
     constants = _constants(name, table, problem_type)
+    requires, instructions = _requires(name, table.get("requires", ""))
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -102,7 +103,8 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=plan_tables.scratch(name, table),
         launch_texts=plan_tables.launches(name, source, is_plain(files), table),
-        requires=_requires(name, table.get("requires", "")),
+        requires=requires,
+        instructions=instructions,
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
@@ -115,10 +117,14 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     )
 
 
-def _requires(file: str, said: str) -> str:
-    if said and not _ARCHITECTURE.fullmatch(said):
-        raise FrontMatterError(f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a.")
-    return said
+def _requires(file: str, said: str) -> tuple[str, str]:
+    """The architecture and the instructions of `requires`."""
+    found = _REQUIRES.fullmatch(said)
+    if said and not found:
+        raise FrontMatterError(
+            f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
+        )
+    return (found[1], found[2] or "") if found else ("", "")
 
 
 def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.core.copies import CopyText
+from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
 from kernels.core.launch import (
@@ -28,6 +29,7 @@ from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.signatures import signature, without_comments
 from kernels.core.sources import is_plain
+from kernels.core.tensors import Initial
 from kernels.core.watch import WatchText
 from kernels.errors import ProblemError
 
@@ -43,6 +45,7 @@ class KernelSpec:
     changed_from, changed: the rung before it, and the change.
     problem_type: the class of its problems, in families/<family>/.
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
+    instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
     conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
@@ -71,6 +74,7 @@ class KernelSpec:
     scratch: tuple[ScratchText, ...]
     launch_texts: tuple[LaunchText, ...]
     requires: str = ""
+    instructions: str = ""
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
     formerly: str = ""
@@ -134,14 +138,22 @@ class KernelSpec:
             )
         return values
 
-    def settings_for(self, problem: Any, chosen: Any = ()) -> dict[str, int]:
-        """Every constant's value, from `chosen`, else from `tuned`, else the default."""
-        names = self._problem_names(problem)
-        best: dict[str, int] = {}
+    def settings_for(self, problem: Any, chosen: Any = (), shared_bytes: int | None = None) -> dict[str, int]:
+        """Every constant's value, from `chosen`, else from `tuned`, else the default.
+
+        shared_bytes: the most of a block. An entry of `tuned` that needs more does not count.
+        """
+        names, best = self._problem_names(problem), dict(chosen)
         for number, tuned in enumerate(self.tuned):
             if evaluate(tuned.when, names, f"{self.path.name}: tuned[{number}].when"):
-                best |= dict(tuned.constants)
-        return self.settings({**best, **dict(chosen)})
+                better = {**best, **dict(tuned.constants), **dict(chosen)}
+                if shared_bytes is None or self.shared_bytes_of(problem, better) <= shared_bytes:
+                    best = better
+        return self.settings(best)
+
+    def shared_bytes_of(self, problem: Any, settings: Any) -> int:
+        """The most dynamic shared bytes of a block, whatever the conditions say."""
+        return max(launch.shared_bytes for launch in replace(self, conditions=()).plan(problem, settings).launches)
 
     @property
     def what_ifs(self) -> tuple[Constant, ...]:
@@ -187,12 +199,26 @@ class KernelSpec:
         """Raises ProblemError for the first failed condition, before any work on the problem."""
         check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
 
+    def lacks(self, problem: Problem, target: str) -> str:
+        """The architecture that it needs in place of `target`, such as "sm_80 or later for cp.async", or ""."""
+        needed = [(self.requires, self.instructions)]
+        rounded = [t.dtype for t in problem.tensors() if t.is_written and t.initial is not Initial.GIVEN]
+        needed += [(element_type(dtype).requires, f"rounding to {dtype}") for dtype in rounded]
+        for arch, what in needed:
+            if arch and not runs_on(arch, target):
+                return f"{arch}{'' if arch[-1].isalpha() else ' or later'}{f' for {what}' if what else ''}"
+        return ""
+
+    def check_architecture(self, problem: Problem, arch: str) -> None:
+        """Raises ProblemError if an architecture lacks an instruction of the kernel, before a build for it."""
+        if lacks := self.lacks(problem, arch):
+            raise ProblemError(f"{self.name} needs {lacks}, and the chosen architecture is {arch}.")
+
     def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
         """The reason against a run on a device (run.backends.Device), with the remedy, or None."""
-        if device.backend == "gpu" and self.requires and not runs_on(self.requires, device.target):
+        if device.backend == "gpu" and (lacks := self.lacks(problem, device.target)):
             return (
-                f"{self.name} needs {self.requires}{'' if self.requires[-1].isalpha() else ' or later'}, and "
-                f"{device.name} is {device.target}. "
+                f"{self.name} needs {lacks}, and {device.name} is {device.target}. "
                 "It can still be compiled, inspected and shown from recordings."
             )
         plan = self.plan(problem, settings)

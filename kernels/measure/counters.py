@@ -131,11 +131,11 @@ def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]
         file = Path(folder, "requests.json")
         file.write_text(json.dumps([_as_json(request) for request in asked]))
         done = subprocess.run(
-            [ncu, *options, sys.executable, "-m", "kernels.measure.counters", str(file)],
+            [ncu, *options, sys.executable, "-m", __name__, str(file)],
             capture_output=True,
             text=True,
             check=False,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[__name__.count(".")],
         )
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:

@@ -51,7 +51,7 @@ def encode(made: Pipeline) -> bytes:
         from perfetto.trace_builder.proto_builder import TraceProtoBuilder
     except ImportError as error:
         raise BackendUnavailable(
-            f"The perfetto wheel could not be loaded ({error}). Install requirements.txt."
+            f"The perfetto wheel could not be loaded ({error}). Run: pip install -r app/requirements.txt"
         ) from None
     tracks = _Tracks(TraceProtoBuilder())
     for (launch, block), there in made.writers.groupby(["launch", "block"]):

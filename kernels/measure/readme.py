@@ -1,10 +1,10 @@
-"""The tables of times in results.md and pytorch.md, and the results in README.md, from the recorded tables.
+"""The tables of times in results.md and pytorch.md, the results in README.md, and the GPUs in kernels/README.md.
 
     python -m kernels.measure.readme            prints them
     python -m kernels.measure.readme --write    writes them into the files, each between its two comments
 
-A claim is sustained if both sides have a sustained time, and rested otherwise. Each table states its wins and its
-losses in front.
+Times come from the recorded tables, and GPUs from the catalogue. A claim is sustained if both sides have a sustained
+time, and rested otherwise. Each table of times states its wins and its losses in front.
 """
 
 import json
@@ -18,15 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from kernels import catalog
+from kernels.build.occupancy import MACHINES
+from kernels.core.cases import sample
 from kernels.core.problem import Problem
+from kernels.core.spec import KernelSpec
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import bench, duels, operator_rows
 from kernels.measure.bench_rows import SUSTAINED, problem_text
 from kernels.measure.peers import TITLES
+from kernels.run.backends import Device
 
 ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "README.md", ROOT / "kernels" / "results.md", ROOT / "kernels" / "pytorch.md")
+FILES = (ROOT / "README.md", *(ROOT / "kernels" / name for name in ("README.md", "results.md", "pytorch.md")))
+GPUS = tuple(
+    Device("gpu", machine.gpu, "sm_90a" if arch == "sm_90" else arch, machine.shared_bytes_per_block)
+    for arch, machine in MACHINES.items()
+)
 NONE = "not measured"
 WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
@@ -51,6 +60,7 @@ def tables() -> dict[str, str]:
     made, where = next(iter(bench.recorded().values()))
     return {
         "results": _results(made),
+        "GPUs": _gpus(),
         "fp32": _section(_benched(made, "08b_three_bfloat16", ["sdpa_efficient"], _wanted(FP32))),
         "16 bits": _dense(),
         "decode": _section(_benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), _floor(made)),
@@ -64,9 +74,9 @@ def written(text: str) -> str:
     made = tables()
 
     def put(found: re.Match) -> str:
-        return f"<!-- times: {found[1]} -->\n{made[found[1]]}\n<!-- end -->"
+        return f"<!-- {found[1]} -->\n{made[found[2]]}\n<!-- end -->"
 
-    return re.sub(r"<!-- times: ([\w ]+) -->\n.*?<!-- end -->", put, text, flags=re.DOTALL)
+    return re.sub(r"<!-- ((?:times|table): ([\w ]+)) -->\n.*?<!-- end -->", put, text, flags=re.DOTALL)
 
 
 # ---- the results in the README ----
@@ -104,6 +114,40 @@ def _state(part: pd.DataFrame) -> str:
 
 def _words(row: pd.Series) -> str:
     return _problem(json.loads(row.problem))
+
+
+# ---- the table of GPUs ----
+
+
+def _gpus() -> str:
+    """A row for the kernels that run on the same architectures, each with its default problem, and what they need."""
+    rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for spec in catalog.current().kernels.values():
+        runs, needs = list[str](), dict[str, None]()
+        for gpu in GPUS:
+            need = needed(spec, gpu)
+            runs.append("no" if need else "runs")
+            needs |= {need: None} if need else {}
+        rows.setdefault(tuple(runs), {}).setdefault(", ".join(needs), []).append(f"`{spec.name}`")
+    heads = ["kernels: what they need", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
+    return "\n".join(_markdown(heads, ([_of_need(needs), *runs] for runs, needs in rows.items())))
+
+
+def needed(spec: KernelSpec, gpu: Device) -> str:
+    """What a kernel needs for its default problem and a GPU does not have, or "" if it runs there."""
+    problem = sample(spec).problem
+    settings = spec.settings_for(problem, sample(spec).settings, gpu.shared_bytes_per_block)
+    if spec.cannot_run(problem, settings, gpu) is None:
+        return ""
+    return spec.lacks(problem, gpu.target) or f"{spec.shared_bytes_of(problem, settings):,} shared bytes per block"
+
+
+def _of_need(kernels: Mapping[str, list[str]]) -> str:
+    """The names of the kernels with each need, or the number of the kernels without one."""
+    return ". ".join(
+        f"{', '.join(names)}: {need}" if need else f"the other {len(names)} kernels: nothing more"
+        for need, names in kernels.items()
+    )
 
 
 # ---- tables of the bench ----

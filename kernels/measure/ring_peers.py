@@ -40,7 +40,7 @@ def times(problem: RingProblem) -> list[Row]:
     """A row for each peer, with its time or the reason against one."""
     port = _free_port()
     said = json.dumps(problem.values())
-    command = [sys.executable, "-m", "kernels.measure.ring_peers"]
+    command = [sys.executable, "-m", __name__]
     jobs = [
         subprocess.Popen(
             [*command, str(rank), str(problem.gpus), str(port), said], stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from kernels import catalog
+from kernels import catalog, families
 from kernels.core.cases import sample
 from kernels.core.fields import field_values, write_value
 from kernels.core.frontmatter import read_kernel
@@ -67,7 +67,7 @@ def _text(path: Path) -> str:
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
     """(family, name, class) of every problem."""
     for family in catalog.current().families:
-        for name, kind in import_module(f"kernels.families.{family}").PROBLEMS.items():
+        for name, kind in import_module(f"{families.__name__}.{family}").PROBLEMS.items():
             yield family, name, kind
 
 

@@ -53,7 +53,7 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
 
 def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
     """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device."""
-    settings = tuple(spec.settings_for(problem).items())
+    settings = tuple(spec.settings_for(problem, shared_bytes=device.shared_bytes_per_block).items())
     execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
     return Choice(spec, problem, settings, (), nearest(spec, problem, device))
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from kernels import build
-from kernels.build import Mode
+from kernels.build import Mode, packages
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.ops.choice import Choice
@@ -176,5 +176,5 @@ def _module(path: Path, index: int) -> object:
     try:
         from cuda.bindings import driver as cuda
     except ImportError:
-        raise BackendUnavailable("cuda-bindings is not installed. Install requirements.txt.") from None
+        raise BackendUnavailable(f"cuda-bindings is not installed. Run: {packages.command('cuda12')}") from None
     return driver.checked(cuda.cuModuleLoadData(path.read_bytes()))

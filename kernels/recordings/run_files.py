@@ -26,8 +26,8 @@ def read_trace(entry: Recording, request: Request) -> Trace:
     probes = same_code.probes_now(entry.code_hash, len(entry.sites))
     if sum(probe >= 0 for probe in probes) != len(sites):
         raise TraceError(
-            f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with python -m "
-            "kernels record."
+            f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with "
+            "python -m kernels record."
         )
     columns = _table(entry, "trace")
     values = _values(entry)

@@ -19,7 +19,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
-from kernels.errors import ProblemError, TooLargeError
+from kernels.errors import CannotRun, ProblemError, TooLargeError
 from kernels.run import backends
 from kernels.run.backends import Device, recorded
 from kernels.run.plain import probing, tables
@@ -44,13 +44,13 @@ def estimate(request: Request, device: Device) -> Estimate:
 
 
 def check_possible(request: Request, device: Device) -> None:
-    """Raises ProblemError if the request cannot run on the device, TooLargeError if it does not fit.
+    """Raises CannotRun if the request cannot run on the device, TooLargeError if it does not fit.
 
     The web process calls this too and makes no CUDA call. A GPU's free memory is therefore checked in prepare.
     """
     reason = request.kernel.cannot_run(request.problem, request.constants, device)
     if reason:
-        raise ProblemError(reason)
+        raise CannotRun(reason)
     request.scope.check(request.plan)
     if device.backend != "cpu":
         return

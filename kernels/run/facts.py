@@ -132,8 +132,9 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         f"({launch['percent']:.0f} %), limited by {launch['limited_by']}. {launch['grid_blocks']:,} blocks are "
         f"{launch['waves']:.2f} waves"
         for launch in facts["occupancy"] or ()
+        if launch["blocks"]
     ]
-    return lines
+    return [*lines, *facts["cannot_run"]]
 
 
 def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:

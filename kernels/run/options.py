@@ -15,14 +15,17 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
 
-def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Problem, tuple[tuple[str, int], ...]]:
+def assignments(
+    kernel: KernelSpec, texts: Sequence[str], shared_bytes: int | None = None
+) -> tuple[Problem, tuple[tuple[str, int], ...]]:
     """The problem and all constants for the values of --set.
 
-    texts: FIELD=VALUE each. A field's former name is valid too. Other constants get the kernel's tuned values.
+    texts: FIELD=VALUE each. A field's former name is valid too. Other constants get the kernel's tuned values that fit
+    into `shared_bytes` of a block.
     """
     values, settings = chosen(kernel, texts)
     problem = kernel.problem_type(**values)
-    return problem, tuple(kernel.settings_for(problem, settings).items())
+    return problem, tuple(kernel.settings_for(problem, settings, shared_bytes).items())
 
 
 def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:

@@ -1,13 +1,13 @@
-"""The stage without the app: esbuild bundles core and views into one module, and a page that is no app mounts it."""
+"""The stage without the app: core and views joined in one file, and a page that is no app mounts it."""
 
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
-from stage_tools import run
 
 from app.stories import STORIES
 from app.web import asking, modules
+from app.web.joined import joined
 from explainers.story import encoding
 from kernels.run import workers
 
@@ -24,16 +24,11 @@ MOUNT = """async ([step, picture]) => {
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory):
-    """The stage as one module, made of the files that the server serves."""
-    folder = tmp_path_factory.mktemp("stage")
-    for name, text in modules.modules().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    out = folder / "bundled.js"
-    run("esbuild", str(folder / "core" / "mount.js"), "--bundle", "--format=esm", f"--outfile={out}")
-    return out.read_text()
+def module():
+    """The stage as one file, made of the files that the server serves."""
+    found = modules.modules().items()
+    texts = {name: text for name, text in found if name.startswith(("core/", "views/")) and name.endswith(".js")}
+    return joined("stage.js", "core/mount.js", texts)["stage.js"]
 
 
 @pytest.fixture(scope="module")

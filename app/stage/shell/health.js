@@ -9,13 +9,13 @@ const css = element(
   'style',
   {},
   `:root { color-scheme: light dark; }
-  body { font: 17px/1.5 system-ui, sans-serif; margin: 2rem; }
-  h1 { font-size: 1.5rem; }
-  h2 { font-size: 1.15rem; margin: 1.4rem 0 .3rem; }
-  table { border-collapse: collapse; }
-  th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid #8886; }
-  td.number { text-align: right; font-family: monospace; }
-  .bad { border-left: 4px solid #D55E00; padding-left: .6rem; }`,
+body { font: 17px/1.5 system-ui, sans-serif; margin: 2rem; }
+h1 { font-size: 1.5rem; }
+h2 { font-size: 1.15rem; margin: 1.4rem 0 .3rem; }
+table { border-collapse: collapse; }
+th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid #8886; }
+td.number { text-align: right; font-family: monospace; }
+.bad { border-left: 4px solid #D55E00; padding-left: .6rem; }`,
 );
 document.head.append(css);
 

@@ -3,11 +3,11 @@
 import { element } from '../core/paint.js';
 
 const STYLE = `body { margin: 0; padding: 1.2rem; font: 22px/1.45 system-ui, sans-serif; }
-  body { color: CanvasText; background: Canvas; color-scheme: light dark; }
-  h1 { font-size: 1.15em; margin: 0 0 .6em; }
-  p { margin: 0 0 .8em; white-space: pre-wrap; }
-  .small { font-size: .75em; }
-  button { font: inherit; margin-right: .5em; }`;
+body { color: CanvasText; background: Canvas; color-scheme: light dark; }
+h1 { font-size: 1.15em; margin: 0 0 .6em; }
+p { margin: 0 0 .8em; white-space: pre-wrap; }
+.small { font-size: .75em; }
+button { font: inherit; margin-right: .5em; }`;
 const KEYS = { PageDown: 1, ArrowRight: 1, ArrowDown: 1, PageUp: -1, ArrowLeft: -1, ArrowUp: -1 };
 
 // move(direction): to the next or the previous press of the talk. Returns {open, show, close};

@@ -112,8 +112,8 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
               'p',
               { class: 'note bad' },
               `Only this machine reaches ${location.hostname}. Open this page by the ` +
-                'address that the class will use, and start the server for others: python ' +
-                '-m app.serve --host 0.0.0.0',
+                'address that the class will use, and start the server for others with ' +
+                '--host 0.0.0.0',
             ),
           ]
         : []),

@@ -1,4 +1,4 @@
-// esbuild hands a style over as its text.
+// app/web/joined.py hands a style over as its text.
 declare module '*.css' {
   const text: string;
   export default text;

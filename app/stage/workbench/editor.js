@@ -1,25 +1,34 @@
 // The editor: CodeMirror with CUDA, and messages at their lines.
 import {
   autocompletion,
+  bracketMatching,
   closeBrackets,
   closeBracketsKeymap,
   completionKeymap,
-} from '@codemirror/autocomplete';
-import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
-import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from '@codemirror/language';
-import { lintGutter, lintKeymap, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
-import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
-import { EditorState, RangeSet } from '@codemirror/state';
-import {
+  defaultKeymap,
   drawSelection,
+  EditorState,
   EditorView,
-  GutterMarker,
+  foldGutter,
+  foldKeymap,
   gutterLineClass,
+  GutterMarker,
   highlightActiveLine,
   highlightActiveLineGutter,
+  highlightSelectionMatches,
+  history,
+  historyKeymap,
+  indentOnInput,
+  indentWithTab,
   keymap,
   lineNumbers,
-} from '@codemirror/view';
+  lintGutter,
+  lintKeymap,
+  nextDiagnostic,
+  RangeSet,
+  searchKeymap,
+  setDiagnostics,
+} from '../vendor/codemirror.mjs';
 import { cuda } from './language.js';
 import { markedLines, toggled } from './marks.js';
 

@@ -1,9 +1,15 @@
 // CUDA for the editor: C++'s grammar, the words of CUDA in their own colours, and completion.
-import { completeFromList } from '@codemirror/autocomplete';
-import { cppLanguage } from '@codemirror/lang-cpp';
-import { LanguageSupport, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
-import { Decoration, MatchDecorator, ViewPlugin } from '@codemirror/view';
-import { tags } from '@lezer/highlight';
+import {
+  completeFromList,
+  cppLanguage,
+  Decoration,
+  HighlightStyle,
+  LanguageSupport,
+  MatchDecorator,
+  syntaxHighlighting,
+  tags,
+  ViewPlugin,
+} from '../vendor/codemirror.mjs';
 import { KIND_OF } from './words.js';
 
 const COMPLETED = { qualifier: 'keyword', probe: 'constant' }; // the editor's names for icons

@@ -63,6 +63,7 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
         entry = entries[min(state["recorded"], len(entries) - 1)]
         return Drawn(entry.request, entry.label)
     request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
+    spec.check_architecture(problem, state["arch"])
     gpu = workers.survey().devices.get("gpu")
     same = gpu is not None and gpu.target == state["arch"]
     here = (gpu.multiprocessors, gpu.name) if gpu is not None and same else (0, "")

@@ -1,11 +1,11 @@
 """A plain kernel for NVRTC: NVIDIA's headers, texts for headers that NVRTC lacks, and instances of templates."""
 
-import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from kernels.build import packages
 from kernels.build.plain import refusals
 from kernels.build.plain.edits import device_text
 from kernels.build.plain.standard import HOST_HEADERS, STANDARD_HEADERS
@@ -54,11 +54,11 @@ def include_options() -> tuple[str, ...]:
         for found in (folder / "cuda_runtime" / "include", folder / "cu13" / "include"):
             if (found / "cuda_fp16.h").is_file():
                 more = [folder / "cuda_cccl" / "include", *(other / "cu13" / "include" for other in folders)]
-                toolkit = Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include"
+                toolkit = packages.toolkit() / "include"
                 # cuda_cccl and cccl have type traits, cu13 and the toolkit the folder crt of mma.h.
                 paths = [path for path in dict.fromkeys([found, *more, toolkit / "cccl", toolkit]) if path.is_dir()]
                 return (*(f"--include-path={path}" for path in paths), f"--pre-include={ALWAYS}")
-    raise BackendUnavailable("CUDA's headers were not found. Install the wheel nvidia-cuda-runtime-cu12.")
+    raise BackendUnavailable(f"CUDA's headers were not found. Run: {packages.command()}")
 
 
 def instances(spec: KernelSpec, options: list[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. 08_pipeline's tiles.
 family = "backward"
 problem = "gradients_16"
 rung = 4
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
 conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a \

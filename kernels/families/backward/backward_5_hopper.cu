@@ -11,7 +11,7 @@ source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. PTX ISA 8.1: wgm
 family = "backward"
 problem = "gradients_16"
 rung = 5
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]

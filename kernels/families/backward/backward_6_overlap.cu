@@ -10,7 +10,7 @@ source = "Shah et al. 2024, FlashAttention-3, arXiv:2407.08608. The fixed order:
 family = "backward"
 problem = "gradients_16"
 rung = 6
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each SM if causal, else one
   {when = "kv_heads < min(num_heads, ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)))", QUERY_HEADS = 1},

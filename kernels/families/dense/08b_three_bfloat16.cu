@@ -13,7 +13,7 @@ arXiv:1904.06376."""
 family = "dense"
 rung = 8
 formerly = "04_flash_registers"
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16"
 tensor_products = 6
 tuned = [
   # Larger blocks split K and V less often, if each of an H200's 132 multiprocessors has more than one block.

@@ -12,7 +12,7 @@ source = """08_pipeline's. Su et al. 2021, "RoFormer", arXiv:2104.09864."""
 family = "fusion"
 problem = "rope_attention"
 rung = 10
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh

@@ -13,7 +13,7 @@ why = [
 ]
 waits = ["products, shuffles"]
 rung = 24
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16"
 
 [[launches]]
 entry = "lab_reduce_ones"

@@ -11,7 +11,7 @@ problem = "load"
 why = ["One thread requests the tile, and no register holds it. But here all threads only wait for it."]
 waits = ["memory"]
 rung = 26
-requires = "sm_90"
+requires = "sm_90 for cp.async.bulk and mbarrier"
 
 [[launches]]
 entry = "lab_tiles_bulk"

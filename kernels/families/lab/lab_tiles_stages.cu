@@ -15,7 +15,7 @@ why = [
 ]
 waits = ["memory", "copy or sum", "copy or sum"]
 rung = 27
-requires = "sm_80"
+requires = "sm_80 for cp.async"
 
 [constants.STAGES]
 default = 2

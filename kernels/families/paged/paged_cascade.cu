@@ -13,7 +13,7 @@ source = """Ye et al. 2024, "Cascade Inference", FlashInfer. Juravsky et al. 202
 family = "paged"
 problem = "cascade"
 rung = 7
-requires = "sm_90"
+requires = "sm_90 for cp.async.bulk and mbarrier"
 tensor_products = 1
 tuned = [{when = "head_dim * C_BYTES <= 128", STAGES = 6}]
 constants.STAGES = {default = 3, values = [2, 3, 4, 6], meaning = """\

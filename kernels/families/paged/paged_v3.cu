@@ -14,7 +14,7 @@ al. 2023, \"Flash-Decoding\". PTX ISA 8.0, cp.async.bulk, mbarrier, movmatrix.""
 family = "paged"
 problem = "ranges"
 rung = 5
-requires = "sm_90"
+requires = "sm_90 for cp.async.bulk and mbarrier"
 tensor_products = 1
 tuned = [  # the fastest choice on an H200 has about 96 KB in shared memory or on their way
   {when = "head_dim * C_BYTES <= 128", STAGES = 6},

@@ -12,7 +12,7 @@ source = """Liu et al. 2023, "Ring Attention with Blockwise Transformers", arXiv
 ring-flash-attention project."""
 family = "ring"
 rung = 1
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
 only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]

@@ -8,7 +8,7 @@ limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiproc
 source = "ring_attention's and 12_optimistic's: Liu et al. 2023, arXiv:2310.01889; Shah et al. 2024, arXiv:2407.08608."
 family = "ring"
 rung = 2
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and rows >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
 conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """Three warpgroups with heads of \

@@ -12,7 +12,7 @@ source = """08_pipeline's. torch.nn.attention.flex_attention.BlockMask, the orig
 "Generating Long Sequences with Sparse Transformers", arXiv:1904.10509."""
 family = "sparse"
 problem = "blocks"
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 conditions = [
   {must = "block_q <= 128 and block_q >= 16 and block_kv <= 64", message = """This kernel's tiles have 16 to 128 \

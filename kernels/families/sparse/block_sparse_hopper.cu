@@ -11,7 +11,7 @@ limits = """fp16 or bf16. HEAD_DIM 64, 128 or 256. Tiles are the lists' blocks, 
 source = "11_overlap's. torch.nn.attention.flex_attention.BlockMask, the origin of these lists."
 family = "sparse"
 problem = "blocks"
-requires = "sm_90a"
+requires = "sm_90a for wgmma"
 tensor_products = 1
 tuned = [{when = "head_dim == 256", Q_STAGES = 1}]
 conditions = [{must = "block_q >= 64 and block_kv >= 64", message = """This kernel's tiles have 64, 128 or 192 queries \

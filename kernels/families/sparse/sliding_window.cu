@@ -10,7 +10,7 @@ source = """08_pipeline's. Beltagy et al. 2020, "Longformer", arXiv:2004.05150. 
 arXiv:2310.06825."""
 family = "sparse"
 problem = "masked"
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 conditions = [{must = "mask == 'window'", message = """This kernel knows only windows, and mask is {mask}. Choose \
 mask=window, or a kernel with lists."""}]

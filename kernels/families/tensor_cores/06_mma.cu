@@ -11,7 +11,7 @@ limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
 source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. PTX ISA, sections on mma.m16n8k16 and ldmatrix."""
 family = "tensor_cores"
 rung = 6
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
 conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \

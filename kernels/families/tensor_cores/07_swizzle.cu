@@ -9,7 +9,7 @@ limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
 source = "06_mma's. PTX ISA, section on swizzling modes, the mode of 128 bytes."
 family = "tensor_cores"
 rung = 7
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
 conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \

@@ -11,7 +11,7 @@ limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
 source = "07_swizzle's. PTX ISA, section on cp.async.commit_group."
 family = "tensor_cores"
 rung = 8
-requires = "sm_80"
+requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
 only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]

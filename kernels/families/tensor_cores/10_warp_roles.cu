@@ -12,7 +12,7 @@ source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0,
 cp.async.bulk.tensor."""
 family = "tensor_cores"
 rung = 10
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96},  # fit long sequences
   {when = "head_dim == 256", BLOCK_KV = 64}]

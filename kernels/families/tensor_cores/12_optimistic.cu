@@ -11,7 +11,7 @@ source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0,
 cp.async.bulk.tensor."""
 family = "tensor_cores"
 rung = 12
-requires = "sm_90a"
+requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]  # fit long sequences
 conditions = [{must = "head_dim < 256", message = """P in two sets of registers leaves no room for heads of {head_dim} \

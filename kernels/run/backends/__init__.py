@@ -65,7 +65,7 @@ class Survey:
 
 def module(name: str) -> ModuleType:
     """The module of a backend."""
-    return import_module(f"kernels.run.backends.{name}")
+    return import_module(f"{__name__}.{name}")
 
 
 def survey(names: Sequence[str] = NAMES) -> Survey:

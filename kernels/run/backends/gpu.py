@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.build import Build
+from kernels.build import Build, nvrtc, packages
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.streams import Step
@@ -55,10 +55,10 @@ def device() -> Device:
         raise BackendUnavailable(missing)
     try:
         import cupy
-    except ImportError:
+    except ImportError as error:
         raise BackendUnavailable(
-            "No GPU is used: CuPy is not installed. Install requirements.txt, or cupy-cuda13x on a machine with CUDA "
-            "13."
+            f"No GPU is used: CuPy could not be imported ({error}). In a new environment, run: "
+            f"{packages.command('cuda12')}"
         ) from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -68,6 +68,12 @@ def device() -> Device:
         ) from None
     if not count:
         raise BackendUnavailable("No GPU was found: CUDA runs, but lists no device. Check CUDA_VISIBLE_DEVICES.")
+    fault = packages.fault(
+        packages.majors(nvrtc.version()[0], cupy.cuda.runtime.runtimeGetVersion() // 1000),
+        cupy.cuda.runtime.driverGetVersion() // 1000,
+    )
+    if fault:
+        raise BackendUnavailable(fault)
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])

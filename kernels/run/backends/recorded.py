@@ -27,8 +27,8 @@ def device() -> Device:
     if not names:
         raise BackendUnavailable(
             " ".join(run_index.left_out())
-            or "There are no recordings: kernels/recordings/data/runs/ is empty. Make some on a GPU with python -m "
-            "kernels record."
+            or "There are no recordings: kernels/recordings/data/runs/ is empty. Make some on a GPU with "
+            "python -m kernels record."
         )
     return Device("recorded", ", ".join(names), "recorded", SHARED_MAX)
 

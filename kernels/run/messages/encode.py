@@ -27,27 +27,30 @@ if TYPE_CHECKING:
 Json: TypeAlias = "list[Json] | str | int | float | None"
 """The JSON of a message, which has no objects."""
 TYPES = {
-    "Device": "kernels.run.backends",
-    "Fault": "kernels.run.plain.faults",
-    "First": "kernels.run.wrong.reason",
-    "Gpu": "kernels.run.workers.devices",
-    "Line": "kernels.build.disassembly",
-    "Listing": "kernels.build.disassembly",
-    "OutputError": "kernels.core.tolerance",
-    "Pipeline": "kernels.measure.pipelines",
-    "Point": "kernels.measure.protocol",
-    "Reason": "kernels.run.wrong.reason",
-    "Request": "kernels.core.request",
-    "Run": "kernels.run.results",
-    "Scope": "kernels.core.scope",
-    "Survey": "kernels.run.backends",
-    "Sustained": "kernels.measure.load",
-    "Timeline": "kernels.measure.timelines",
-    "LaunchTimes": "kernels.measure.launch_times",
-    "Timing": "kernels.measure.protocol",
-    "Trace": "kernels.trace.trace",
-    "Traffic": "kernels.run.results",
-    "Verdict": "kernels.run.check",
+    name: f"{errors.__package__}.{module}"
+    for name, module in {
+        "Device": "run.backends",
+        "Fault": "run.plain.faults",
+        "First": "run.wrong.reason",
+        "Gpu": "run.workers.devices",
+        "Line": "build.disassembly",
+        "Listing": "build.disassembly",
+        "OutputError": "core.tolerance",
+        "Pipeline": "measure.pipelines",
+        "Point": "measure.protocol",
+        "Reason": "run.wrong.reason",
+        "Request": "core.request",
+        "Run": "run.results",
+        "Scope": "core.scope",
+        "Survey": "run.backends",
+        "Sustained": "measure.load",
+        "Timeline": "measure.timelines",
+        "LaunchTimes": "measure.launch_times",
+        "Timing": "measure.protocol",
+        "Trace": "trace.trace",
+        "Traffic": "run.results",
+        "Verdict": "run.check",
+    }.items()
 }
 """The dataclasses that may come back, each with its module."""
 OURS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}

@@ -28,7 +28,7 @@ def main() -> int:
     try:
         from kernels.run.workers import agent
     except ImportError as missing:
-        print(f"{missing}. Install requirements.txt.", file=sys.stderr)
+        print(f"{missing}. Run: pip install -r app/requirements.txt", file=sys.stderr)
         return 1
     try:
         if args.command == "schedule":

@@ -204,8 +204,8 @@ class Cluster:
         """The error of a job without a worker."""
         if not self.client:
             return BackendUnavailable(
-                f"The scheduler of {SETTING}=dask://{self.address} does not answer. Start it (python -m "
-                f"kernels.run.workers schedule), or unset {SETTING} to run on this machine."
+                f"The scheduler of {SETTING}=dask://{self.address} does not answer. Start it "
+                f"(python -m kernels.run.workers schedule), or unset {SETTING} to run on this machine."
             )
         device = "a GPU" if backend == "gpu" else "the CPU"
         return BackendUnavailable(

@@ -49,7 +49,7 @@ def warm_up(*modules: str) -> None:
 
 
 def _ensure() -> None:
-    multiprocessing.set_forkserver_preload(["kernels.run.workers.forked", *_modules])
+    multiprocessing.set_forkserver_preload([f"{__package__}.forked", *_modules])
     forkserver.ensure_running()
 
 

@@ -34,5 +34,5 @@ def test_the_page_of_every_story_is_served_with_our_frame_before_anything_is_dra
     for path in STORIES:
         got = client.get("/" if path == "start" else f"/{path}")
         assert modules.modules()["shell/frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
-        assert f'href="./wg/{modules.version()}/{modules.entry()}"' in got.text and got.text.count("</head>") == 1
+        assert f'href="./wg/{modules.version()}/{modules.ENTRY}"' in got.text and got.text.count("</head>") == 1
     assert client.get("/nowhere").status_code == 404

@@ -7,7 +7,7 @@ from dropped import ONE_KERNEL
 
 from kernels import build
 from kernels.build import CPU, Mode
-from kernels.catalog import load_kernel
+from kernels.catalog import KERNELS, load_kernel
 from kernels.core.request import Request
 from kernels.errors import BackendUnavailable, BuildError
 
@@ -58,3 +58,10 @@ def test_a_function_without_a_definition_is_told_with_its_line(tmp_path, mode):
 def test_an_error_of_the_kernel_keeps_its_line(tmp_path, target):
     said, line = refusal(tmp_path, "PROBE_BEGIN();", "PROBE_BEGIN(); int x = ;", target)
     assert said.startswith(f"mine.cu line {line}: expected"), said
+
+
+def test_an_instruction_of_a_later_gpu_is_told_with_that_gpu():
+    spec = KERNELS["lab_access"]
+    problem = spec.problem_type(op="cp_async")
+    with pytest.raises(BuildError, match=r"lab_access.cu does not .*: It needs sm_80 or later for cp.async.$"):
+        build.build(spec, Request(spec, problem).defines, Mode.TIMED, "sm_75")

@@ -224,7 +224,7 @@ MISTAKES = [
     (
         'family = "dense"',
         'family = "dense"\nrequires = "hopper"',
-        "requires is 'hopper'. It must be an architecture such as sm_80",
+        "requires is 'hopper'. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async.",
     ),
     ('family = "dense"', 'family = "dense"\nrung = "one"', "rung is 'one'. It must be a whole number"),
     ("default = 1\n", "default = 3\n", r"constants.WIDTH.default is 3, which is not among its values \[1, 2\]"),
@@ -373,12 +373,29 @@ def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(tmp_path, monkeyp
 def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
     from kernels.run.backends import Device
 
-    spec = write(GOOD.replace('family = "dense"', 'family = "dense"\nrequires = "sm_90a"'))
+    spec = write(GOOD.replace('family = "dense"', 'family = "dense"\nrequires = "sm_90a for wgmma"'))
     a100 = Device("gpu", "NVIDIA A100", "sm_80", 163 * 1024)
     said = spec.cannot_run(spec.problem_type(), {}, a100)
-    assert said.startswith("twice needs sm_90a, and NVIDIA A100 is sm_80. ")
+    assert said.startswith("twice needs sm_90a for wgmma, and NVIDIA A100 is sm_80. ")
     assert said.endswith("It can still be compiled, inspected and shown from recordings.")
     assert spec.cannot_run(spec.problem_type(), {}, Device("gpu", "NVIDIA H200", "sm_90a", 227 * 1024)) is None
+
+
+def test_a_type_needs_a_gpu_that_rounds_to_it():
+    spec = KERNELS["add_rms_norm"]
+    said = spec.lacks(spec.problem_type(dtype="bfloat16"), "sm_75")
+    assert said == "sm_80 or later for rounding to bfloat16"
+    assert not spec.lacks(spec.problem_type(dtype="float16"), "sm_75")
+    assert not spec.lacks(spec.problem_type(dtype="bfloat16"), "sm_80")
+
+
+def test_tuned_constants_count_only_where_their_blocks_fit():
+    spec = KERNELS["backward_4_mma"]
+    problem = spec.problem_type(head_dim=64)
+    assert spec.settings_for(problem) == spec.settings_for(problem, shared_bytes=163 * 1024)
+    assert spec.settings_for(problem)["BLOCK_Q"] == 128
+    assert spec.settings_for(problem, shared_bytes=99 * 1024) == spec.settings()
+    assert spec.settings_for(problem, {"BLOCK_Q": 128}, 99 * 1024)["BLOCK_Q"] == 128
 
 
 @pytest.mark.parametrize(

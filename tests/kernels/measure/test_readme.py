@@ -10,10 +10,10 @@ from kernels.measure.bench_rows import SUSTAINED
 from kernels.recordings import tables
 
 
-def test_the_times_of_both_files_are_those_of_the_recordings():
-    """If this fails after a recording: python -m kernels.measure.readme --write."""
+def test_the_tables_of_the_files_are_those_of_the_recordings_and_of_the_catalogue():
+    """If this fails after a recording or a new kernel: python -m kernels.measure.readme --write."""
     texts = [file.read_text() for file in readme.FILES]
-    assert re.findall(r"<!-- times: ([\w ]+) -->", "".join(texts)) == list(readme.tables())
+    assert re.findall(r"<!-- (?:times|table): ([\w ]+) -->", "".join(texts)) == list(readme.tables())
     assert [readme.written(text) for text in texts] == texts
 
 

@@ -148,3 +148,17 @@ def test_a_missing_linker_or_device_runtime_names_its_remedy(monkeypatch):
     with pytest.raises(BackendUnavailable, match=r"libcudadevrt.a\) was not found. Install the wheel .* or choose"):
         linking.runtime()
     linking.runtime.cache_clear()
+
+
+def test_a_linker_of_an_older_major_than_the_device_runtime_is_refused_where_it_crashes(tmp_path, monkeypatch):
+    """nvJitLink 12.8 ended the process with a signal."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
+    monkeypatch.setattr(linking, "runtime", lambda: f"{tmp_path}/lib64/libcudadevrt.a")
+    monkeypatch.setattr(linking, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (12, 8)))
+    said = r"mine.cu does not link: nvJitLink 12.8 cannot link \S*libcudadevrt.a of CUDA 13 for sm_120. Set"
+    with pytest.raises(BuildError, match=said):
+        linking.linked("mine.cu", "sm_120", b"")
+    assert not linking.misfit("sm_90a")
+    monkeypatch.setattr(linking, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 0)))
+    assert not linking.misfit("sm_120")

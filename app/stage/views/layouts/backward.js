@@ -1,9 +1,9 @@
 // Where the backward is drawn: the chain of a block's tiles on its SM, from the operands on the left
 // to the gradients on the right, and below or next to it the map of global memory, with every tensor
 // as a strip along the queries or the keys.
-export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'],
-  KEY_STRIPS = ['K', 'V'],
-  KEY_RESULTS = ['dV', 'dK'];
+export const QUERY_STRIPS = ['Q', 'O', 'dO', 'LSE', 'delta'];
+export const KEY_STRIPS = ['K', 'V'];
+export const KEY_RESULTS = ['dV', 'dK'];
 const NARROW = 36, // sizes of text: a pane below this has short names, and less room between strips
   LEAST_MAP = 12, // sizes of text: the height of the map in a narrow pane
   FACTS = 9, // sizes of text: the height of the panel below a narrow map

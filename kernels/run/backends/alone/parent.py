@@ -31,8 +31,8 @@ from kernels.trace.trace import RawRecords
 
 SECONDS = 20.0  # of a guest: its start takes about two of them
 GRACE = 1.0
-GUEST = "kernels.run.backends.alone.guest"
-ROOT = Path(__file__).parents[4]
+GUEST = f"{__package__}.guest"
+ROOT = Path(__file__).parents[__name__.count(".")]  # the folder of the top-level package
 _ALIGNED = 256
 # The starts of the variables that Python and CUDA need.
 _NEEDED = (
