@@ -27,7 +27,6 @@ FORMS = [
     '#embed "{secret}"',
     '#if __has_include("{secret}")\n#error found\n#endif',
 ]
-OPTIONS = ("--gpu-architecture=sm_90a", "--ptxas-options=-v", "--no-cache")
 
 
 @pytest.fixture
@@ -38,7 +37,8 @@ def secret(tmp_path):
 
 
 def asked(text):
-    return Program("mine.cu", text + "\n__global__ void kernel(float* o) { o[0] = 1; }\n", (), OPTIONS, ())
+    options = tuple(nvrtc.Toolchain("sm_90a").options)
+    return Program("mine.cu", text + "\n__global__ void kernel(float* o) { o[0] = 1; }\n", (), options, ())
 
 
 def test_outside_the_jail_nvrtc_shows_a_line_of_a_file_and_answers_about_it(secret):

@@ -19,7 +19,7 @@ def names_of(file):
         if included:
             found |= names_of(included[1])
         elif line and not line.startswith("#"):
-            name, version = line.split("==")
+            name, version = re.split("==|>=", line)
             found[re.sub(r"-cu12$|-cuda1[23]x$", "", name)] = version
     return found
 
