@@ -13,6 +13,7 @@ from kernels.errors import BackendUnavailable
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import gpu
+from kernels.trace.probes import sites_of
 
 pytest.register_assert_rewrite("same_trace")
 if find_spec("hypothesis"):  # tests never assert times
@@ -41,39 +42,21 @@ def _no_gpu():
 
 # Files that take more than about 15 seconds, the longest first: xdist deals files out in this order, so that none of
 # them begins last, on one core, while the other rests. Those without a browser begin, while .ci/run still looks at
-# types. test_disassembly comes late enough to find test_builds' builds.
+# types. test_disassembly comes late enough to find test_builds' builds. The browser's tests are one unit.
 LONGEST = (
     "kernels/run/test_check.py",
     "explainers/stories/test_questions.py",
     "app/stories/test_stories.py",
-    "browser/test_stage.py",
+    "browser",
     "app/stories/test_dropped.py",
     "kernels/build/test_builds.py",
-    "browser/test_controls.py",
-    "browser/test_stories.py",
-    "browser/test_course.py",
-    "browser/test_navigation.py",
-    "browser/test_any_kernel.py",
-    "browser/test_block_table.py",
-    "browser/test_failures.py",
-    "browser/test_class.py",
-    "browser/test_present.py",
-    "browser/test_sequences.py",
     "app/stories/test_talks.py",
     "app/web/test_ends.py",
     "explainers/stories/registers/test_threads.py",
     "explainers/stories/pipeline/test_pipeline.py",
-    "browser/test_covering.py",
-    "browser/test_motion.py",
     "kernels/run/test_cluster.py",
     "kernels/run/test_cli.py",
-    "browser/test_asking.py",
-    "browser/test_guide.py",
-    "browser/test_precision.py",
-    "browser/test_pictures.py",
-    "browser/test_timing_compare.py",
     "kernels/build/test_disassembly.py",
-    "browser/test_memory_lab.py",
     "app/stories/test_compared.py",
     "app/web/test_asking.py",
     "kernels/recordings/test_run_index.py",
@@ -87,9 +70,28 @@ LONGEST = (
 )
 
 
+def _unit(name):
+    """What one process takes: all tests with a browser, which share a server, or else the file of that name."""
+    return "browser" if name.startswith("browser/") else name
+
+
 def _place(item):
-    name = item.path.relative_to(HERE).as_posix()
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    unit = _unit(item.path.relative_to(HERE).as_posix())
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    if config.getvalue("dist") != "loadfile":
+        return None
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return _unit(super()._split_scope(nodeid).removeprefix("tests/"))
+
+    return ByUnit(config, log)
 
 
 def pytest_collection_modifyitems(items):
@@ -101,8 +103,43 @@ def pytest_collection_modifyitems(items):
 
 def one_of_each_family(names, more=()):
     """Parameters of a test: these kernels. Only the last of each family, and `more`, are asked without -m slow."""
-    last = {KERNELS[name].family: name for name in names}.values()
-    return [pytest.param(name, marks=[] if name in {*last, *more} else pytest.mark.slow) for name in names]
+    return _quick(names, {*{KERNELS[name].family: name for name in names}.values(), *more})
+
+
+def one_of_each_kind(names):
+    """Parameters of a test: these kernels. Only those of last_of_each_kind are asked without -m slow."""
+    return _quick(names, last_of_each_kind(names))
+
+
+def _quick(names, asked):
+    return [pytest.param(name, marks=[] if name in asked else pytest.mark.slow) for name in names]
+
+
+def last_of_each_kind(names):
+    """The last of these kernels that together have each family and each set of events of their probes, in order."""
+    seen, found = set(), []
+    for name in reversed([*names]):
+        spec = KERNELS[name]
+        events = frozenset(s.event if s.space else s.kind for s in sites_of(Request(spec, spec.problem_type())))
+        if not {spec.family, events} <= seen:
+            seen |= {spec.family, events}
+            found.insert(0, name)
+    return found
+
+
+KINDS = pytest.mark.parametrize("chosen", [last_of_each_kind, pytest.param(list, id="all", marks=pytest.mark.slow)])
+"""For a test that asks about many kernels in a loop: `chosen(names)` are the names to ask about."""
+
+
+def in_turn(ones, others):
+    """Parameters of a test: each pair of two names. Without -m slow, it asks each of `ones` with one of `others`, in
+    turn."""
+    ones, others = [*ones], [*others]
+    return [
+        pytest.param((one, other), id=f"{one} {other}", marks=[] if m == n % len(others) else pytest.mark.slow)
+        for n, one in enumerate(ones)
+        for m, other in enumerate(others)
+    ]
 
 
 def small_tiles(name):

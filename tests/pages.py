@@ -1,11 +1,14 @@
-"""A page opened whole, without a server or a browser: what it asks, and the stage or the tab that it then shows, made
-in this process and passed through its bytes. Also a script: python tests/pages.py STORY?NAME=VALUE ... prints, as
-JSON, what each page shows; it is run in a process of its own where WARPGLASS_KERNELS names folders with kernels.
+"""A page opened without a server or a browser: what it asks, and the stage or the tab that it then shows. This process
+makes them once a test looks at them, and passes them through their bytes.
+
+Also a script: python tests/pages.py STORY?NAME=VALUE ... prints, as JSON, what each page shows; it is run in a process
+of its own where WARPGLASS_KERNELS names folders with kernels.
 """
 
 import json
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +17,21 @@ from urllib.parse import parse_qsl
 ROOT = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Page:
-    """asked: app.web.asking.Asking. stage: its Stage out of its bytes; None where `asked.error` says why."""
+    """asked: app.web.asking.Asking. stage: its Stage out of its bytes; None where `asked.error` says why. size: the
+    number of these bytes."""
 
     story: Any
     asked: Any
-    stage: Any
     size: int = 0
+
+    @cached_property
+    def stage(self):
+        if self.asked.error:
+            return None
+        made, self.size = decoded(self.story.make(self.asked.subject))
+        return SimpleNamespace(**made)
 
     @property
     def choices(self):
@@ -51,10 +61,7 @@ def open_page(link, survey=None, change=None, carried=False):
     asked = asking.ask(
         story, dict(parse_qsl(query, keep_blank_values=True)), survey or workers.survey(), change, carried
     )
-    if asked.error:
-        return Page(story, asked, None)
-    made, size = decoded(story.make(asked.subject))
-    return Page(story, asked, SimpleNamespace(**made), size)
+    return Page(story, asked)
 
 
 def page_of(path):

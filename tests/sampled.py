@@ -9,16 +9,16 @@ from kernels.core.request import Request
 OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
 OF_CONTEXTS = {"context_lens", "num_heads", "num_kv_heads", "ranges", "prefix"}  # nearly each would need its own case
 TURNS = 3  # the builds that most cases need differ in head_dim, in causal or in the type
-MOST_STEPS = 50_000_000  # of a case. A longer case takes seconds, and runs on a GPU and in the slow test
+MOST_STEPS = 10_000_000  # of a case. A longer case takes 0.1 s or more, and runs on a GPU and in the slow test
 
 
-def sampled(kernel, cases, turn):
+def sampled(kernel, cases, turn, most_steps=MOST_STEPS):
     """Some of the cases, in their order: those of one build, with every value of every field between them, but no case
-    of more than MOST_STEPS. Of equally good cases it takes the shortest.
+    of more than most_steps. Of equally good cases it takes the shortest.
 
     turn: the kernel's number in its family. Neighbours of a family take different builds of those that most cases need.
     """
-    cases = [case for case in cases if case.problem.cpu_steps <= MOST_STEPS]
+    cases = [case for case in cases if case.problem.cpu_steps <= most_steps]
     builds = [tuple(Request(kernel, case.problem, tuple(case.settings)).defines.items()) for case in cases]
     common = [build for build, _ in Counter(builds).most_common(TURNS)]
     left = {n: _values(case.problem) for n, case in enumerate(cases) if builds[n] == common[turn % len(common)]}

@@ -1,14 +1,16 @@
 """What every browser test does with a story: press keys, read the step, the sentence, the lit lines and the strip, and
 point at what a view draws."""
 
+import time
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 
 def press(page, *keys):
+    """Presses keys, and waits for a frame with what they changed."""
     for key in keys:
         page.keyboard.press(key)
-    page.wait_for_timeout(30)
+    page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
 def settled(page):
@@ -31,13 +33,19 @@ def go_to(page, step):
     page.evaluate("step => window.clock.set(step, 'user')", step)
 
 
-READ = (Path(__file__).parent / "read.js").read_text()
+READ = (Path(__file__).parent / "read.js").read_text().rstrip().rstrip(";")
 
 
 def read(page):
     """All that the stage says at this step, in one question: step, counter, title, sentences, wrong, lit (for each code
     pane), counts, labels of canvases, state ([name, value])."""
     return page.evaluate(READ)
+
+
+def walked(page, steps):
+    """What `read` finds at each of so many steps, gone to by the clock, in one question."""
+    walk = f"steps => Array.from({{ length: steps }}, (_, n) => {{ window.clock.set(n, 'user'); return ({READ})(); }})"
+    return page.evaluate(walk, steps)
 
 
 def sentence(page):
@@ -63,15 +71,51 @@ def tip(page):
     return page.locator(".tip:not([hidden])").inner_text()
 
 
+# The pointer over what a view draws, in one question: a page that still moves its drawing would miss a real one.
+HOVER = """([view, what]) => {
+  const at = window.clock.where(view, what), on = at && document.elementFromPoint(at.x, at.y);
+  if (!on?.closest('.view')) throw new Error(`${view} shows no ${JSON.stringify(what)} at ${JSON.stringify(at)}`);
+  on.dispatchEvent(new PointerEvent('pointermove', { clientX: at.x, clientY: at.y, bubbles: true }));
+  return [...document.querySelectorAll('.tip:not([hidden])')].map(tip => tip.innerText); }"""
+
+
 def hover(page, view, /, **what):
-    """What the tip says with the pointer there. A page that still moves its drawing is pointed at again."""
-    for _ in range(20):
-        at = point_at(page, view, **what)
-        page.mouse.move(*at)
-        page.wait_for_timeout(50)
-        if page.locator(".tip:not([hidden])").count() and at == point_at(page, view, **what):
-            break
-    return tip(page)
+    """What the tip says with the pointer there."""
+    (said,) = page.evaluate(HOVER, [view, what])
+    return said
+
+
+class Requests:
+    """What a page asks of any server, from now on. asked: addresses, and the length of each message to Streamlit."""
+
+    def __init__(self, page):
+        self.page, self.asked, self._open, self._last = page, [], set(), time.monotonic()
+        page.on("request", self._begin)
+        page.on("requestfinished", self._end)
+        page.on("requestfailed", self._end)
+        page.on("websocket", lambda socket: socket.on("framesent", lambda sent: self.asked.append(len(sent))))
+
+    def _begin(self, request):
+        self._last = time.monotonic()
+        self._open.add(request)
+        self.asked.append(request.url)
+
+    def _end(self, request):
+        self._last = time.monotonic()
+        self._open.discard(request)
+
+    def rest(self, seconds=0.5):
+        """Waits until the page, and each page in a frame of it, has asked nothing for so long: Streamlit's own late
+        requests are over. Forgets what was asked before."""
+        until = time.monotonic() + 60
+        while self._open or time.monotonic() - self._last < seconds:
+            assert time.monotonic() < until, f"the page does not rest: {self._open or self.asked[-3:]}"
+            self.page.wait_for_timeout(20)
+        self.asked.clear()
+
+
+# Timers of a page run ten times as fast.
+HURRIED = "(wait => { window.setTimeout = (act, ms, ...given) => wait(act, ms / 10, ...given); })(setTimeout)"
 
 
 def asked(page):

@@ -8,11 +8,11 @@ import dropped
 import numpy as np
 import pytest
 from browser.conftest import Server
-from browser.stepping import hover, point_at, press, rail, read, step_of, tip
+from browser.stepping import hover, point_at, press, rail, step_of, tip, walked
 
 from app.stories import STORIES
 from explainers.stories.any_kernel import generic
-from kernels.catalog import load_kernel
+from kernels.catalog import KERNELS, load_kernel
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -66,10 +66,8 @@ def values_are_read_off(page, run, story):
 
 
 def says(page, story):
-    for frame in story.frames:
-        said = read(page)
+    for frame, said in zip(story.frames, walked(page, len(story.frames))):
         assert (said["sentences"], said["lit"][0]) == ([frame["sentence"]], sorted(frame["lines"]))
-        page.keyboard.press("ArrowRight")
 
 
 def test_every_tensor_and_every_value_is_that_of_the_run(visit, flash):
@@ -81,6 +79,13 @@ def test_every_tensor_and_every_value_is_that_of_the_run(visit, flash):
     press(page, "End")
     tensors_are_read_off(page, flash, story)
     values_are_read_off(page, flash, story)
+
+
+def test_tensors_of_16_bits_and_of_one_axis_are_those_of_the_run(visit, run_of):
+    run = run_of("add_rms_norm", KERNELS["add_rms_norm"].problem_type(tokens=2, hidden=64, dtype="bfloat16"))
+    page = visit("/any_kernel?kernel=add_rms_norm&tokens=2&hidden=64&dtype=bfloat16&backend=cpu")
+    press(page, "End")
+    tensors_are_read_off(page, run, generic.explain(run))
 
 
 def test_the_keys_move_over_the_tensors_and_pin_an_exact_value(visit, flash):
@@ -96,7 +101,7 @@ def test_the_keys_move_over_the_tensors_and_pin_an_exact_value(visit, flash):
     assert step_of(page) == 0
 
 
-# ---- what a user brings ----
+# ---- what a user brings: tests/app/stories/test_dropped.py asks it without a browser ----
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +115,7 @@ def brought(tmp_path_factory):
     server.stop()
 
 
+@pytest.mark.slow
 def test_a_dropped_kernel_opens_whole(visit, brought):
     spec = load_kernel(dropped.ONE_KERNEL)
     settings = tuple((c.name, 16) for c in spec.constants if c.name.startswith("BLOCK"))
@@ -120,6 +126,7 @@ def test_a_dropped_kernel_opens_whole(visit, brought):
     tensors_are_read_off(page, run, story)
 
 
+@pytest.mark.slow
 def test_a_family_that_nothing_knows_opens_whole(visit, brought, monkeypatch):
     spec = dropped.odd_kernel(monkeypatch)
     run = execute.run(Request(spec, spec.problem_type()))
@@ -130,7 +137,7 @@ def test_a_family_that_nothing_knows_opens_whole(visit, brought, monkeypatch):
     values_are_read_off(page, run, story)
 
 
-@pytest.mark.slow  # tests/app/stories/test_dropped.py asks it without a browser
+@pytest.mark.slow
 def test_what_is_brought_breaks_no_page(visit, brought):
     page = visit("/tiling?backend=cpu", at=brought)
     for path in [path for path in STORIES if path != "tiling"]:

@@ -4,7 +4,7 @@ of a gradient."""
 import re
 
 import numpy as np
-from browser.stepping import count, hover, press, sentence, step_of
+from browser.stepping import count, go_to, hover, press, sentence, step_of
 from pages import open_page
 
 LINK = "backward?kernel=backward_3_one_loop&backend=cpu"
@@ -15,8 +15,7 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     tiles, sums = (next(view for view in made.views if view["id"] == name) for name in ("tiles", "sums"))
     assert count(page) == len(made.frames)
     last = next(n for n, frame in enumerate(made.frames) if "dS" in frame["made"])
-    for _ in range(last):
-        press(page, "ArrowRight")
+    go_to(page, last)
     assert step_of(page) == last and sentence(page) == made.frames[last]["sentence"]
     r0, r1, c0, c1, start = tiles["meta"]["states"]["dS"][0]
     query, key = r0 + 3, c0 + 5

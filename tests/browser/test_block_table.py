@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 from browser.conftest import shown
-from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
+from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of, walked
 from playwright.sync_api import expect
 
 from explainers.stories.block_table import kv_cache, walk_frames
@@ -25,11 +25,8 @@ def run_here(preset, name="paged_v1", item=0, shuffle=0, moment=-1, settings=())
 
 def walk_says(page, frames):
     assert count(page) == len(frames)
-    press(page, "Home")
-    for frame in frames:
-        said = read(page)
+    for frame, said in zip(frames, walked(page, len(frames))):
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
-        page.keyboard.press("ArrowRight")
 
 
 def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(visit):

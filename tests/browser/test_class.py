@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from browser.conftest import Server, shown
-from browser.stepping import address, asked, choose, point_at, press, rail, step_of
+from browser.stepping import Requests, address, asked, choose, point_at, press, rail, step_of
 from playwright.sync_api import expect
 
 SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
@@ -43,17 +43,17 @@ def led(visit):
 
 def test_a_follower_is_where_the_leader_is(led):
     leader, follower, code = led
-    sent = []
-    follower.on("request", lambda request: sent.append(request.url))
+    requests = Requests(follower)
+    requests.rest()
     press(leader, "ArrowRight", "ArrowRight")
     at_step(follower, 4)
     leader.mouse.click(*point_at(leader, "Matrices", tensor="Q", query=3, dim=5))
     expect(follower.locator(".pin").first).to_contain_text("Pinned: Q[3, 5]")
-    assert not [url for url in sent if "/media/" not in url]  # steps and pins ask nothing of the server; an icon may be
+    # steps and pins ask nothing of the server; an icon may be
+    assert not [url for url in requests.asked if "/media/" not in str(url)]
     before = follower.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
     choose(leader, "what_if", "RESCALE")
     shown(follower, "tiling", before)
-    leader.wait_for_timeout(50)
     at_step(follower, step_of(leader))
     assert asked(follower) == asked(leader) and "class" not in address(follower)
     press(leader, "End")

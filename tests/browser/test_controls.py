@@ -55,7 +55,13 @@ def test_an_option_that_does_not_go_with_the_others_says_why_in_its_list(visit):
 
 @pytest.mark.parametrize(
     ("path", "size"),
-    [("tiling", LAPTOP), ("block_table", PHONE), ("bank_conflicts", LAPTOP), ("timing", LAPTOP), ("compare", PHONE)],
+    [
+        ("tiling", LAPTOP),
+        ("timing", LAPTOP),
+        ("compare", PHONE),
+        pytest.param("block_table", PHONE, marks=pytest.mark.slow),
+        pytest.param("bank_conflicts", LAPTOP, marks=pytest.mark.slow),
+    ],
 )
 def test_the_toolbar_fits(visit, path, size):
     page = visit(f"/{path}{'' if path == 'timing' else '?backend=cpu'}", viewport=size)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import numpy as np
 import pytest
 from browser.conftest import shown
-from browser.stepping import point_at, step_of
+from browser.stepping import HURRIED, point_at, step_of
 from browser.test_depth import CONTROLS, MOST
 from PIL import Image
 from playwright.sync_api import expect
@@ -115,19 +115,17 @@ def in_the_window(page):
 def painted(page):
     """The share of the picture's pixels that are not its background, without the card over it."""
     to_the_top(page)  # a small window has scrolled to the card
-    size, card = page.viewport_size, box_of(page, ".wg .guide")
-    shot = Image.open(io.BytesIO(page.screenshot())).convert("L")
-    box = box_of(page, ".wg .picture > .view")
-    edges = [max(0, box["x"]), max(0, box["y"])]
-    edges += [min(size["width"], box["x"] + box["width"]), min(size["height"], box["y"] + box["height"])]
-    seen = np.asarray(shot, dtype=float)
-    inside = np.zeros(seen.shape, dtype=bool)
-    inside[int(edges[1]) : int(edges[3]), int(edges[0]) : int(edges[2])] = True
+    size, card, box = page.viewport_size, box_of(page, ".wg .guide"), box_of(page, ".wg .picture > .view")
+    left, top = max(0, int(box["x"])), max(0, int(box["y"]))
+    width = min(size["width"], int(box["x"] + box["width"])) - left
+    height = min(size["height"], int(box["y"] + box["height"])) - top
+    shot = page.screenshot(clip={"x": left, "y": top, "width": width, "height": height})
+    seen = np.asarray(Image.open(io.BytesIO(shot)).convert("L"), dtype=float)
+    apart = np.ones(seen.shape, dtype=bool)
     if card:
-        inside[int(card["y"]) : int(card["y"] + card["height"]), int(card["x"]) : int(card["x"] + card["width"])] = (
-            False
-        )
-    pixels = seen[inside]
+        x, y = card["x"] - left, card["y"] - top
+        apart[max(0, int(y)) : max(0, int(y + card["height"])), max(0, int(x)) : max(0, int(x + card["width"]))] = False
+    pixels = seen[apart]
     background = np.bincount(pixels.astype(int)).argmax()
     return float((abs(pixels - background) > 8).mean())
 
@@ -201,10 +199,7 @@ def opened(visit, stop, size):
     choices = urlencode({"stop": stop.name, **stop.choices, **({"picture": stop.picture} if stop.picture else {})})
     ready = "sessionStorage.setItem('warpglass-guide', 'open')"
     window = dict(zip(("width", "height"), size))
-    before = lambda page: page.add_init_script(ready)  # noqa: E731
-    page = visit(f"/{stop.story}?{choices}", viewport=window, depth="guided", before=before)
-    page.set_default_timeout(20_000)
-    return page
+    return visit(f"/{stop.story}?{choices}", viewport=window, depth="guided", script=ready)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -224,7 +219,6 @@ THROUGH = [pytest.param(LAST_ACT, id="ends"), pytest.param(STOPS[2:], id="all", 
 def test_the_course_leads_from_the_first_stop_to_the_last_and_back_by_the_rail(visit, then):
     """By the buttons of the first two stops and of the last act, and of all when there is time."""
     page = visit("/", wait=".wg .start .button.first", viewport=LAPTOP)
-    page.set_default_timeout(20_000)
     assert page.locator(".wg .start .cards a").count() == len(STOPS)
     page.locator(".wg .start .button.first").click()
     for stop in STOPS[:2]:
@@ -321,21 +315,21 @@ def test_the_keys_of_the_questions_are_reached_without_a_pointer(visit):
 
 
 def test_the_start_page_moves_by_itself_says_where_from_and_can_be_paused(visit):
-    page = visit("/", wait=".wg .start [data-alive]")
+    page = visit("/", wait=".wg .start [data-alive]", script=HURRIED)
     assert page.locator(".wg .start .label").first.inner_text() in ("run on this CPU", "measured", "recorded")
     first = step_of(page)
     page.wait_for_function("first => window.clock.step !== first", arg=first, timeout=20_000)
     page.locator(".wg .start [data-action=play]").click()
     paused = step_of(page)
-    page.wait_for_timeout(700)
+    page.wait_for_timeout(200)
     assert step_of(page) == paused and page.locator(".wg .start .sentence").inner_text()
     page.wait_for_selector(".wg .start .rungs [data-rung]", timeout=60_000)
     assert page.locator(".wg .start .cards a").count() == len(STOPS)
 
 
 def test_who_wants_no_motion_is_shown_none(visit):
-    page = visit("/", wait=".wg .start [data-alive]", reduced_motion="reduce")
-    page.wait_for_timeout(900)
+    page = visit("/", wait=".wg .start [data-alive]", reduced_motion="reduce", script=HURRIED)
+    page.wait_for_timeout(200)
     assert step_of(page) == 0
 
 

@@ -3,7 +3,7 @@ plays by itself."""
 
 import pytest
 from browser.conftest import shown
-from browser.stepping import press, step_of
+from browser.stepping import HURRIED, press, step_of
 from browser.test_course import questions_of
 from browser.test_stage import axe
 from playwright.sync_api import expect
@@ -28,9 +28,7 @@ def opened(visit, name, **options):
     stop = STOPS[name]
     choices = "&".join(f"{key}={value}" for key, value in stop.choices.items())
     options = {"reduced_motion": "reduce"} | options
-    page = visit(
-        f"/{stop.story}?stop={name}&{choices}", viewport=LAPTOP, before=lambda p: p.add_init_script(DRAWN), **options
-    )
+    page = visit(f"/{stop.story}?stop={name}&{choices}", viewport=LAPTOP, script=DRAWN, **options)
     page.keyboard.press("g")
     expect(page.locator(".wg .guide")).to_be_visible()
     return page, questions_of(page, stop)
@@ -140,9 +138,9 @@ def test_a_chart_covers_its_words_and_marks(visit):
 
 
 def test_a_stop_of_the_rail_plays_until_the_reader_steps(visit):
-    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP)
-    page.wait_for_timeout(2500)
-    assert step_of(page) == 0  # by a link nothing plays
+    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP, script=HURRIED)
+    page.wait_for_timeout(300)
+    assert step_of(page) == 0 and not page.evaluate("window.clock.playing")  # by a link nothing plays
     page.locator('.wg nav a[data-stop="one_pass"]').click()
     shown(page, "online_softmax")
     assert step_of(page) == 0
@@ -154,11 +152,11 @@ def test_a_stop_of_the_rail_plays_until_the_reader_steps(visit):
 @pytest.mark.parametrize("before", ["rail", "key"])
 def test_nothing_plays_without_motion_or_after_a_first_step(visit, before):
     motion = {"reduced_motion": "reduce"} if before == "rail" else {}
-    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP, **motion)
+    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP, script=HURRIED, **motion)
     page.locator('.wg nav a[data-stop="one_pass"]').click()
     shown(page, "online_softmax")
     if before == "key":
         press(page, "ArrowRight")
     step = step_of(page)
-    page.wait_for_timeout(3000)
+    page.wait_for_timeout(300)
     assert step_of(page) == step and not page.evaluate("window.clock.playing")

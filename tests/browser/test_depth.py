@@ -2,7 +2,7 @@
 
 import pytest
 from browser.conftest import shown
-from browser.stepping import address, choose, press, rail, step_of
+from browser.stepping import address, choose, press, rail
 from browser.test_stage import axe
 from playwright.sync_api import expect
 
@@ -16,7 +16,15 @@ def depth_of(page):
     return page.locator(".wg").get_attribute("data-depth")
 
 
-@pytest.mark.parametrize("path", ["tiling", "block_table", "bank_conflicts", "timing", "compare"])
+@pytest.mark.parametrize(
+    "path",  # a view of steps, a chart and two panes
+    [
+        "tiling",
+        "timing",
+        "compare",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("block_table", "bank_conflicts")),
+    ],
+)
 def test_guided_shows_few_controls_and_no_probes(visit, path):
     page = visit(f"/{path}", depth="guided", viewport={"width": 1280, "height": 720})
     assert depth_of(page) == "guided" and "depth" not in page.url
@@ -55,8 +63,8 @@ def test_a_link_opens_its_depth_and_a_link_to_a_hidden_tab_opens_everything(visi
 def test_guided_plays_at_the_pace_of_a_reader(visit):
     page = visit("/tiling?backend=cpu", depth="guided")
     press(page, " ")
-    page.wait_for_timeout(1000)
-    assert step_of(page) == 1
+    page.wait_for_function("window.clock.step === 1")
+    assert page.evaluate("window.clock.pace") == 0.5  # steps a second
     press(page, " ", "d")
     assert page.get_by_label("Speed").input_value() == "4"
 

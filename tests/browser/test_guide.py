@@ -50,7 +50,7 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
     assert not page.evaluate(COVERED)
 
 
-@pytest.mark.parametrize("path", ["tiling", "block_table", "compare"])
+@pytest.mark.parametrize("path", ["tiling", "compare", pytest.param("block_table", marks=pytest.mark.slow)])
 def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
     page = opened(visit, path, PHONE)
     page.locator(".wg .guide [data-show]").click()

@@ -11,6 +11,11 @@ LINKS = {
     "Online softmax": "/online_softmax?backend=cpu&step=1",
     "Paging": "/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=1",
 }
+# The two sheets with most kinds of marks. The slow tests look at all.
+OFTEN = [
+    pytest.param(link, id=name, marks=[] if name in ("Why tiles", "Paging") else pytest.mark.slow)
+    for name, link in LINKS.items()
+]
 SIZES = {"desk": {"width": 1280, "height": 720}, "phone": {"width": 390, "height": 844}}
 HAND = """() => {
   let time = 1e6, waiting = null;
@@ -37,7 +42,7 @@ def stepped(visit):
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+@pytest.mark.parametrize("link", OFTEN)
 def test_a_motion_ends_in_the_picture_that_a_jump_gives(stepped, link, size, theme):
     """At every step, onward and back."""
     page = stepped(link, viewport=SIZES[size], color_scheme=theme)

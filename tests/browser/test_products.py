@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browser.stepping import count, hover, press, sentence, step_of
+from browser.stepping import count, go_to, hover, sentence, step_of
 from pages import page_of
 
 from app.choices.links import read_link
@@ -29,8 +29,7 @@ def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
     page, story = visit(f"/tensor_cores?kernel={kernel}&backend=cpu"), story_of(kernel)
     assert count(page) == len(story.products)
     last = next(n for n, frame in enumerate(story.frames) if frame["last"])
-    for _ in range(last):
-        press(page, "ArrowRight")
+    go_to(page, last)
     assert step_of(page) == last and sentence(page) == story.frames[last]["sentence"]
     product, s, k = story.products[last], story.matrices["S"], story.matrices["K"]
     i, j = 3, 6

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from browser.conftest import shown
-from browser.stepping import asked, choose, count, hover, press, read, sentence
+from browser.stepping import asked, choose, count, hover, press, read, sentence, walked
 
 from app.stories.block_table.choices import kernels_with_ranges
 from explainers.stories.block_table import range_walk
@@ -40,11 +40,8 @@ def test_v3_is_walked_from_its_list_to_its_merge(visit):
     run = run_here("ranges", "churn")
     story = range_walk.walk(run, "DEF", 1, 0)
     assert count(page) == len(story.frames)
-    press(page, "Home")
-    for frame in story.frames:
-        said = read(page)
+    for frame, said in zip(story.frames, walked(page, count(page))):
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
-        page.keyboard.press("ArrowRight")
     title = "Ranges of E, query head 0"
     strip, weights = dict(read(page)["state"]), logged(run, "weight", 1, 0).sort_values("partition").value
     m, l = (float(logged(run, f"{key}_all", 1, 0).value.iloc[0]) for key in ("m", "l"))
@@ -76,15 +73,13 @@ def test_a_shared_prefix_is_read_once_and_8_bits_tell_how_far_a_step_is_off(visi
     page = visit("/block_table?view=prefix&backend=cpu&cache_dtype=float8_e4m3&sequence=1")
     run = run_here("prefix", "shared_prompt", cache_dtype="float8_e4m3")
     story = range_walk.walk(run, "ABC", 1, 0)
-    for number, frame in enumerate(story.frames[:6]):
-        said = read(page)
+    for number, (frame, said) in enumerate(zip(story.frames, walked(page, 6))):
         assert said["sentences"] == [frame["sentence"]]
         if "tokens" in frame:
             first, last = frame["tokens"]
             off = float(np.nanmax(story.errors.scores[first : last + 1]))
             assert dict(said["state"])["score off by"] == f"{off:.4g}"
         assert number or "A, B and C begin with the same 2 pages" in frame["sentence"]
-        page.keyboard.press("ArrowRight")
     assert any("read once for 6 query heads" in frame["sentence"] for frame in story.frames[:6])
     told = hover(page, "Ranges of B, query head 0", list=0, cell=0)
     assert told.startswith("page 0: entry 0 of A, B, C's block tables")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browser.conftest import shown
-from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of
+from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of, walked
 from playwright.sync_api import expect
 
 from explainers.stories.block_table import page_counts, serving
@@ -38,10 +38,9 @@ def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_man
     assert asked(page)["scenario"] == "one_prompt"
     frames, steps, played = serving.serving_frames(ONE_PROMPT, 16, TOKEN), ONE_PROMPT.steps(16), ONE_PROMPT.states(16)
     assert count(page) == len(frames) == len(steps) + 1
-    press(page, "Home")
     ends = serving.ends_of(steps)
-    for frame, end in zip(frames, ends):
-        said, cache = read(page), played[end][0]
+    for frame, end, said in zip(frames, ends, walked(page, len(frames))):
+        cache = played[end][0]
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
         assert frame["waste"] in said["labels"][0]
         strip, usage = dict(said["state"]), cache.usage(ONE_PROMPT.max_len)
@@ -49,7 +48,6 @@ def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_man
         served = [one.name for one in cache.sequences if one.name != "R"]  # without pages a prefix is nobody's
         assert strip["reserved contiguously"] == f"{96 * len(served):,}"
         assert strip["free pages"] == f"{len(cache.free)} of 16"
-        page.keyboard.press("ArrowRight")
     press(page, "Home", "Shift+ArrowRight", "Shift+ArrowRight")
     assert step_of(page) == 2  # to the next that is prefilled or has ended
 

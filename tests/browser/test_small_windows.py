@@ -19,7 +19,15 @@ BOXES = """() => ['.bar', '.picture', '.strip', '.guide', '.codes', '.tabs'].map
 }).filter(Boolean)"""
 
 
-@pytest.mark.parametrize("path", ["tiling", "block_table", "tensor_cores", "compare", "memory_hierarchy"])
+@pytest.mark.parametrize(
+    "path",  # a view of steps, two panes and a chart
+    [
+        "tiling",
+        "compare",
+        "memory_hierarchy",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("block_table", "tensor_cores")),
+    ],
+)
 def test_the_picture_keeps_its_height_and_no_part_covers_another(visit, path):
     page = visit(f"/{path}", depth="guided", viewport=SIZES["200 %"])
     if page.locator(".wg .guide").is_hidden():

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 from browser.conftest import shown
-from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
+from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of, walked
 from playwright.sync_api import expect
 
 from explainers.stories.sparsity import block_mask, mask_walk, sparsity
@@ -33,11 +33,8 @@ def click(page, **what):
 
 def walk_says(page, frames):
     assert count(page) == len(frames)
-    press(page, "Home")
-    for frame in frames:
-        said = read(page)
+    for frame, said in zip(frames, walked(page, len(frames))):
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
-        page.keyboard.press("ArrowRight")
 
 
 def table(page, heading):

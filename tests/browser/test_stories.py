@@ -20,6 +20,7 @@ from browser.stepping import (
     sentence,
     step_of,
     tip,
+    walked,
 )
 from playwright.sync_api import expect
 
@@ -39,17 +40,14 @@ def flash(run_of):
 
 
 def says(page, frames):
-    """Every step, by the keys: its sentence, title, counter and lit lines, and the canvas's text alternative."""
-    press(page, "Home")
-    for step, frame in enumerate(frames):
-        said = read(page)
+    """Every step: its sentence, title, counter and lit lines, and the canvas's text alternative."""
+    for step, (frame, said) in enumerate(zip(frames, walked(page, len(frames)))):
         assert (said["step"], said["sentences"], said["title"]) == (step, [frame["sentence"]], frame["title"])
         assert said["counter"] == f"{step + 1} / {len(frames)}" and said["lit"] == [sorted(frame["lines"])]
         for place, text in said["counts"]:
             times = frame["lines"][place]
             assert text == ("" if times == 1 else f"{times:,}×")
         assert all(frame["sentence"] in label for label in said["labels"])
-        page.keyboard.press("ArrowRight")
     assert step_of(page) == len(frames) - 1
 
 
@@ -87,9 +85,7 @@ def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
     story = online_softmax.explain(flash, row)
     page = visit(f"/online_softmax?{SMALL_URL}&at_tile=1&row={row - 16}")
     assert count(page) == len(story.frames)
-    press(page, "Home")
-    for frame in story.frames:
-        said = read(page)
+    for frame, said in zip(story.frames, walked(page, count(page))):
         assert said["sentences"] == [frame["sentence"]] and (
             not frame["lines"] or said["lit"] == [sorted(frame["lines"])]
         )
@@ -101,11 +97,10 @@ def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
                 assert float(value.split(" ")[0].replace("−", "-").replace(",", "")) == pytest.approx(
                     frame[name], rel=1e-5
                 )
-        page.keyboard.press("ArrowRight")
 
 
 def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):
-    page = visit("/online_softmax?kernel=03_flash&seq_len=200&BLOCK_Q=16&BLOCK_KV=16&backend=cpu&step=1")
+    page = visit("/online_softmax?kernel=03_flash&seq_len=100&BLOCK_Q=16&BLOCK_KV=16&backend=cpu&step=1")
     page.evaluate("window.seen = []; window.clock.addEventListener('step', e => window.seen.push(e.detail.step))")
     page.get_by_label("Speed").select_option("10")
     page.locator(".wg .clock [data-action=play]").click()
@@ -136,7 +131,7 @@ CUT = """(() => { const context = CanvasRenderingContext2D.prototype, draw = con
 def test_sums_of_29_digits_have_an_exponent_and_no_axis_label_is_cut(visit):
     """The label -2.1e+29 lost its minus sign, 8.2e+28 read 3.2e+28, and the strip had all digits of l."""
     large = "kernel=03_flash&score_scale=30&what_if=SUBTRACT_MAX&BLOCK_Q=16&BLOCK_KV=16&row=6&backend=cpu"
-    page = visit(f"/online_softmax?{large}&step=24", before=lambda page: page.add_init_script(CUT))
+    page = visit(f"/online_softmax?{large}&step=24", script=CUT)
     strip = page.locator(".wg .strip").inner_text()
     assert strip.count("8.23802e+28") == 1 and strip.count("8.23804e+28") == 1 and ",000" not in strip
     assert page.evaluate("window.cut") == []

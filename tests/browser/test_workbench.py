@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser.stepping import press
+from browser.stepping import HURRIED, press
 from browser.test_stage import axe
 from playwright.sync_api import expect
 
@@ -33,8 +33,9 @@ def caret(page):
     return int(page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text())
 
 
-def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit):
-    page = bench(visit)
+def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
+    asked = []
+    page = bench(visit, before=lambda page: page.on("request", lambda request: asked.append(request.url)))
     expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
     expect(page.locator(".wg .workbench iframe")).to_be_visible()
     replace(page, "fmaxf(m_new", "fmaxg(m_new")
@@ -42,6 +43,8 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit):
     expect(page.locator(MESSAGES)).to_contain_text(f"Line {LINE}Error, compiler: 'fmaxg' was not declared")
     expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
     expect(page.locator(".cm-lintRange-error").first).to_have_text("fmaxg")
+    axe(page, ".wg .workbench")
+    assert asked and all(re.match(rf"{server.url}/|blob:|data:", url) for url in asked)
     press(page, "Control+Home", "F8")
     assert caret(page) == LINE
     replace(page, "fmaxg(m_new", "fmaxf(m_new")
@@ -85,10 +88,11 @@ def test_a_link_carries_a_text_that_nobody_runs_unasked(visit):
     page = visit(
         "/workbench" + link[link.index("#") :],
         wait=".wg .cm-content",
+        script=HURRIED,  # of the pause after which an edited text is checked
         before=lambda page: page.on("request", lambda r: asked.append(r.url)),
     )
     expect(page.locator(SAID)).to_contain_text("This text is from a link")
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(300)
     assert not [url for url in asked if "/wg/workbench/check" in url]
     assert "#" not in page.url
 
@@ -106,16 +110,9 @@ def test_the_keyboard_leaves_the_editor_and_streamlit_hears_no_key_of_it(visit):
     assert page.evaluate(KEPT).lstrip().startswith("rc/*")
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_axe_finds_nothing_and_every_request_goes_to_this_server(visit, server, theme):
-    asked = []
-    page = visit(
-        "/workbench",
-        wait=".wg .cm-content",
-        color_scheme=theme,
-        before=lambda page: page.on("request", lambda request: asked.append(request.url)),
-    )
+@pytest.mark.slow
+def test_axe_finds_nothing_in_the_dark(visit):
+    page = bench(visit, color_scheme="dark")
     replace(page, "fmaxf(m_new", "fmaxg(m_new")
     expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
     axe(page, ".wg .workbench")
-    assert asked and all(re.match(rf"{server.url}/|blob:|data:", url) for url in asked)

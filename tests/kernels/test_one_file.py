@@ -125,18 +125,18 @@ def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel, kernel
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend):
-    path = skeleton_kernel(tmp_path)
+def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend, kernels):
+    path, called = skeleton_kernel(tmp_path), script if backend == "gpu" else kernels
     facts = json.loads(
         script("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
     )
     held = np.load(tmp_path / "a.npz")
     assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0
     assert facts["correct"] is False  # it is no attention, as its own limits say
-    checked = json.loads(script("check", path, "--backend", backend, "--every", "40", "--json", code=1, out=True))
+    checked = json.loads(called("check", path, "--backend", backend, "--every", "40", "--json", code=1, out=True))
     (row,) = checked["summary"]  # both builds of every problem are wrong, and nothing else happens
     assert row["kernel"] == "scaled_copy" and row["missed"] == 2 * row["problems"] > 0
-    assert json.loads(script("inspect", path, "--json"))["kernel"] == "scaled_copy"
+    assert json.loads(called("inspect", path, "--json"))["kernel"] == "scaled_copy"
 
 
 @pytest.mark.parametrize("must", ["not causal", "causal"])
@@ -173,11 +173,12 @@ def test_a_compile_error_is_shown_once(kernel, kernels):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_family_with_a_tensor_a_type_and_a_value_that_nothing_knows_is_checked_and_run(family, backend):
+def test_a_family_with_a_tensor_a_type_and_a_value_that_nothing_knows_is_checked_and_run(family, backend, kernels):
+    called = script if backend == "gpu" else kernels
     assert "odd: 3 problems in both builds" in script("check", "odd", "--backend", backend, folders=family)
     trace, arrays = family / "t.parquet", family / "a.npz"
     files = ("--trace", trace, "--arrays", arrays)
-    facts = json.loads(script("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))
+    facts = json.loads(called("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))
     assert facts["correct"] and set(facts["errors"]) == {"glow", "light"} and facts["worst_output"] in facts["errors"]
     reading = (
         "import numpy, sys; held = numpy.load(sys.argv[1]); assert not [m for m in sys.modules if 'ml_dtypes' in m];"
@@ -210,8 +211,8 @@ def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family, kernels)
     )
 
 
-def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
-    said = script("run", family / "odd_family" / "odd.cu", code=2)
+def test_a_kernel_of_a_family_that_is_not_there_is_told(family, kernels):
+    said = kernels("run", family / "odd_family" / "odd.cu", code=2)
     assert "odd.cu: family is 'odd_family'. There are" in said
 
 

@@ -135,7 +135,7 @@ function addDelta(marks, { strips, em, small }, frame, { paint, hide }) {
 function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
   if (!panel) return;
   const [x, y, w] = panel,
-    size = Math.max(0.88 * em, small ? 11 : 12),
+    size = small ? Math.max(0.88 * em, 11) : smallText(em),
     row = 1.2 * size,
     stores = frame.touched.filter(t => t.kind === 'store').map(t => t.part),
     now = frame.whole ? [] : frame.made.length ? frame.made : stores;

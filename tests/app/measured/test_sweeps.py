@@ -1,7 +1,6 @@
 """Sweeps of O's error: what is asked of a GPU, and a table that is written and read back (here of runs on the CPU)."""
 
-import subprocess
-import sys
+import runpy
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from explainers.stories.precision import error_tables, rounding
 from explainers.stories.precision.replay import label_of
 from kernels.core.remembered import recordings_changed
 from kernels.recordings import tables
-from kernels.run import execute
+from kernels.run import execute, workers
 
 DEVICE = SimpleNamespace(name="a CPU", driver="none")
 
@@ -70,6 +69,7 @@ def test_a_table_is_written_read_back_and_shown(folder, monkeypatch):
 
 def test_rows_of_other_code_are_left_out(folder, monkeypatch):
     monkeypatch.setattr(sweeps, "VALUES", {"score_scale": {"cpu": (1.0,)}})
+    monkeypatch.setattr(sweeps, "BEGIN", {"seq_len": 32, "head_dim": 64, "num_heads": 1})
     (request,) = [r for r in sweeps.asked("cpu") if r.kernel.name.startswith("03")]
     path = sweeps.record(DEVICE, [request])
     table, where = tables.load(path)
@@ -78,6 +78,8 @@ def test_rows_of_other_code_are_left_out(folder, monkeypatch):
     assert sweeps.recorded() is None
 
 
-def test_without_a_gpu_it_says_so():
-    made = subprocess.run([sys.executable, "-m", "app.sweeps"], capture_output=True, text=True, timeout=120)
-    assert made.returncode == 3 and "No GPU was found" in made.stderr
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(workers, "stop", lambda: None)  # other tests use them
+    with pytest.raises(SystemExit, match="3"):
+        runpy.run_module("app.sweeps", run_name="__main__")
+    assert "No GPU was found" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from urllib.parse import urlencode
 
 import pytest
+from conftest import KINDS
 from pages import open_page, page_of
 
 from app.stories.compare import STORY, timed
@@ -60,8 +61,10 @@ def test_constants_are_labelled_by_their_side(begun):
     assert build and all(label[:2] in ("A ", "B ") for label in build)
 
 
-def test_another_problem_brings_two_kernels_that_solve_it(begun):
-    for name, spec in page_of("compare").kernels.items():
+@KINDS
+def test_another_problem_brings_two_kernels_that_solve_it(begun, chosen):
+    for name in chosen(page_of("compare").kernels):
+        spec = page_of("compare").kernels[name]
         made, choices = asked(begun, ("a", name))
         assert not made.error and made.subject[0].kernel == spec
         assert made.subject[1].kernel.problem_type is spec.problem_type
@@ -75,8 +78,9 @@ def test_another_problem_brings_two_kernels_that_solve_it(begun):
         assert made.subject[1].kernel.name != name or len(others) == 1
 
 
-def test_a_place_that_is_out_of_range_is_told_for_every_kind_of_kernel(begun):
-    for name in page_of("compare").kernels:
+@KINDS
+def test_a_place_that_is_out_of_range_is_told_for_every_kind_of_kernel(begun, chosen):
+    for name in chosen(page_of("compare").kernels):
         link = asked(begun, ("a", name))[0].link
         place = "at_query" if compared.by_matrices(page_of("compare"), {"a": link["a"], "b": link["b"]}) else "at_item"
         made, choices = asked({**link, place: "999999"})

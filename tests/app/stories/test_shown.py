@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from conftest import in_turn, one_of_each_kind
 from pages import open_page, page_of, words
 
 from app.stories import start
 from kernels.catalog import KERNELS
-from kernels.core.request import Request
 from kernels.errors import BuildError, WorkerDied
 from kernels.measure import bench
 from kernels.recordings import tables
 from kernels.run import execute, workers
-from kernels.trace.probes import sites_of
 
 SMALL = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
 
@@ -110,7 +109,7 @@ def test_the_block_table_is_shown_from_recordings_and_what_is_lacking_is_refused
         page.stage.frames
     )
     with pytest.raises(Exception, match="No recording of paged_v1 has this code, this problem and these constants"):
-        open_page("block_table?view=walk&scenario=churn&backend=recorded")
+        open_page("block_table?view=walk&scenario=churn&backend=recorded").stage  # noqa: B018
     by_hand = open_page("block_table?view=walk&scenario=by_hand&backend=recorded").asked.error
     assert by_hand == "Events by hand are not recorded. Choose another scenario, or another backend."
 
@@ -152,9 +151,12 @@ def test_a_whatif_build_is_told_where_it_goes_wrong():
     assert wrong[0] == 9 and state(page)["this row"][-1] == "wrong since step 9"
 
 
-@pytest.mark.parametrize("view", ["cache", "walk", "partitions", "heads", "reads"])
-@pytest.mark.parametrize("scenario", ["two_chats", "one_long", "one_prompt"])
-def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(view, scenario):
+VIEWS = ("cache", "walk", "partitions", "heads", "reads")
+
+
+@pytest.mark.parametrize("pair", in_turn(VIEWS, ("two_chats", "one_long", "one_prompt")))
+def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(pair):
+    view, scenario = pair
     page = open_page(f"block_table?view={view}&scenario={scenario}&backend=cpu")
     # Threads of each run, the walk's whole grid
     pictures = {"cache": 1, "walk": 3, "partitions": 3, "heads": 2, "reads": 1}[view]
@@ -197,65 +199,7 @@ def test_an_event_that_does_not_fit_is_refused_and_changes_nothing():
     assert not grown.asked.refused and grown.asked.link["events"] == "add A 20, append A 5"
 
 
-# ---- the memory lab ----
-
-
-@pytest.mark.parametrize(
-    ("params", "wavefronts"),
-    [
-        ("PAD=1", "32 and 1"),
-        ("SWIZZLE=1", "32 and 1"),
-        ("WIDTH=16&PAD=4", "32 and 4"),
-        ("stride=50", "2"),
-    ],
-)
-def test_the_bank_lab_shows_wavefronts_before_and_after_and_cycles_where_they_are_recorded(params, wavefronts):
-    shown = state(open_page(f"bank_conflicts?backend=cpu&{params}"))
-    takes = next(values[0] for name, values in shown.items() if name.startswith("this access takes"))
-    assert takes == wavefronts or takes.split(" and ")[0] == wavefronts
-    cycles = next((values[0] for name, values in shown.items() if name.startswith("cycles an access")), "not known")
-    if "recorded" in cycles and " and " in cycles:
-        for known, count in zip(cycles.removesuffix(" (recorded)").split(" and "), takes.split(" and ")):
-            assert known == "not known" or 0.5 * int(count) <= float(known) <= int(count) + 4
-
-
-@pytest.mark.parametrize(
-    ("params", "says"),
-    [
-        ("WIDTH=16&PAD=1", "132 bytes. An access of 16 bytes must start at a multiple of 16"),
-        ("kernel=lab_columns&MATRICES=4", "an ldmatrix reads rows of 16 bytes"),
-        ("stride=4000", "512,000 bytes of shared memory per block"),
-        ("stride=24&SWIZZLE=1", "The XOR swizzle needs a power of two"),
-    ],
-)
-def test_what_the_bank_lab_cannot_run_is_refused_with_the_reason(params, says):
-    page = open_page(f"bank_conflicts?backend=cpu&{params}")
-    assert says in " ".join([page.asked.error, *page.asked.told]), page.asked
-
-
-@pytest.mark.parametrize("kernel", ["02_tiled", "03_flash"])
-def test_k_smem_is_compared_with_and_without_padding(kernel):
-    text = said(f"bank_conflicts?view=attention&kernel={kernel}&backend=cpu", "lines")
-    assert "32 wavefronts a request without, 4 with, 4 at best" in text
-
-
-@pytest.mark.parametrize("layout", ["row", "paged_whole"])
-def test_the_layouts_are_shown_side_by_side(layout):
-    layouts = open_page("coalescing?view=layouts&backend=cpu").choices
-    value = layout if layout in str(layouts.get("layout")) else "paged_whole"
-    page = open_page(f"coalescing?view=layouts&backend=cpu&layout={value}")
-    (table,) = (block for block in page.tab("layouts") if block["kind"] == "table")
-    assert len(table["rows"]) == 5 and len(page.stage.views) == 2
-
-
-def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
-    spec = KERNELS["03_flash"]
-    stored = next(s for s in sites_of(Request(spec, spec.problem_type())) if (s.event, s.space) == ("store", "global"))
-    for line in (f"{stored.file}:{stored.line}", str(stored.line)):
-        page = open_page(f"coalescing?backend=cpu&kernel=03_flash&line={line}")
-        assert page.choices["line"]["value"] == f"{stored.file}:{stored.line}" and not page.stage.told
-    page = open_page("coalescing?backend=cpu&kernel=03_flash&line=x.cu:7")
-    assert [*page.asked.told, *page.stage.told] == ["line is 'x.cu:7'. There is no such choice here."]
+# ---- the memories ----
 
 
 def test_the_hierarchy_says_whose_figures_it_shows():
@@ -286,7 +230,7 @@ def test_the_source_page_asks_only_what_a_build_depends_on():
 
 def test_the_source_page_says_what_an_architecture_cannot():
     with pytest.raises(BuildError, match="It needs sm_80 or later for cp.async"):
-        open_page("source?kernel=lab_access&op=cp_async&arch=sm_75")
+        open_page("source?kernel=lab_access&op=cp_async&arch=sm_75").stage  # noqa: B018
 
 
 # ---- timing and compare ----
@@ -350,7 +294,7 @@ def test_compare_says_the_times_of_both(times):
 # ---- any kernel ----
 
 
-@pytest.mark.parametrize("kernel", page_of("any_kernel").kernels)
+@pytest.mark.parametrize("kernel", one_of_each_kind(page_of("any_kernel").kernels))
 def test_any_kernel_is_shown_with_all_its_tensors(kernel):
     page = open_page(f"any_kernel?kernel={kernel}&backend=cpu")
     spec = KERNELS[kernel]

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import combinations
 
 import pytest
+from conftest import last_of_each_kind
 from pages import flat, open_page, page_of, words
 
 from app import course
@@ -22,10 +23,11 @@ KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in pa
 
 
 def in_turn():
-    """(story, kernel): of each family that a story accepts one kernel, another one in the next story."""
+    """(story, kernel): of each family that a story accepts one kernel among the last of each kind, another one in the
+    next story. Other tests run them too, so their builds are made once."""
     for number, path in enumerate(STORIES):
         families = {}
-        for kernel in page_of(path).kernels or ("",):
+        for kernel in last_of_each_kind(page_of(path).kernels) or ("",):
             families.setdefault(kernel and KERNELS[kernel].family, []).append(kernel)
         yield from ((path, kernels[number % len(kernels)]) for kernels in families.values())
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from conftest import KINDS, one_of_each_kind
 from pages import open_page, page_of
 
 from app.stories import STORIES
@@ -89,11 +90,12 @@ def test_every_choice_is_described_as_the_toolbar_draws_it(path):
         assert choice.get("disabled", "") is not True  # a reason
 
 
+@KINDS
 @pytest.mark.parametrize("path", WITH_KERNELS)
-def test_another_kernel_can_be_asked_for_on_every_page_that_lists_it(path):
+def test_another_kernel_can_be_asked_for_on_every_page_that_lists_it(path, chosen):
     asked = page_of(path)
     side = asked.sides[0] or "kernel"
-    for kernel in asked.kernels:
+    for kernel in chosen(asked.kernels):
         made = ask(path, change=(side, kernel))
         assert not made.refused and made.link[side] == kernel and kernel in made.headline
         assert made.error or f"name='{kernel}'" in repr(made.subject)
@@ -298,12 +300,12 @@ def test_without_gpu_and_compiler_recordings_carry_the_page(recordings):
     ("link", "builds"),
     [
         (f"tiling?{SMALL}&what_if=RESCALE&head_dim=32", 1),
-        (f"online_softmax?{SMALL}&what_if=SUBTRACT_MAX", 1),
-        ("registers?kernel=08b_three_bfloat16&BLOCK_Q=16&PAD=0&backend=cpu", 1),
-        ("bank_conflicts?kernel=03_flash&view=attention&BLOCK_Q=8&backend=cpu", 1),
+        pytest.param(f"online_softmax?{SMALL}&what_if=SUBTRACT_MAX", 1, marks=pytest.mark.slow),
+        pytest.param("registers?kernel=08b_three_bfloat16&BLOCK_Q=16&PAD=0&backend=cpu", 1, marks=pytest.mark.slow),
+        pytest.param("bank_conflicts?kernel=03_flash&view=attention&BLOCK_Q=8&backend=cpu", 1, marks=pytest.mark.slow),
         ("bank_conflicts?kernel=lab_columns&WIDTH=8&stride=40&backend=cpu", 1),
-        ("coalescing?kernel=lab_global&layout=strided&backend=cpu", 1),
-        ("block_table?dtype=float16&block_size=8&head_dim=96&backend=cpu", 1),
+        pytest.param("coalescing?kernel=lab_global&layout=strided&backend=cpu", 1, marks=pytest.mark.slow),
+        pytest.param("block_table?dtype=float16&block_size=8&head_dim=96&backend=cpu", 1, marks=pytest.mark.slow),
         ("block_table?view=partitions&PARTITION=32&backend=cpu", 2),
         ("any_kernel?kernel=03_flash&RESCALE=0&BLOCK_Q=8&backend=cpu", 1),
         ("compare?a=03_flash&b=08b_three_bfloat16&a_RESCALE=0&b_BLOCK_Q=16&b_PAD=0&head_dim=128&backend=cpu", 2),
@@ -322,7 +324,7 @@ def test_machine_code_is_of_the_very_build_that_is_shown(link, builds):
         assert defines == build.defines and made.subject.mode == "probed"
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", one_of_each_kind(KERNELS))
 def test_a_build_is_linked_whatever_its_problem_is(kernel):
     spec = KERNELS[kernel]
     for case in spec.problem_type.check_cases(spec):

@@ -83,7 +83,7 @@ def test_the_app_leaves_nothing(tmp_path, number):
     ended(process, token, number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL])
 def test_whatever_uses_workers_leaves_nothing_that_they_started(tmp_path, number):
     (tmp_path / "blocked.py").write_text(BLOCKED)
     process, token = started([sys.executable, str(tmp_path / "blocked.py"), str(tmp_path / "running")], tmp_path)

@@ -93,15 +93,15 @@ def builds(spec):
 
 
 STORES = ("store",)
-DENSE_RUNS = [  # a what-if of the second problem when there is time
+DENSE_RUNS = [  # without -m slow, each kernel has one build of each problem, as written and what-ifs in turn
     pytest.param(
         (spec, values, build),
         id=f"{spec.name}-{values['seq_len']}-{'+'.join(build) or 'as written'}",
-        marks=[pytest.mark.slow] if build and values is PROBLEMS[1] else [],
+        marks=[] if n == (turn + which) % len(builds(spec)) else [pytest.mark.slow],
     )
-    for spec in DENSE
-    for values in PROBLEMS
-    for build in builds(spec)
+    for turn, spec in enumerate(DENSE)
+    for which, values in enumerate(PROBLEMS)
+    for n, build in enumerate(builds(spec))
 ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from conftest import usual_problem
+from conftest import in_turn, usual_problem
 
 from kernels import build
 from kernels.build import Mode, cpp, inspection, nvrtc, nvrtc_program
@@ -130,11 +130,12 @@ def whole(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
-@pytest.mark.parametrize(
-    "harm", ["truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list"]
-)
-def test_a_harmed_cache_entry_is_built_again(harm, target, whole, monkeypatch, tmp_path):
+HARMS = ("truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list")
+
+
+@pytest.mark.parametrize("pair", in_turn(HARMS, ("cpu", "sm_90a")))
+def test_a_harmed_cache_entry_is_built_again(pair, whole, monkeypatch, tmp_path):
+    harm, target = pair
     shutil.copytree(whole(target), tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     made = make(target=target)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels.build import Mode, build
-from kernels.catalog import KERNELS, current
+from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.signatures import without_comments
 from kernels.errors import ProblemError
@@ -24,7 +24,6 @@ LONG = {"02_tiled": 90, "04_warp_rows": 77, "06_mma": 87, "08b_three_bfloat16": 
 LONG |= {"backward_4_mma": 137, "backward_5_hopper": 93, "backward_6_overlap": 74}
 BRANCHES = ("05b_any_shape", "08b_three_bfloat16")
 WIDTH = 120  # characters of a line, in kernels/ and tests/
-HEAD = 66  # lines of the longest front matter
 SUFFIXES = (".cu", ".cuh", ".h")
 FOLDERS = (ROOT / "kernels", ROOT / "tests")
 PLAIN = ROOT / "tests" / "kernels" / "plain"  # as strangers write
@@ -52,20 +51,14 @@ def test_a_rung_is_its_idea_and_little_more(name, record_property):
     assert 0 < count <= LONG.get(name, MOST)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_no_line_of_a_source_is_too_long(path):
-    long = [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDTH]
-    assert not long, f"lines {long}"
+def test_no_line_of_a_source_is_too_long():
+    lines = ((path.name, n, line) for path in SOURCES for n, line in enumerate(path.read_text().splitlines(), 1))
+    assert not [(name, n) for name, n, line in lines if len(line) > WIDTH]
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.suffix != ".h"], ids=lambda path: path.name)
-def test_no_name_hides_one_of_the_standard_library(path):
-    assert not re.search(r"\b(begin|free)\b", without_comments(path.read_text()))
-
-
-@pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
-def test_front_matter_stays_short(spec):
-    assert spec.source.split("*/")[0].count("\n") <= HEAD
+def test_no_name_hides_one_of_the_standard_library():
+    texts = {path.name: without_comments(path.read_text()) for path in SOURCES if path.suffix != ".h"}
+    assert not [name for name, text in texts.items() if re.search(r"\b(begin|free)\b", text)]
 
 
 def test_the_rungs_are_one_chain_from_the_naive_kernel_on():
@@ -76,13 +69,18 @@ def test_the_rungs_are_one_chain_from_the_naive_kernel_on():
 
 
 def _builds():
-    """Every rung at every head_dim: causal where that is compiled in, which takes more registers."""
+    """Every rung at every head_dim: causal where that is compiled in, which takes more registers. Without -m slow only
+    at the largest one, whose tiles take the most registers."""
     for name, spec in LADDERS.items():
+        problems = []
         for head_dim in spec.problem_type.__dataclass_fields__["head_dim"].metadata["allowed"]:
             problem = spec.problem_type(seq_len=4096, head_dim=head_dim, causal=True)
             with suppress(ProblemError):  # the kernel refuses this head_dim
                 spec.plan(problem, spec.settings_for(problem))
-                yield pytest.param(spec, problem, id=f"{name}-{head_dim}")
+                problems.append(problem)
+        for problem in problems:
+            marks = [] if problem is problems[-1] else pytest.mark.slow
+            yield pytest.param(spec, problem, id=f"{name}-{problem.head_dim}", marks=marks)
 
 
 @pytest.mark.parametrize(("spec", "problem"), [*_builds()])

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import last_of_each_kind
 from dropped import odd_kernel
 from sampled import MOST_STEPS, sampled
 
@@ -21,10 +22,16 @@ DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedPro
 FAMILIES = {kernel.family for kernel in KERNELS.values()}
 NUMBERS = {name: n for family in FAMILIES for n, name in enumerate(current().of_family(family))}  # within its family
 WRITERS = {**current().of_problem(CacheWriteProblem), **current().of_problem(CacheCopyProblem)}
+LONG = 5 * MOST_STEPS
 
 
 def cases(kernel):
     return list(kernel.problem_type.check_cases(kernel))
+
+
+def few_of(kernel, cases):
+    """Some of a kernel's cases: of a dense kernel, those of all common lengths."""
+    return sampled(kernel, cases, NUMBERS[kernel.name], LONG if kernel.name in DENSE else MOST_STEPS)
 
 
 @pytest.mark.parametrize("kernel", DENSE.values(), ids=DENSE)
@@ -57,13 +64,20 @@ def test_the_cases_of_the_cache_writers_cover_every_layout(kernel):
     assert layouts == set(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_both_builds_agree_with_float64_on_the_cpu(kernel):
+CHECKED = {  # many kernels of the lab and of the launches differ little. test_lab runs a case of each of the lab
+    *last_of_each_kind(KERNELS),
+    *(name for name, kernel in KERNELS.items() if kernel.family not in ("lab", "launches")),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in CHECKED else pytest.mark.slow) for n in KERNELS])
+def test_both_builds_agree_with_float64_on_the_cpu(name):
     """The cases of one build, another one for each neighbour (`sampled`). The slow test below and a GPU (test_gpu) run
     them all."""
+    kernel = KERNELS[name]
     possible, reasons = check.cases(kernel, cpu.device())
     assert not reasons or not possible  # the CPU runs all cases of a kernel, or none
-    chosen = sampled(kernel, possible, NUMBERS[kernel.name])
+    chosen = few_of(kernel, possible)
     assert chosen or not possible
     for case in chosen:
         for verdict in check.check_case(kernel, case, "cpu"):
@@ -88,12 +102,12 @@ def test_both_builds_agree_with_float64_on_the_cpu_in_every_case(kernel):
 def test_the_cases_that_the_cpu_runs_leave_out_no_length_and_no_value_of_any_field():
     """A dense kernel has the common lengths, with and without a mask. Between them, the kernels have every length
     of a short case and all other values."""
-    some = {name: sampled(kernel, cases(kernel), NUMBERS[name]) for name, kernel in DENSE.items()}
+    some = {name: few_of(kernel, cases(kernel)) for name, kernel in DENSE.items()}
     for name, kernel in DENSE.items():
         assert values(some[name], "causal") == {False, True} and len(some[name]) < len(cases(kernel))
         assert values(some[name], "seq_len") >= {1, 17, 31, 33, 63, 65, 100, 129, 257}, name
     together, whole = sum(some.values(), []), [case for kernel in DENSE.values() for case in cases(kernel)]
-    short = [case for case in whole if case.problem.cpu_steps <= MOST_STEPS]
+    short = [case for case in whole if case.problem.cpu_steps <= LONG]
     assert values(together, "seq_len") == values(short, "seq_len")
     for field in ("head_dim", "batch", "num_heads", "score_scale"):
         assert values(together, field) == values(whole, field)

@@ -2,6 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from conftest import one_of_each_kind
 
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -11,7 +12,7 @@ from kernels.trace import steps
 from kernels.trace.probes import is_probe_line, sites_of
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
 def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, name):
     problem = KERNELS[name].problem_type(seq_len=50) if name in current().of_family("dense") else None
     run = cpu_run(name, problem)
@@ -36,7 +37,7 @@ def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
     assert set(table.role) == {""} and set(table.file) == {"03_flash.cu"}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
 def test_lit_lines_are_the_code_lines_of_the_records(cpu_run, name):
     run = cpu_run(name)
     sites = sites_of(run.request)

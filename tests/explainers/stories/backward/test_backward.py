@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import one_of_each_kind
 
 from app.parts import running
 from explainers.stories.backward import errors, parts, products, sums, tabs, times, turns, walk, walk_words
@@ -52,7 +53,7 @@ def state(story, part, at):
     return slice(r0, r1 + 1), slice(c0, c1 + 1), story.columns[part][start : start + rows * cols].reshape(rows, cols)
 
 
-EACH = pytest.mark.parametrize("name", ACCEPTED)
+EACH = pytest.mark.parametrize("name", one_of_each_kind(ACCEPTED))
 
 
 def near(run):

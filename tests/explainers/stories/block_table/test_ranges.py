@@ -23,12 +23,14 @@ PREFIX = next(name for name, spec in SHOWN.items() if ranges.shares(spec))
 NAMES = "ABCDEFGH"
 EIGHT = "float8_e4m3"
 CASES = [
-    (WHOLE, "churn", {}),
-    (WHOLE, "one_long", {"ranges": 3, "head_dim": 128, "num_heads": 8}),
     (WHOLE, "one_long", {"ranges": 5, "cache_dtype": EIGHT}),
     (WHOLE, "churn", {"ranges": 1, "dtype": "bfloat16"}),
-    (PREFIX, "shared_prompt", {}),
     (PREFIX, "shared_prompt", {"ranges": 2, "cache_dtype": EIGHT, "num_heads": 8, "num_kv_heads": 2}),
+]
+MORE = [
+    (WHOLE, "churn", {}),
+    (WHOLE, "one_long", {"ranges": 3, "head_dim": 128, "num_heads": 8}),
+    (PREFIX, "shared_prompt", {}),
 ]
 
 
@@ -48,7 +50,10 @@ def stories_of(kernel, preset, shape):
     return [range_walk.walk(run, NAMES, n, head) for n in range(run.request.problem.num_seqs) for head in heads]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}-{'-'.join(map(str, case[2].values()))}")
+@pytest.fixture(
+    params=[*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in MORE)],
+    ids=lambda case: f"{case[0]}-{case[1]}-{'-'.join(map(str, case[2].values()))}",
+)
 def case(request):
     kernel, preset, shape = request.param
     return kernel, preset, tuple(shape.items())

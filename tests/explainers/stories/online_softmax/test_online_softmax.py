@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import of_fp32, small_tiles
+from conftest import in_turn, of_fp32, small_tiles
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_charts, row_states, row_story
@@ -26,9 +26,9 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
-@pytest.mark.parametrize("name", ROWS)
-def test_the_row_of_a_kernel_as_written_is_right_at_every_step(cpu_run, name, problem):
+@pytest.mark.parametrize("pair", in_turn(ROWS, PROBLEMS))
+def test_the_row_of_a_kernel_as_written_is_right_at_every_step(cpu_run, pair):
+    name, problem = pair[0], PROBLEMS[pair[1]]
     run = cpu_run(name, problem)
     first, last, (batch, head) = online_softmax.rows_of(run)
     for row in {first, (first + last) // 2, last}:

@@ -400,7 +400,16 @@ def test_every_stop_of_the_course_has_its_questions():
         assert stop.picture in {view["id"] for view in made.views}
 
 
-@pytest.mark.parametrize("entry", choices.recorded(), ids=lambda e: f"{e.request.kernel.name}-{e.request.problem.size}")
+def entries():
+    """Every recorded pipeline. Without -m slow, the last of each kernel."""
+    last = {entry.request.kernel.name: entry for entry in choices.recorded()}
+    for entry in choices.recorded():
+        name = entry.request.kernel.name
+        marks = [] if entry is last[name] else pytest.mark.slow
+        yield pytest.param(entry, id=f"{name}-{entry.request.problem.size}", marks=marks)
+
+
+@pytest.mark.parametrize("entry", list(entries()))
 def test_every_recorded_pipeline_has_its_steps(entry):
     """Every step begins where the one before ends, and the steps are the leader's whole life."""
     found = pipeline.explain(entry.load())

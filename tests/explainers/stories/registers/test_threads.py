@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import of_fp32, one_of_each_family, small_tiles
+from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
 from explainers.stories.registers import holders, thread_elements, threads
 from explainers.stories.tiling import tiling
@@ -28,7 +28,7 @@ def elements(story, step, thread, plane, kind):
     }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", one_of_each_kind(SHOWN))
 def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
     run = cpu_run(name, None, small_tiles(name)) if name in DENSE else cpu_run(name)
     story = threads.explain(run)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import small_tiles
+from conftest import in_turn, small_tiles
 
 from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
 from explainers.stories.tensor_cores.tensor_products import FORWARD, K
@@ -36,7 +36,7 @@ def run_of(name, problem, scope=0, **settings):
     return execute.run(Request(spec, problem, tuple(chosen.items()), Scope(scope)))
 
 
-@pytest.fixture(scope="module", params=[(name, case) for name in RUNGS for case in CASES], ids=" ".join)
+@pytest.fixture(scope="module", params=in_turn(RUNGS, CASES))
 def run(request):
     name, case = request.param
     problem, tile = CASES[case]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import small_tiles
+from conftest import in_turn, small_tiles
 
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_states, row_story
 from explainers.stories.tiling import tiling, traffic
@@ -31,7 +31,7 @@ PROBLEMS = {
 }
 
 
-@pytest.fixture(scope="module", params=[(name, case) for name in RUNGS for case in PROBLEMS], ids=lambda p: "-".join(p))
+@pytest.fixture(scope="module", params=in_turn(RUNGS, PROBLEMS))
 def run(request):
     name, case = request.param
     problem, item = PROBLEMS[case]
