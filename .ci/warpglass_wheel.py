@@ -113,7 +113,7 @@ def renamed(text: str) -> str:
 
 
 def requirements(path: Path) -> list[str]:
-    """The packages of a file, with those of the files that it includes by `-r`."""
+    """The packages of a file and of its included files (`-r`)."""
     found = []
     for line in (line.partition("#")[0].strip() for line in path.read_text().splitlines()):
         found += requirements(path.parent / line[3:]) if line.startswith("-r ") else [line] if line else []

@@ -3,7 +3,7 @@
 WarpglassError
 ├── ProblemError          an impossible field, constant, kernel name or scope, before any launch
 │   ├── FrontMatterError  an unreadable opening comment of a .cu, with file, key and remedy
-│   ├── CannotRun         a kernel that this device cannot run
+│   ├── CannotRun         a kernel beyond the limits of this device
 │   ├── TooLargeError     a problem above the limits of memory or time
 │   ├── OutOfBlocks       too few free pages in the KV cache, which stays unchanged
 │   └── NoKernel          an operator's call that no kernel supports, with the reason of each

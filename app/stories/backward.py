@@ -12,7 +12,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
 LEAST, TILE = 16, 32  # keys of the smallest tile, and of a tile without a constant
-MOST = 192  # tokens of three tiles. Of larger tiles, two fill a stage
+MOST = 128  # tokens of three tiles. Of larger tiles, two fill a stage
 
 
 def small(kernel: KernelSpec) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Joins JavaScript modules in one, because a browser that asks for each module sends 150 requests.
+"""Joins JavaScript modules in one. A browser would send 150 requests for the modules themselves.
 
 Each module becomes a function that returns its exports. It runs once, when another module first needs it. Comments and
 indentation go. Each line stays a line, so a source map of lines shows the files in a browser's tools.

@@ -1,7 +1,7 @@
 """The browser's modules: the files of app/stage, and the constants that Python gives them.
 
 A browser fetches the stage as one file, and the page Workbench as a second one (joined.py). The server joins both from
-the modules when it starts. A file's source map has the modules themselves, which the server offers too.
+the modules when it starts. A file's source map has the modules themselves. The server offers them too.
 
 The packages of the Workbench's editor are vendor/codemirror.mjs. After a change of package-lock.json or of
 vendor/codemirror.mts, run `npm run vendor --prefix app/stage`.
@@ -20,7 +20,7 @@ from explainers.story import glossary, marks, terms
 
 STAGE = Path(__file__).parents[1] / "stage"
 TALKS = Path(__file__).parents[1] / "talks"
-ENTRY = "stage.js"  # what the page imports
+ENTRY = "stage.js"  # of the page
 ORIGIN = "shell/origin.js"  # runs before Streamlit
 
 

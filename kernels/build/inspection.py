@@ -18,7 +18,7 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     """A dict of kernel, arch, settings, builds, occupancy and cannot_run.
 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
-    cannot_run: the sentences on resources that this architecture lacks. Empty if the timed build can run.
+    cannot_run: sentences on the missing resources of this architecture. Empty if the timed build can run.
     Raises ProblemError for an unknown arch and for one without the kernel's instructions, BuildError, or
     BackendUnavailable without NVRTC or nvdisasm.
     """

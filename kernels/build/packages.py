@@ -16,7 +16,7 @@ SETS = {12: "cuda12", 13: "cuda13"}
 
 
 def command(name: str = "") -> str:
-    """The command that installs a set: of a checkout, or of the installed package. The default is the set of CuPy."""
+    """The command to install a set: of a checkout, or of the installed package. The default is the set of CuPy."""
     if not name:
         found = {str(one.name) for one in metadata.distributions()}
         name = next((SETS[major] for major in SETS if f"cupy-cuda{major}x" in found), "cpu")
@@ -28,7 +28,7 @@ def command(name: str = "") -> str:
 
 
 def toolkit() -> Path:
-    """The CUDA toolkit of this machine, which may be missing: CUDA_HOME, else CUDA_PATH, else /usr/local/cuda."""
+    """The folder of a CUDA toolkit. It may be missing. CUDA_HOME, else CUDA_PATH, else /usr/local/cuda."""
     return Path(os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda")
 
 
@@ -41,7 +41,7 @@ def majors(nvrtc: int, cupy: int) -> dict[str, int]:
     found = {"CuPy": cupy, "NVRTC": nvrtc, f"cuda-bindings {bindings}": int(bindings.split(".")[0])}
     torch = find_spec("torch")
     if torch and torch.origin:
-        # without torch's import, which takes seconds
+        # torch's import takes seconds
         version = runpy.run_path(str(Path(torch.origin).with_name("version.py")))
         if version["cuda"]:
             found[f"torch {version['__version__']}"] = int(version["cuda"].split(".")[0])
@@ -49,10 +49,10 @@ def majors(nvrtc: int, cupy: int) -> dict[str, int]:
 
 
 def fault(packages: Mapping[str, int], driver: int) -> str | None:
-    """The two packages of different majors, or the driver that is too old for them, with the remedy. None if all agree.
+    """The two packages of different majors, or a too old driver, with the remedy. None if all agree.
 
     packages: as of majors().
-    driver: the newest CUDA major that the driver runs. It runs older ones too.
+    driver: the newest CUDA major of the driver. It runs older ones too.
     """
     (first, major), *others = packages.items()
     other = next(((name, number) for name, number in others if number != major), None)

@@ -141,7 +141,7 @@ class KernelSpec:
     def settings_for(self, problem: Any, chosen: Any = (), shared_bytes: int | None = None) -> dict[str, int]:
         """Every constant's value, from `chosen`, else from `tuned`, else the default.
 
-        shared_bytes: the most of a block. An entry of `tuned` that needs more does not count.
+        shared_bytes: the most of a block. An entry of `tuned` with more does not count.
         """
         names, best = self._problem_names(problem), dict(chosen)
         for number, tuned in enumerate(self.tuned):
@@ -200,7 +200,7 @@ class KernelSpec:
         check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
 
     def lacks(self, problem: Problem, target: str) -> str:
-        """The architecture that it needs in place of `target`, such as "sm_80 or later for cp.async", or ""."""
+        """The needed architecture in place of `target`, such as "sm_80 or later for cp.async", or ""."""
         needed = [(self.requires, self.instructions)]
         rounded = [t.dtype for t in problem.tensors() if t.is_written and t.initial is not Initial.GIVEN]
         needed += [(element_type(dtype).requires, f"rounding to {dtype}") for dtype in rounded]

@@ -129,7 +129,7 @@ def _gpus() -> str:
             runs.append("no" if need else "runs")
             needs |= {need: None} if need else {}
         rows.setdefault(tuple(runs), {}).setdefault(", ".join(needs), []).append(f"`{spec.name}`")
-    heads = ["kernels: what they need", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
+    heads = ["kernels and their needs", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
     return "\n".join(_markdown(heads, ([_of_need(needs), *runs] for runs, needs in rows.items())))
 
 

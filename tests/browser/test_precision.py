@@ -34,7 +34,7 @@ def test_errors_and_parts_are_those_of_the_replay(visit):
     for step, name in enumerate(STAGES):
         shown = read(page)
         assert shown["step"] == step and shown["title"] == TITLES[name]
-        assert dict(shown["state"])["RMS error of O so far"] == f"{made.so_far[step]:.2g}"
+        assert float(dict(shown["state"])["RMS error of O so far"]) == float(f"{made.so_far[step]:.2g}")
         for part, (all_errors, axis, column) in cells.items() if step in (1, 4, 7) else ():
             due = np.float32(all_errors[step, 5, column])
             text = hover(page, "Errors", part=part, alone=False, row=row, **{axis: column})

@@ -14,6 +14,7 @@ from app import course
 from app.stories import STORIES, rail, stops
 from app.web import asking
 from app.web.modules import modules
+from explainers.stories.precision.replay import STAGES
 from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.run import workers
@@ -33,7 +34,12 @@ def in_turn():
 
 
 IN_TURN = set(in_turn())
-TRIED = [pytest.param(*pair, marks=[] if pair in IN_TURN else pytest.mark.slow) for pair in KERNELS_OF]
+TWICE = pytest.mark.xfail(strict=True, reason="1,002,628 bytes, since its frames travel twice (issue 48)")
+TOO_LARGE = {("tensor_cores", "backward_4_mma"): [pytest.mark.slow, TWICE]}
+TRIED = [
+    pytest.param(*pair, marks=TOO_LARGE.get(pair) or ([] if pair in IN_TURN else pytest.mark.slow))
+    for pair in KERNELS_OF
+]
 TONES = {"good", "bad", "info"}
 BLOCKS = modules()["core/blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0]
 DRAWN = set(re.findall(r"^  (\w+): ", BLOCKS, re.M))
@@ -109,13 +115,18 @@ def check_blocks(blocks):
 
 
 def check_chart(block):
-    """A chart has a text alternative; where it follows the clock it has the parameter `step`, from 1, and uses it."""
+    """A chart has a text alternative; where it follows the clock it has the parameter `step`, and uses it. It
+    is 1 until the clock sets it, or the last stage of Precision, which has all roundings."""
     spec = block["spec"]
     assert block["alt"] and "$schema" in spec
     followed = [param for param in spec.get("params", []) if param["name"] == "step"]
     rest = json.dumps({key: value for key, value in spec.items() if key != "params"})
     for param in followed:
-        assert param["value"] == 1 and "bind" not in param and re.search(r'"(expr|filter)": "[^"]*\bstep\b', rest)
+        assert (
+            param["value"] in (1, len(STAGES))
+            and "bind" not in param
+            and re.search(r'"(expr|filter)": "[^"]*\bstep\b', rest)
+        )
     assert "warpglass-clock" not in json.dumps(spec)
 
 

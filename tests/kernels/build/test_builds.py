@@ -31,6 +31,7 @@ def edited(spec, old, new):
 
 
 FIRST = ("03_flash", "paged_v1", "lab_roles")
+PROBE_HEADERS = ("probe.cuh", "children.cuh")  # they define probes
 
 
 @pytest.mark.parametrize(
@@ -38,13 +39,13 @@ FIRST = ("03_flash", "paged_v1", "lab_roles")
 )
 def test_the_timed_build_holds_no_trace_of_the_probes(spec):
     bare = replace(
-        spec, files=tuple((name, text if name == "probe.cuh" else strip_probes(text)) for name, text in spec.files)
+        spec,
+        files=tuple((name, text if name in PROBE_HEADERS else strip_probes(text)) for name, text in spec.files),
     )
     timed, stripped, probed = (
         build.instructions(build.sass(b.path)) for b in (make(spec), make(bare), make(spec, Mode.PROBED))
     )
-    assert timed == stripped
-    assert len(probed) > len(timed)
+    assert timed == stripped != probed  # ptxas may unroll the timed build further, so that it is the longer one
 
 
 ON_AMPERE = {spec.family: spec for spec in KERNELS.values() if not spec.requires or runs_on(spec.requires, "sm_80")}
