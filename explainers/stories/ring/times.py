@@ -52,7 +52,7 @@ def blocks() -> list[Block]:
             stage.heading(f"{length:,} tokens, {mask}"),
             stage.table(
                 pd.DataFrame([_row(row, rows) for row in _in_order(rows)]).convert_dtypes(),
-                CAPTION,
+                f"{length:,} tokens, {mask}. {CAPTION}",
             ),
         ]
         if failed := [f"{row['name']} ({_first_line(row)})" for row in rows if row["status"] != "ok"]:
