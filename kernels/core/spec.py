@@ -212,7 +212,10 @@ class KernelSpec:
     def check_architecture(self, problem: Problem, arch: str) -> None:
         """Raises ProblemError if an architecture lacks an instruction of the kernel, before a build for it."""
         if lacks := self.lacks(problem, arch):
-            raise ProblemError(f"{self.name} needs {lacks}, and the chosen architecture is {arch}.")
+            raise ProblemError(
+                f"{self.name} needs {lacks}, and the chosen architecture is {arch}. Choose another one, or another "
+                "kernel."
+            )
 
     def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
         """The reason against a run on a device (run.backends.Device), with the remedy, or None."""
