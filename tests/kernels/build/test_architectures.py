@@ -53,7 +53,8 @@ def test_every_other_kernel_says_what_it_needs_without_a_build(gpu, monkeypatch)
         with pytest.raises(ProblemError) as error:
             inspection.inspect(spec, request.problem, request.settings, gpu.target)
         assert str(error.value).startswith(f"{spec.name} needs {spec.requires} ") and spec.instructions
-        assert f" for {spec.instructions}, and the chosen architecture is {gpu.target}. Choose" in str(error.value)
+        said = f" for {spec.instructions}, and the chosen architecture is {gpu.target}. "
+        assert str(error.value).endswith(f"{said}Choose another one, or another kernel.")
     assert bool(refused) == (gpu.target != "sm_90a")
 
 

@@ -31,6 +31,7 @@ def edited(spec, old, new):
 
 
 FIRST = ("03_flash", "paged_v1", "lab_roles")
+UNROLLED = ("lab_reads", "lab_tiles_bulk")  # ptxas unrolls their timed builds further
 PROBE_HEADERS = ("probe.cuh", "children.cuh")  # they define probes
 
 
@@ -45,7 +46,8 @@ def test_the_timed_build_holds_no_trace_of_the_probes(spec):
     timed, stripped, probed = (
         build.instructions(build.sass(b.path)) for b in (make(spec), make(bare), make(spec, Mode.PROBED))
     )
-    assert timed == stripped != probed  # ptxas may unroll the timed build further, so that it is the longer one
+    assert timed == stripped != probed
+    assert len(probed) > len(timed) or spec.name in UNROLLED
 
 
 ON_AMPERE = {spec.family: spec for spec in KERNELS.values() if not spec.requires or runs_on(spec.requires, "sm_80")}
