@@ -16,19 +16,19 @@ tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each S
   {when = "kv_heads < min(num_heads, ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)))", QUERY_HEADS = 1},
   {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 2", QUERY_HEADS = 2},
   {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 4", QUERY_HEADS = 4},
-  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
-  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16}]
+  {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
+  {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16},
+  {when = "causal * num_heads > 4 * kv_heads and keys > 8192", QUERY_HEADS = 4}]  # for the L2 cache
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}  # gradient_tiles, _rows, _order, _parts.cuh
 scratch."turns, starts, dq_sums, kv_parts" = {}
 launches = [{entry = "prepare"},
-  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """\
-  4 * BLOCK_KV * (head_dim + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)""", heads = """\
-  batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads)""", grid = ["""\
-  ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads) * min(max(1, batch * kv_heads - causal), \
-  ceil_div(max(264, causal * DETERMINISTIC * 65536 // head_dim), ceil_div(keys, BLOCK_KV)))""",
-  "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads, min(max(1, batch * kv_heads - causal), ceil_div( \
-  max(264, causal * DETERMINISTIC * 65536 // head_dim), ceil_div(keys, BLOCK_KV))))"""], args = [
+  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """4 * BLOCK_KV * (head_dim \
+  + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)""", heads = """batch * kv_heads * ceil_div(num_heads // kv_heads, \
+  QUERY_HEADS or num_heads)""", grid = ["""min(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
+  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))""",
+  "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
+  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))"""], args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
