@@ -2,12 +2,13 @@
 
     python -m app.serve --host 0.0.0.0 --room-secret WORD [--password WORD | --login oidc] [--base-path warpglass]
 
-The environment hides secrets from the list of processes: WARPGLASS_ROOM_SECRET, WARPGLASS_PASSWORD. Rooms need one
-process. Kernels run in workers.
+Give secrets in the environment: WARPGLASS_ROOM_SECRET, WARPGLASS_PASSWORD. On the command line other users of the
+machine see them until this module has read them. Rooms need one process. Kernels run in workers.
 """
 
 import argparse
 import contextlib
+import ctypes
 import os
 import secrets
 import sys
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     base = given.base_path.strip("/")
     _tell(given)
+    forget(given.room_secret, given.password)
     from kernels.errors import WarpglassError
 
     try:
@@ -112,6 +114,25 @@ def _tell(given: argparse.Namespace) -> None:
     if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
         os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
         print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
+
+
+def forget(*words: str | None) -> None:
+    """Puts stars for these words of the command line, in sys.argv and in the list of processes of Linux."""
+    known = [word for word in words if word]
+
+    def hidden(argument: str) -> str:
+        word = next((word for word in known if argument == word or argument.endswith(f"={word}")), "")
+        return argument.removesuffix(word) + "*" * len(word.encode())
+
+    for arguments in (sys.argv, sys.orig_argv):
+        arguments[:] = map(hidden, arguments)
+    if sys.platform == "linux":
+        first, end = map(
+            int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47]
+        )  # arg_start, arg_end
+        shown = ctypes.string_at(first, end - first)
+        stars = "\0".join(map(hidden, os.fsdecode(shown).split("\0")))
+        ctypes.memmove(first, os.fsencode(stars), end - first)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from kernels.core.spec import KernelSpec
 from kernels.exercises.exercise import FOLDER, Exercise, Limit
 from kernels.run import execute
 from kernels.trace.memory.traced import requests
+from kernels.trace.trace import Trace
 
 SPACES = {"sectors": "global", "wavefronts": "shared"}
 GLOBAL, SHARED, CONFLICT = KINDS = ("global memory", "shared memory", "bank conflict")
@@ -66,26 +67,48 @@ class Count:
         return f"The answer takes {self.found:,} {name}. {least} {line}"
 
 
-def counts(exercise: Exercise, kernel: KernelSpec, problem: Problem) -> Iterator[Count]:
-    """The Counts of a right answer on a problem, one for each limit."""
+def traced(kernel: KernelSpec, problem: Problem) -> Trace:
+    """The trace of all blocks."""
+    trace = execute.run(Request(kernel, problem, (), Scope.everything(kernel.plan(problem)), "cpu")).trace
+    assert not trace.lost, "the hidden problems are small"
+    return trace
+
+
+def shared_words(trace: Trace) -> tuple[str, int, int] | None:
+    """Tensor, word and line of the first word that several blocks of a launch use, and not only by atomics or loads.
+
+    The check of races takes a fence and an atomic for an order. No exercise needs one.
+    """
+    frame = trace.frame("launch", "block", "space", "tensor", "event", "offset", "bytes", "line")
+    frame = frame[frame.space == "global"]
+    words = frame.loc[frame.index.repeat((frame.bytes.astype(int) + 3) // 4)]
+    words = words.assign(word=words.offset.astype(int) // 4 + words.groupby(level=0).cumcount())
+    words = words.assign(plain=words.event != "atomic", writes=words.event != "load").sort_values("word")
+    found = words.groupby(["launch", "tensor", "word"], observed=True)
+    sums = found.agg(
+        blocks=("block", "nunique"), plain=("plain", "any"), writes=("writes", "any"), line=("line", "max")
+    )
+    mixed = sums[(sums.blocks > 1) & sums.plain & sums.writes]
+    if mixed.empty:
+        return None
+    _, tensor, word = mixed.index[0]
+    return str(tensor), int(word), int(mixed.line.iloc[0])
+
+
+def counts(exercise: Exercise, trace: Trace, problem: Problem) -> Iterator[Count]:
+    """The Counts of a right answer on a problem, one for each limit. trace: of the answer."""
     if not exercise.limits:
         return
-    own = _by_line(kernel, problem)
+    own = requests(trace).by_line
     others: dict[str, pd.DataFrame] = {}
     for limit in exercise.limits:
         if limit.of not in others:
             solution = FOLDER / exercise.of / "solution.cu"
-            others[limit.of] = _by_line(current().kernels[limit.of] if limit.of else load_kernel(solution), problem)
+            kernel = current().kernels[limit.of] if limit.of else load_kernel(solution)
+            others[limit.of] = requests(traced(kernel, problem)).by_line
         name = limit.count
         sums = own[own.space == SPACES[name]].groupby(["line", "tensor"])[[name, "requests"]].sum()
         line, tensor = sums[name].idxmax() if len(sums) else (0, "")
         most, asked = map(int, sums.loc[(line, tensor)]) if len(sums) else (0, 1)
         allowed = int(limit.times * others[limit.of][name].sum())
         yield Count(limit, int(own[name].sum()), allowed, int(line), tensor, most, asked, int(own.conflicts.sum()))
-
-
-def _by_line(kernel: KernelSpec, problem: Problem) -> pd.DataFrame:
-    """The counts of each line of a kernel, from a trace of all its blocks."""
-    run = execute.run(Request(kernel, problem, (), Scope.everything(kernel.plan(problem)), "cpu"))
-    assert not run.trace.lost, "the hidden problems are small"
-    return requests(run.trace).by_line

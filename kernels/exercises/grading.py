@@ -32,8 +32,22 @@ from kernels.run.wrong.reason import KINDS
 
 SECONDS = 15.0  # of the launches of one problem
 SLACK = 8.0  # an error may be so many times the check's limit, as exercises are not about roundings
-BUILD, ENDLESS = "does not compile", "endless loop"
-TELLING = ("divergent barrier", "out of bounds", ENDLESS, "deadlock", "atomic", "barrier", "race", "unwritten read")
+BUILD, ENDLESS, HIDDEN = "does not compile", "endless loop", "hidden access"
+UNRECORDED = ("static", "hidden store")
+"""Kinds of accesses without a record. An answer's races and counts would be unknown."""
+_HIDDEN_REMEDY = "Use assignments and CUDA's own functions, and pass no struct of memory to a __noinline__ function."
+TELLING = (
+    HIDDEN,
+    *UNRECORDED,
+    "divergent barrier",
+    "out of bounds",
+    ENDLESS,
+    "deadlock",
+    "atomic",
+    "barrier",
+    "race",
+    "unwritten read",
+)
 """Kinds that explain others, first."""
 
 
@@ -114,7 +128,10 @@ def grade(name: str, text: str) -> Grade:
 def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
     """The answer with the exercise's own front matter."""
     own = load_kernel(FOLDER / exercise.of / "solution.cu")
-    return replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
+    answer = replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
+    if not answer.plain:
+        raise FrontMatterError(f"{file.name}: it includes common.cuh. An answer is in CUDA's own names. Remove it.")
+    return answer
 
 
 def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
@@ -128,7 +145,7 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
         for mode in (Mode.TIMED, Mode.PROBED):  # a compile has limits of its own
             build(kernel, Request(kernel, problem, (), Scope(), "cpu").defines, mode, cpu.device().target)
         result, found, ended = cpu.limited(SECONDS, _case, kernel, problem)
-        if exercise.limits and result.ok:
+        if result.ok:
             result, large = cpu.limited(SECONDS, _counted, exercise, kernel, problem)
             found = [*found, *large]
         cases.append(result)
@@ -139,6 +156,8 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
     if wrong and all(one.kind in costs.KINDS for one in evidence):
         said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
+    if evidence and not wrong:
+        said = "All results are right, but the runs show a fault."
     return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), _once(evidence), jailed)
 
 
@@ -159,13 +178,22 @@ def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Eviden
         errors = execute.judge(execute.largest_errors(problem, decisive), execute.yardstick(request), problem)
         ok = all(error.share <= SLACK for error in errors)
     if not ok:
-        return CaseResult(_fields(problem), False, _said(verdicts)), [*_evidence(verdicts)], _endless(verdicts)
+        evidence = [*_evidence(verdicts)]
+        wrong = [any(error.share > SLACK for error in verdict.errors) for verdict in verdicts]
+        if wrong == [True, False] and not verdicts[0].message:
+            evidence = [Evidence(HIDDEN, "The results are wrong if only recorded accesses count. " + _HIDDEN_REMEDY)]
+        return CaseResult(_fields(problem), False, _said(verdicts)), evidence, _endless(verdicts)
     return CaseResult(_fields(problem), True, "It agrees with float64."), [*_evidence(verdicts)], False
 
 
 def _counted(exercise: Exercise, kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Evidence]]:
-    """The result of a right answer on a problem, with its counts, and the evidence of too large ones."""
-    counts = [*costs.counts(exercise, kernel, problem)]
+    """The result of a right answer on a problem, with its counts. The evidence of too large ones, or of no atomic."""
+    trace = costs.traced(kernel, problem)
+    if mixed := costs.shared_words(trace):
+        tensor, word, line = mixed
+        text = f"Several blocks use word {word} of {tensor}, and line {line} without an atomic. A fence is no atomic."
+        return CaseResult(_fields(problem), False, text), [Evidence("atomic", text, (line,))]
+    counts = [*costs.counts(exercise, trace, problem)]
     said = " ".join(["It agrees with float64.", *(f"It takes {count.said}." for count in counts)])
     large = [Evidence(count.kind, count.text, (count.line,)) for count in counts if not count.ok]
     return CaseResult(_fields(problem), not large, said), large
@@ -196,7 +224,7 @@ def _evidence(verdicts: Iterable[Verdict]) -> Iterable[Evidence]:
         if verdict.reason and not _right(verdict):
             yield Evidence(verdict.reason.kind, verdict.reason.sentence, _lines(verdict.reason.sentence))
         for fault in verdict.faults:
-            if fault.level == "error":
+            if fault.level == "error" or fault.kind in UNRECORDED:
                 yield Evidence(fault.kind, fault.text, fault.lines)
 
 

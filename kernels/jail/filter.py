@@ -3,7 +3,8 @@
 refusing()   for a command under bubblewrap. The namespaces hide files, network and processes. The filter takes the
              rest: memory outside the limits, memory of other processes, and the administration of the system
 refusing_with_gpu()   for a process with CUDA, which may start threads and call its devices
-allowing()   for a function in this process (in_place.py). It may compute, take memory, and read and write open files
+allowing()   for a process that computes, takes memory, and reads and writes open files: a function (in_place.py), or a
+             stranger's library (runner.cpp), which has no call with a path
 """
 
 import platform
@@ -11,7 +12,7 @@ import struct
 
 # BPF: load a word, jump if equal, jump if >=, jump if it has one of the bits, return
 _LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _REFUSE, _TRAP = 0x7FFF0000, 0x80000000, 0x00050000, 0x00030000
 _EPERM, _ENOSYS = 1, 38
 _X32 = 0x40000000  # x86-64's second table of calls
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -34,17 +35,20 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 }
 _COMPUTING: dict[str, tuple[int | None, int | None]] = {
     **{"read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "pread64": (17, 67)},
-    **{"readv": (19, 65), "writev": (20, 66), "open": (2, None), "openat": (257, 56), "newfstatat": (262, 79)},
-    **{"stat": (4, None)},  # NVRTC asks so whether a header is a file
+    **{"readv": (19, 65), "writev": (20, 66)},
     **{"mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216)},
     **{"madvise": (28, 233), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139)},
     **{"sigaltstack": (131, 132), "getitimer": (36, 102), "setitimer": (38, 103), "restart_syscall": (219, 128)},
     **{"sched_yield": (24, 124), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "gettimeofday": (96, 169)},
     **{"clock_gettime": (228, 113), "clock_getres": (229, 114), "getrusage": (98, 165), "times": (100, 153)},
-    **{"getpid": (39, 172), "gettid": (186, 178), "getuid": (102, 174), "getcpu": (309, 168), "uname": (63, 160)},
+    **{"getpid": (39, 172), "gettid": (186, 178), "getuid": (102, 174), "getcpu": (309, 168)},
     **{"futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "getrandom": (318, 278)},
     **{"exit": (60, 93), "exit_group": (231, 94)},
 }
+_OPENING: dict[str, tuple[int | None, int | None]] = {
+    **{"open": (2, None), "openat": (257, 56), "newfstatat": (262, 79)},
+}
+_ASKING: dict[str, tuple[int | None, int | None]] = {"stat": (4, None)}  # NVRTC asks so whether a header is a file
 _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
     **{"execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "kill": (62, 129)},
     **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)},
@@ -101,11 +105,17 @@ def refusing_with_gpu(pid: int) -> bytes:
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
-def allowing(pid: int) -> bytes:
-    """The filter that allows few calls. pid: the process that may get its signals, itself."""
+def allowing(pid: int, paths: bool) -> bytes:
+    """The filter that allows few calls.
+
+    pid: the process that may get its signals, itself.
+    paths: whether it may open files. If not, no path reaches the system, and those calls are a SIGSYS.
+    """
     code = _head()
-    for number in numbers(_COMPUTING):
+    for number in numbers({**_COMPUTING, **_OPENING, **_ASKING} if paths else _COMPUTING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]
+    for number in [] if paths else numbers(_OPENING):
+        code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _TRAP)]
     (signals,) = numbers({"tgkill": _TGKILL})
     code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
     code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]

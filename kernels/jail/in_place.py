@@ -126,7 +126,7 @@ def _confine(reads: Sequence[Path], limits: Limits) -> None:
     _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
     _hide_files(libc, reads, ())
     drop_powers()
-    code = ctypes.create_string_buffer(filter.allowing(os.getpid()))
+    code = ctypes.create_string_buffer(filter.allowing(os.getpid(), paths=True))
     program = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))  # struct sock_fprog
     _checked(libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 
@@ -156,11 +156,9 @@ def filter_all_threads(code: bytes) -> None:
 
 def _hide_files(libc: ctypes.CDLL, reads: Sequence[Path], devices: Sequence[Path]) -> None:
     """Landlock: this process reads these files and folders, writes to these devices, and touches no others."""
-    version = _landlock()
-    rights = (1 << max(bits for since, bits in _RIGHTS if since <= version)) - 1
-    handled = [rights, *(bits if since <= version else 0 for since, bits in (_NETWORK, _SCOPES))]
-    size = 8 if version < 4 else 16 if version < 6 else 24
-    rules = _checked(libc.syscall(_CREATE, struct.pack("=3Q", *handled), ctypes.c_size_t(size), 0))
+    handled = landlocked()
+    (rights,) = struct.unpack_from("=Q", handled)
+    rules = _checked(libc.syscall(_CREATE, handled, ctypes.c_size_t(len(handled)), 0))
     for read, more in (*((read, 0) for read in reads), *((device, _USE & rights) for device in devices)):
         if read.exists():
             opened = os.open(read, os.O_PATH)
@@ -169,6 +167,14 @@ def _hide_files(libc: ctypes.CDLL, reads: Sequence[Path], devices: Sequence[Path
             os.close(opened)
     _checked(libc.syscall(_RESTRICT, rules, 0))
     os.close(rules)
+
+
+def landlocked() -> bytes:
+    """struct landlock_ruleset_attr with each right that this machine's Landlock can take."""
+    version = _landlock()
+    rights = (1 << max(bits for since, bits in _RIGHTS if since <= version)) - 1
+    handled = [rights, *(bits if since <= version else 0 for since, bits in (_NETWORK, _SCOPES))]
+    return struct.pack("=3Q", *handled)[: 8 if version < 4 else 16 if version < 6 else 24]
 
 
 @lru_cache

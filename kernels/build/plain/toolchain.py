@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, cpp
-from kernels.build.plain import lines, refusals, watching
+from kernels.build.plain import lines, preprocessed, refusals, symbols, watching
 from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.standard import CUDA
 from kernels.build.product import EntryFacts
@@ -27,6 +27,9 @@ KEEPING = (
     "-fno-ipa-sra",
     "-fno-code-hoisting",
     "-fno-store-merging",
+    # The compiler reports no struct that goes from memory straight into an argument. Inlined, it is a copy.
+    *("-finline-functions", "-finline-small-functions", "-fearly-inlining"),
+    *(f"--param={name}=100000" for name in ("max-inline-insns-auto", "max-inline-insns-single", "inline-unit-growth")),
 )
 _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
 SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
@@ -59,21 +62,20 @@ class Toolchain(cpp.Toolchain):
             (sources / "cuda" / name).write_text(text)
         for name, text in spec.files:
             refusals.check(name, text)
+            preprocessed.check_places(name, text)
             calls = watching.edits(spec, name) if self.instrumented else []
             (sources / name).write_text(cpu_text(text, more=calls))
         (sources / "unit.cpp").write_text(_unit(spec))
-        unit, library = str(sources / "unit.o"), folder / f"{spec.name}{self.suffix}"
-        compiled = [
-            "-fPIC",
-            "-fvisibility=hidden",
-            f"-I{sources / 'cuda'}",
-            "-x",
-            "c++",
-            "-c",
-            str(sources / "unit.cpp"),
-        ]
-        log = cpp.compiled(spec, [*self.command, *options, *compiled, "-o", unit], sources)
-        linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", unit, str(self.runtime())]
+        unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
+        text = sources / "unit.ii"
+        made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(text)]
+        cpp.compiled(spec, [*self.command, *options, *made], sources)
+        names, marked = [name for name, _ in spec.files], self.instrumented and bool(spec.watch)
+        preprocessed.check(text.read_text(errors="replace"), names, sources, marked)
+        made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(text), "-o", str(unit)]
+        log = cpp.compiled(spec, [*self.command, *options, *made], sources)
+        symbols.close(spec, unit)
+        linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]
         log += cpp.compiled(spec, linked, sources)
         if self.instrumented:

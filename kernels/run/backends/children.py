@@ -33,4 +33,7 @@ def with_tables(
 def _table(rows: Sequence[Sequence[np.generic]]) -> np.ndarray:
     """An array of ProbeChild (device/children.cuh), as bytes."""
     layout = np.dtype([(f"f{n}", value.dtype) for n, value in enumerate(rows[0])], align=True)
-    return np.array([tuple(row) for row in rows], layout).view(np.uint8)
+    table = np.zeros(len(rows), layout)  # its padding reaches a stranger too
+    for entry, row in zip(table, rows):
+        entry[...] = tuple(row)
+    return table.view(np.uint8)

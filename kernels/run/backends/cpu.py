@@ -1,24 +1,25 @@
 """Executes a .cu on the CPU: a shared library over kernels/device/simt, through ctypes. It never gives a time."""
 
 import _ctypes
+import contextlib
 import ctypes
 import os
 import platform
 import re
 import resource
 import signal
+import struct
 import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
-from kernels.core.copies import Copy
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
@@ -26,6 +27,7 @@ from kernels.core.streams import last_order
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
+from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, text
 from kernels.run.backends.children import with_tables
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
@@ -41,7 +43,7 @@ class _Buffer(ctypes.Structure):
     _fields_ = [
         ("base", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
-        ("name", ctypes.c_char_p),
+        ("name", ctypes.c_void_p),
         ("element_bytes", ctypes.c_uint64),
         ("row", ctypes.c_uint64),
     ]
@@ -54,12 +56,14 @@ class _Launch(ctypes.Structure):  # struct Launch of simt.h
         ("shared_bytes", ctypes.c_uint),
         ("reversed", ctypes.c_uint),
         ("buffer_count", ctypes.c_uint),
-        ("buffers", ctypes.POINTER(_Buffer)),
+        ("buffers", ctypes.c_void_p),
         ("stacks", ctypes.c_void_p),
         ("stack_count", ctypes.c_uint),
         ("message", ctypes.c_char * 2048),
     ]
 
+
+_STACKS_BYTES = 12  # of an address and a number, next to each other
 
 Extra = tuple[np.ndarray | np.generic, ...]
 """The additional arguments of a launch, for its probes."""
@@ -68,7 +72,7 @@ _kept_stacks: list[tuple[int | None, int]] = []  # address and number of idle st
 
 class _Child(ctypes.Structure):  # struct Child of children.h
     _fields_ = [
-        ("entry", ctypes.c_char_p),
+        ("entry", ctypes.c_void_p),
         ("records", ctypes.c_void_p),
         ("grid", ctypes.c_uint * 3),
         ("block", ctypes.c_uint * 3),
@@ -88,9 +92,6 @@ class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
         ("swizzle", ctypes.c_uint),
         ("unused", ctypes.c_uint * 7),
     ]
-
-
-_Call = Callable[[ctypes.CDLL], None]  # a launch of a library, or a copy
 
 
 @lru_cache
@@ -180,87 +181,73 @@ def launch(
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
     extras, found = list[Extra](), []
-    with jailed.memory(arrays, build.jailed) as (zeros, held):
+    with jailed.memory(arrays, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
             extra: Extra = ()
             if capacities is not None:
                 first, blocks = scope.blocks(step, plan)
-                records = zeros((blocks * step.threads, capacities[number]), RECORD)
-                counts = zeros(blocks * step.threads, np.uint32)
+                records = memory.zeros((blocks * step.threads, capacities[number]), RECORD)
+                counts = memory.zeros(blocks * step.threads, np.uint32)
                 found.append(RawRecords(number, first, step.threads, records, counts))
                 extra = (records, counts, *map(np.uint32, (capacities[number], first, blocks)))
             extras.append(extra)
-        _run_all(build, plan, extras, held, reversed_order)
+        _run_all(build, plan, extras, held, memory, reversed_order)
     return found
-
-
-def _with_copies(
-    calls: Sequence[_Call], order: Sequence[int], plan: Plan, arrays: dict[str, np.ndarray]
-) -> list[_Call]:
-    """The launches of a plan in an order, with its copies between them."""
-    found = list[_Call]()
-    for number in order:
-        found += [calls[number], *(partial(_copy, arrays=arrays, copy=copy) for copy in plan.copies_after(number))]
-    return found
-
-
-def _copy(_: ctypes.CDLL, arrays: dict[str, np.ndarray], copy: Copy) -> None:
-    copy_tensor(copy, arrays)
-
-
-def copy_tensor(copy: Copy, arrays: dict[str, np.ndarray]) -> None:
-    """A copy of a plan, byte by byte."""
-    arrays[copy.target].reshape(-1).view(np.uint8)[...] = arrays[copy.source].reshape(-1).view(np.uint8)
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
     extras, found = list[Extra](), []
-    with jailed.memory(arrays, build.jailed) as (zeros, held):
+    with jailed.memory(arrays, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
             writers = step.groups(every)
             total = step.blocks * writers
-            records, counts = zeros((total, capacity), MARK), zeros(total, np.uint32)
-            marked = Marked(number, writers, records, counts, zeros(total, CLOCKS))
+            records, counts = memory.zeros((total, capacity), MARK), memory.zeros(total, np.uint32)
+            marked = Marked(number, writers, records, counts, memory.zeros(total, CLOCKS))
             extras.append((records, counts, marked.clocks, np.uint32(capacity)))
             found.append(marked)
-        _run_all(build, plan, extras, held)
+        _run_all(build, plan, extras, held, memory)
     return found
 
 
 def _run_all(
-    build: Build, plan: Plan, extras: Sequence[Extra], arrays: dict[str, np.ndarray], reversed_order: bool = False
+    build: Build,
+    plan: Plan,
+    extras: Sequence[Extra],
+    arrays: dict[str, np.ndarray],
+    memory: Memory,
+    reversed_order: bool = False,
 ) -> None:
     """Runs the launches and copies in order, those of a stranger's build in the jail.
 
     extras: the additional arguments of each launch.
     """
-    added = with_tables(plan, extras, _address, np.asarray)  # it holds the tables until the end
-    calls = [
-        partial(start, step=step, values=[*arguments_of(step, plan, arrays), *map(_address, extra)],
-                children=[(plan.launches[n], extras[n]) for n in plan.children_of(number)],
-                buffers={name: arrays[name] for name in step.tensors}, reversed_order=reversed_order)
-        for number, (step, extra) in enumerate(zip(plan.launches, added))
-    ]  # fmt: skip
-    order = last_order(plan.launches) if reversed_order else range(len(calls))
-    ordered = _with_copies(calls, [n for n in order if not plan.launches[n].parent], plan, arrays)
 
-    def run() -> None:
-        library = loaded(build)
-        for call in ordered:
-            call(library)
+    def store(table: np.ndarray) -> np.ndarray:
+        kept = memory.zeros(table.shape, table.dtype)
+        kept[...] = table
+        return kept
 
-    return jailed.run(run, build.path, rest()) if build.jailed else run()
+    added = with_tables(plan, extras, _address, store)  # it holds the tables until the end
+    order = last_order(plan.launches) if reversed_order else range(len(plan.launches))
+    run = Run(build, memory)
+    for number in order:
+        step = plan.launches[number]
+        if step.parent:
+            continue
+        values = [*arguments_of(step, plan, arrays), *map(_address, added[number])]
+        children = [(plan.launches[n], added[n]) for n in plan.children_of(number)]
+        run.add(step, values, {name: arrays[name] for name in step.tensors}, reversed_order, children)
+        run.copy(plan, number, arrays)
+    run.make()
+    stopped, _ = run.stopped()
+    if stopped:
+        raise stopped
 
 
 def _address(value: np.ndarray | np.generic) -> np.generic:
     """The address of an array. A number stays as it is."""
     return _pointer(value) if isinstance(value, np.ndarray) else value
-
-
-def loaded(build: Build) -> ctypes.CDLL:
-    """The library of a build. Load a jailed build only in the jail."""
-    return ctypes.CDLL(str(build.path)) if build.jailed else library_of(build.path)
 
 
 def rest() -> float | None:
@@ -319,48 +306,82 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
         _deadline = None
 
 
-def _child(step: Launch, extra: Extra) -> _Child:
-    records = int(_address(extra[0])) if extra else None
-    grid, block = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
-    return _Child(step.entry.encode(), records, grid, block, step.shared_bytes, 0)
+class Run:
+    """The calls of a run, in order.
 
-
-def start(
-    library: ctypes.CDLL,
-    step: Launch,
-    values: list[np.generic],
-    buffers: dict[str, np.ndarray],
-    reversed_order: bool,
-    children: Sequence[tuple[Launch, Extra]] = (),
-) -> None:
-    """Runs one launch of a library, and the launches of its kernel. Raises RunError.
-
-    values: its arguments.
-    buffers: the arrays that it may touch.
-    children: the launches that its kernel has to make, with their additional arguments.
+    calls: launches, copies, and calls of the caller.
     """
-    if children:
-        listed = [_child(*child) for child in children]
-        library.simt_children((_Child * len(listed))(*listed), len(listed))
-    held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
-    args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
-    table = (_Buffer * len(buffers))(
-        *[_Buffer(b.ctypes.data, b.nbytes, name.encode(), b.itemsize, b.shape[-1]) for name, b in buffers.items()]
-    )
-    sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
-    try:
-        stacks = _kept_stacks.pop()
-    except IndexError:  # the first launch, or the others run now
-        stacks = None, 0
-    request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table, *stacks)
-    if _deadline is not None:
-        signal.setitimer(signal.ITIMER_REAL, max(_deadline - time.monotonic(), 0.001), 0.02)
-    try:
-        failed = library[f"launch_{symbol_of(step.entry)}"](ctypes.byref(request), args)
-    finally:
-        if _deadline is not None:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    _kept_stacks.append((request.stacks, request.stack_count))
-    if failed:
-        stopped = f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}"
-        raise RunTimeout(stopped) if failed == 2 else RunError(stopped)
+
+    def __init__(self, build: Build, memory: Memory) -> None:
+        self.build, self.memory = build, memory
+        self.calls = list[Call]()
+        self._launches = list[tuple[Launch, Call]]()
+
+    def add(
+        self,
+        step: Launch,
+        values: list[np.generic],
+        buffers: dict[str, np.ndarray],
+        reversed_order: bool,
+        children: Sequence[tuple[Launch, Extra]] = (),
+    ) -> None:
+        """Adds a launch, and the launches of its kernel.
+
+        values: its arguments.
+        buffers: the arrays that it may touch.
+        children: the launches that its kernel has to make, with their additional arguments.
+        """
+        put = self.memory.put
+        if children:
+            listed = put(b"".join(bytes(self._child(*child)) for child in children))
+            self.calls.append(Call("simt_children", (listed, len(children))))
+        held = [put(np.array([value]).tobytes()) for value in values]  # a struct by value is a void scalar: its bytes
+        table = [
+            _Buffer(address(b), b.nbytes, text(self.memory, name), b.itemsize, b.shape[-1])
+            for name, b in buffers.items()
+        ]
+        sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
+        listed = put(b"".join(map(bytes, table)))
+        request = put(bytes(_Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), listed)))
+        if self._launches:  # the stacks of the launch before
+            before = self._launches[-1][1].args[0]
+            places = (request + _Launch.stacks.offset, before + _Launch.stacks.offset, _STACKS_BYTES)
+            self.calls.append(Call("", places, ALWAYS))
+        args = put(struct.pack(f"={len(held)}Q", *held))
+        self._launches.append((step, Call(f"launch_{symbol_of(step.entry)}", (request, args), LAUNCH)))
+        self.calls.append(self._launches[-1][1])
+
+    def copy(self, plan: Plan, number: int, arrays: dict[str, np.ndarray]) -> None:
+        """Adds the copies after a launch of the plan."""
+        for copy in plan.copies_after(number):
+            target, source = arrays[copy.target], arrays[copy.source]
+            self.calls.append(Call("", (address(target), address(source), target.nbytes)))
+
+    def make(self) -> None:
+        """Makes the calls: here, or in the jail for a stranger's build."""
+        if isinstance(self.memory, jailed.Shared):
+            jailed.make(self.calls, self.memory, self.build.path, rest())
+            return
+        self.make_with(library_of(self.build.path))
+
+    def make_with(self, library: object) -> None:
+        """Makes the calls here, of a library of ours."""
+        first, last = (_Launch.from_address(self._launches[n][1].args[0]) for n in (0, -1))
+        with contextlib.suppress(IndexError):  # the first launch, or the others run now
+            first.stacks, first.stack_count = _kept_stacks.pop()
+        make_here(library, self.calls, _deadline)
+        _kept_stacks.append((last.stacks, last.stack_count))
+
+    def stopped(self) -> tuple[RunError | None, int]:
+        """The error of the stopped launch, or None, and the number of launches until there."""
+        for number, (step, call) in enumerate(self._launches):
+            if failed := call.result & 0xFFFFFFFF:
+                said = _Launch.from_address(call.args[0]).message.decode(errors="replace")
+                error = RunTimeout if failed == 2 else RunError
+                return error(f"{step.entry} was stopped on the CPU at {said}"), number + 1
+        return None, len(self._launches)
+
+    def _child(self, step: Launch, extra: Extra) -> _Child:
+        records = int(_address(extra[0])) if extra else None
+        grid, block = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
+        return _Child(text(self.memory, step.entry), records, grid, block, step.shared_bytes, 0)

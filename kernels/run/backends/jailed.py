@@ -1,85 +1,226 @@
-"""A stranger's launches on the CPU: in a confined child (kernels/jail/in_place.py), with shared arrays."""
+"""A stranger's launches on the CPU: calls in a process of their own (kernels/jail/runner.cpp), with shared arrays.
 
+The process starts anew for each run and by exec. It holds only the stranger's own arrays. They, the arguments
+and the structs are in one memory, with one address in both processes.
+"""
+
+import contextlib
+import ctypes
+import fcntl
 import mmap
-from collections.abc import Callable, Iterator
+import os
+import select
+import struct
+import subprocess
+import time
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernels.errors import RunError, RunTimeout
-from kernels.jail import Limits, in_place
+from kernels.build import cache, cpp
+from kernels.errors import BackendUnavailable, OutOfMemory, RunError, RunTimeout
+from kernels.jail import Limits, filter, in_place
+from kernels.run.backends.calls import Call, Memory, Own, address, text
 
+SOURCE = Path(__file__).parents[2] / "jail" / "runner.cpp"
+LINKED = ("-Wl,--no-as-needed", "-lm", "-lgcc_s", "-lpthread", "-ldl")  # the libraries that a kernel's library needs
 MEMORY_BYTES = 2**30  # that the launches add: stacks of fibers, the library
 SECONDS = 60.0  # of launches without a limit
 GRACE = 2.0  # seconds beyond the limit: the shim stops a launch at its limit and names its line
-Zeros = Callable[..., np.ndarray]  # of a shape and a type, as np.zeros
-_FINE, _STOPPED, _LATE = b"+", b"-", b"t"  # the first byte of an answer
+RESERVED = 2**36  # bytes of address space for the shared memory
+WISHED = 2**45  # its address: Linux puts nothing there by itself
+PIECE = 2**16  # bytes for small structs
+CALL = np.dtype([("name", "<u8"), ("args", "<u8", 6), ("kind", "<u8"), ("result", "<u8")])
+"""struct Call of runner.cpp."""
+TASK = struct.Struct("=4Qd2Q3iI24s2I")
+"""struct Task of runner.cpp, without its rules."""
+WHOLE, REFUSED = b"whole", b"!"
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_FIXED = 0x10  # MAP_FIXED
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
-def zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any] | type) -> np.ndarray:
-    """A zero array that a child shares with this process."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)[:size].view(dtype).reshape(shape)
+class Shared:
+    """Memory that the process of a run shares. Its size is final when the run starts.
+
+    bytes: its size so far.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.file = os.fdopen(os.memfd_create("arrays", os.MFD_ALLOW_SEALING), "r+b")
+        self.address = _mapped(WISHED, RESERVED, 0, _PRIVATE, -1, 0)
+        held = (ctypes.c_char * RESERVED).from_address(self.address)
+        weakref.finalize(held, _libc.munmap, self.address, RESERVED)  # after the last array
+        self._all = np.frombuffer(held, np.uint8)
+        self._piece = self._all[:0]
+
+    def zeros(self, shape: tuple[int, ...] | int, dtype: np.dtype[Any] | type) -> np.ndarray:
+        """A zero array in pages of its own."""
+        size, start = int(np.prod(shape)) * np.dtype(dtype).itemsize, self.bytes
+        room = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        if start + room > RESERVED:
+            raise OutOfMemory(f"The arrays of the run need more than {RESERVED >> 30} GiB. Choose a smaller problem.")
+        self.bytes += room
+        self.file.truncate(self.bytes)
+        _mapped(
+            self.address + start,
+            room,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_SHARED | _FIXED,
+            self.file.fileno(),
+            start,
+        )
+        return self._all[start : start + size].view(dtype).reshape(shape)
+
+    def put(self, data: bytes) -> int:
+        """The address of a copy of the bytes."""
+        room = -(-max(len(data), 1) // 64) * 64
+        if room > len(self._piece):
+            self._piece = self.zeros(max(room, PIECE), np.uint8)
+        place, self._piece = self._piece[: len(data)], self._piece[room:]
+        place[...] = np.frombuffer(data, np.uint8)
+        return address(place)
+
+
+def _mapped(at: int, size: int, rights: int, flags: int, file: int, offset: int) -> int:
+    """mmap. Raises OSError."""
+    found = _libc.mmap(at, size, rights, flags, file, offset)
+    if found == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(found)
 
 
 @contextmanager
-def memory(arrays: dict[str, np.ndarray], is_jailed: bool) -> Iterator[tuple[Zeros, dict[str, np.ndarray]]]:
-    """The memory of launches: a function for further zero arrays, and the arrays of the launches.
+def memory(arrays: dict[str, np.ndarray], is_jailed: bool) -> Iterator[tuple[Memory, dict[str, np.ndarray]]]:
+    """The memory of launches, and the arrays of the launches.
 
     is_jailed: then all of it is shared with the jail, and the caller's arrays get their values at the end.
     """
     if not is_jailed:
-        yield np.zeros, arrays
+        yield Own(), arrays
         return
-    shared = {name: zeros(array.shape, array.dtype) for name, array in arrays.items()}
-    for name, array in arrays.items():
-        shared[name][...] = array
-    yield zeros, shared
+    held = Shared()
+    with held.file:
+        shared = {name: held.zeros(array.shape, array.dtype) for name, array in arrays.items()}
+        for name, array in arrays.items():
+            shared[name][...] = array
+        yield held, shared
     for name, array in shared.items():
         arrays[name][...] = array
 
 
-def run(launches: Callable[[], None], library: Path, seconds: float | None) -> None:
-    """Runs launches() in the jail. It may read the folder of its library.
+@lru_cache
+def runner() -> Path:
+    """The program of runner.cpp, from the cache or new. Raises BackendUnavailable."""
+    compiler, source = cpp.cpp_compiler(), SOURCE.read_text()
 
-    seconds: until its limit.
-    Raises what it raises: RunError or RunTimeout. Raises RunError too if the kernel ended its process.
+    def make(folder: Path) -> dict[str, Any]:
+        library = Path(os.path.realpath(cpp.run([*compiler, "-print-file-name=libstdc++.so.6"]).stdout.strip()))
+        is_own = library.is_file() and not library.is_relative_to("/usr/lib")  # of a compiler, as conda's
+        found = [f"-Wl,-rpath,{library.parent}"] if is_own else []
+        made = [*compiler, "-std=c++17", "-O1", str(SOURCE), "-o", str(folder / "runner"), *found, *LINKED]
+        done = cpp.run(made, {"TMPDIR": str(folder), "LC_ALL": "C"})
+        if done.returncode:
+            raise BackendUnavailable(f"The program of the jail does not compile: {done.stderr[:500]}")
+        return {}
+
+    key = cache.key_of("runner", *compiler, *LINKED, source)
+    return cache.get(key, "runner", make)[0] / "runner"
+
+
+def make(calls: Sequence[Call], held: Shared, library: Path, seconds: float | None) -> None:
+    """Makes the calls in the jail. Trust no result and no byte of the memory.
+
+    seconds: until the limit of the launches.
+    Raises RunError if the kernel ended its process, RunTimeout after the limit.
     """
-
-    def answer() -> bytes:
-        try:
-            launches()
-        except RunError as error:
-            return (_LATE if isinstance(error, RunTimeout) else _STOPPED) + str(error).encode()
-        return _FINE
-
-    said = ask(answer, library, seconds)
-    text = said[1:4096].decode(errors="replace")
-    if said[:1] == _LATE:
-        raise RunTimeout(text)
-    if said != _FINE:
-        raise RunError(text if said[:1] == _STOPPED else "The kernel wrote into the answer of its jail.")
-
-
-def ask(question: Callable[[], bytes], library: Path, seconds: float | None) -> bytes:
-    """question() in the jail. Trust no byte of the answer. Raises RunError if the kernel ended its process."""
+    if reason := in_place.why_none():
+        raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
+    rows = held.zeros(len(calls), CALL)
+    for row, call in zip(rows, calls):
+        row["name"] = text(held, call.name) if call.name else 0
+        row["args"][: len(call.args)] = call.args
+        row["kind"] = call.kind
     limits = Limits(max(0.0, SECONDS if seconds is None else seconds) + GRACE, MEMORY_BYTES, 0)
-    try:
-        return in_place.call(question, [library.parent], limits)
-    except in_place.Ended as ended:
-        raise _error(ended, limits) from None
-
-
-def _error(ended: in_place.Ended, limits: Limits) -> RunError:
-    if ended.late:
-        return RunTimeout(
+    answer, code, late = _asked(rows, held, library, limits, 0.0 if seconds is None else time.monotonic() + seconds)
+    if answer[:1] == REFUSED:
+        raise RunError(f"The jail of the kernel did not start: {answer[1:].decode(errors='replace')}.")
+    if answer and answer != WHOLE:
+        raise RunError("The kernel wrote into the answer of its jail.")
+    if late:
+        raise RunTimeout(
             f"The kernel ran past its limit of {limits.seconds:g} s in the jail and was stopped. Look for an endless "
             "loop, or choose a smaller problem."
         )
-    how = f"by signal {-ended.code}" if ended.code < 0 else f"with exit code {ended.code}"
-    return RunError(
-        f"The kernel ended its process in the jail ({how}). It may have written outside an array, called exit() or "
-        "abort(), or needed more memory than the jail gives."
-    )
+    if not answer:
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        raise RunError(
+            f"The kernel ended its process in the jail ({how}). It may have written outside an array, called exit() "
+            "or abort(), or needed more memory than the jail gives."
+        )
+    for row, call in zip(rows, calls):
+        call.result = int(row["result"])
+
+
+def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: float) -> tuple[bytes, int, bool]:
+    """The answer of the process, its exit code, and whether it was late."""
+    fcntl.fcntl(held.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    with _opened(library) as opened, runner().open("rb") as program:
+        fds = (held.file.fileno(), opened.fileno())
+        process = subprocess.Popen(
+            ["kernel"],
+            executable=f"/proc/self/fd/{program.fileno()}",  # so that it does not know its folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=(*fds, program.fileno()),
+            bufsize=0,
+        )
+        assert process.stdin and process.stdout
+        with process.stdin as task, process.stdout as pipe:
+            try:
+                rules, landlocked = filter.allowing(process.pid, paths=False), in_place.landlocked()
+                sizes = (limits.memory_bytes, int(limits.seconds) + 1)
+                where = (held.address, held.bytes, address(rows) - held.address, len(rows))
+                known = (*fds, os.getpid(), len(landlocked), landlocked, len(rules) // 8, program.fileno())
+                with contextlib.suppress(BrokenPipeError):  # it has ended
+                    task.write(TASK.pack(*where, end, *sizes, *known) + rules)
+                task.close()
+                answer, late = _answer(pipe.fileno(), time.monotonic() + limits.seconds)
+            finally:
+                process.kill()
+                process.wait()
+    return answer, process.returncode, late
+
+
+def _opened(library: Path) -> Any:
+    try:
+        return library.open("rb")
+    except OSError as error:
+        reason = f"The build of {library.stem} could not be read: {error.strerror}."
+        raise RunError(f"{reason} Run it again: it is built anew.") from None
+
+
+def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
+    """The bytes until the process closes its pipe or sends more than an answer has, and whether it was late."""
+    answer = b""
+    while answer != WHOLE and len(answer) < 4096:
+        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            return answer, True
+        data = os.read(pipe, 4096)
+        if not data:
+            break
+        answer += data
+    return answer, False

@@ -15,8 +15,11 @@ FINDING = np.dtype(
     ]
 )
 """struct Finding of device/simt/cuda/shadow.h."""
-RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED = range(7)
-KINDS = ("race", "warp race", "block race", "unwritten read", "divergent barrier", "early exit", "misaligned access")
+RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED = range(9)
+KINDS = (
+    *("race", "warp race", "block race", "unwritten read", "divergent barrier", "early exit", "misaligned access"),
+    *("static", "hidden store"),
+)
 STOPS = (
     ("illegal address", "out of bounds"),
     ("is not aligned", "misaligned access"),
@@ -81,7 +84,9 @@ def of_finding(found: np.void, lines: Lines, regions: list[Region]) -> Fault:
     index = region.index(int(found["offset"])) if region.name else ()
     word = f"{region.name}[{', '.join(map(str, index))}]"
     kind = int(found["kind"])
-    level = "note" if kind == LEFT_EARLY or (kind in (RACE, WARP_RACE, BLOCK_RACE) and found["same"]) else "error"
+    level = (
+        "note" if kind in (LEFT_EARLY, STATIC) or (kind in (RACE, WARP_RACE, BLOCK_RACE) and found["same"]) else "error"
+    )
     text = _text(kind, found, word, first, second)
     places = tuple(dict.fromkeys(line for line in (first, second) if line))
     return Fault(KINDS[kind], level, text, file, places, region.name, index, int(found["count"]))
@@ -92,6 +97,11 @@ def _text(kind: int, found: np.void, word: str, first: int, second: int) -> str:
         return _race(kind, int(found["writes"]), word, first, second)
     if kind == UNWRITTEN:
         return f"line {first} reads {word}, and no thread has written it."
+    if kind == STATIC:
+        where = f"line {first}" if first else "The kernel"
+        return f"{where} writes a static or __device__ variable. A run records no access of it."
+    if kind == UNLOGGED:
+        return f"A store to {word} has no record. Store with an assignment or with CUDA's own functions."
     threads = f"thread {found['thread1']}", f"thread {found['thread2']}"
     if kind == LEFT_EARLY:
         return f"line {first} is a barrier, and {threads[1]} left at line {second}. All threads must come to a barrier."

@@ -1,10 +1,9 @@
 """Runs an instrumented build. Its library logs the accesses and finds faults (device/simt/cuda)."""
 
-import ctypes
-import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from kernels.build.plain.lines import Lines, read
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
-from kernels.errors import RunError, RunTimeout
+from kernels.errors import RunError
 from kernels.run.backends import cpu, jailed
+from kernels.run.backends.calls import ALWAYS, Call, Memory, address, text
 from kernels.run.plain.faults import FINDING, Fault, Region, of_finding, of_stop
 
 LOG = np.dtype(
@@ -29,7 +29,10 @@ LOG = np.dtype(
 """struct LogRow of device/simt/cuda/places.h."""
 
 
-_held: dict[str, tuple[object, ...]] = {}  # a library -> memory that it points to
+REGION = np.dtype([("name", "S120"), ("is_shared", "<u4"), ("element", "<u4")])
+"""struct RegionRow of device/simt/cuda/runtime.cpp."""
+REGIONS, FINDINGS, PRINTED = 256, 2**14, 4096  # the most regions, findings, and printed bytes of a run
+_held: dict[Path, Memory] = {}  # a library -> memory that it points to
 
 
 @dataclass(frozen=True)
@@ -67,96 +70,68 @@ def launch(
 ) -> Probed:
     """Runs the plan's launches in order until one stops. rows: the room for each launch's log."""
     lines = read(build.path)
-    with jailed.memory(arrays, build.jailed) as (zeros, held):
-        logs = [zeros(count, LOG) for count in rows]
-
-        def answer() -> bytes:
-            return json.dumps(_run(build, plan, held, scope, lines, logs, reversed_order)).encode()
-
-        said = jailed.ask(answer, build.path, cpu.rest()) if build.jailed else answer()
+    with jailed.memory(arrays, build.jailed) as (memory, held):
+        run = cpu.Run(build, memory)
+        _begin(run, lines, plan, held)
+        if not build.jailed:
+            _held[build.path] = memory
+        logs, counts = [memory.zeros(count, LOG) for count in rows], list[Call]()
+        for number, step in enumerate(plan.launches):
+            first, blocks = scope.blocks(step, plan)
+            run.calls.append(Call("simt_log", (address(logs[number]), rows[number], first, blocks)))
+            buffers = {name: held[name] for name in step.tensors}
+            run.add(step, cpu.arguments_of(step, plan, held), buffers, reversed_order)
+            counts.append(Call("simt_logged", (), ALWAYS))
+            run.calls.append(counts[-1])
+            run.copy(plan, number, held)
+        found = memory.zeros(FINDINGS, FINDING), memory.zeros(REGIONS, REGION), memory.zeros(PRINTED, np.uint8)
+        ends = [
+            Call("simt_found", (address(found[0]), FINDINGS), ALWAYS),
+            Call("simt_regions", (address(found[1]), REGIONS), ALWAYS),
+            Call("simt_printed", (address(found[2]),), ALWAYS),
+        ]
+        run.calls += ends
+        run.make()
     try:
-        return _probed(json.loads(said), logs, lines, plan)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return _probed(run, logs, counts, found, ends, lines, plan)
+    except (ValueError, TypeError, KeyError, IndexError):
         if not build.jailed:
             raise
         raise RunError("The kernel wrote into the answer of its jail.") from None
 
 
-def _run(
-    build: Build,
-    plan: Plan,
-    arrays: dict[str, np.ndarray],
-    scope: Scope,
-    lines: Lines,
+def _probed(
+    run: cpu.Run,
     logs: list[np.ndarray],
-    reversed_order: bool,
-) -> dict[str, object]:
-    """Runs the launches, in the jail for a stranger's build. Returns what _probed reads."""
-    library = cpu.loaded(build)
-    _begin(library, lines, plan, arrays)
-    counts, stopped, late = list[int](), "", False
-    for number, step in enumerate(plan.launches):
-        first, blocks = scope.blocks(step, plan)
-        log = logs[number]
-        library.simt_log(log.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(len(log)), first, blocks)
-        buffers = {name: arrays[name] for name in step.tensors}
-        try:
-            cpu.start(library, step, cpu.arguments_of(step, plan, arrays), buffers, reversed_order)
-        except RunError as error:
-            stopped, late = str(error), isinstance(error, RunTimeout)
-        counts.append(_number(library, "simt_logged"))
-        if stopped:
-            break
-        for copy in plan.copies_after(number):
-            cpu.copy_tensor(copy, arrays)
-    printed = ctypes.CFUNCTYPE(ctypes.c_char_p)(("simt_printed", library))().decode(errors="replace")
-    findings = _findings(library).tobytes().hex()
-    return {"counts": counts, "stopped": stopped, "late": late, "printed": printed, "findings": findings} | {
-        "regions": _regions(library)
-    }
-
-
-def _probed(said: dict[str, Any], logs: list[np.ndarray], lines: Lines, plan: Plan) -> Probed:
-    """The Probed of an answer. Raises ValueError and its like for a stranger's own answer."""
-    counts = [max(0, int(count)) for count in said["counts"][: len(logs)]]
-    logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, counts)]
-    stopped = (RunTimeout if said["late"] else RunError)(str(said["stopped"])) if said["stopped"] else None
+    counts: list[Call],
+    found: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ends: list[Call],
+    lines: Lines,
+    plan: Plan,
+) -> Probed:
+    """The Probed of a run. Raises ValueError and its like for a stranger's own results."""
+    stopped, launched = run.stopped()
+    numbers = [count.result for count in counts[:launched]]
+    logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, numbers)]
     shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
-    regions = [Region(str(n), bool(s), int(e), () if s else shapes.get(str(n), ())) for n, s, e in said["regions"]]
-    findings = np.frombuffer(bytes.fromhex(said["findings"]), FINDING)
-    faults = [of_finding(found, lines, regions) for found in findings]
+    findings, named = (rows[: end.result & 0xFFFFFFFF] for rows, end in zip(found[:2], ends))
+    regions = [
+        Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()))
+        for name, shared, element in ((row["name"].decode(), row["is_shared"], row["element"]) for row in named)
+    ]
+    faults = [of_finding(finding, lines, regions) for finding in findings]
     faults += [of_stop(str(stopped))] if stopped else []
-    return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, str(said["printed"]))
+    printed = found[2].tobytes().split(b"\0")[0].decode(errors="replace")
+    return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)
 
 
-def _begin(library: ctypes.CDLL, lines: Lines, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
-    names = (ctypes.c_char_p * len(lines.files))(*(name.encode() for name in lines.files))
-    rows = lines.rows.ctypes.data_as(ctypes.c_void_p)
-    library.simt_begin(rows, ctypes.c_size_t(len(lines.rows)), names)
-    _held[library._name] = lines.rows, names  # the library keeps pointers to both
+def _begin(run: cpu.Run, lines: Lines, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
+    """Adds the calls before the launches: the lines and the tensors."""
+    put = run.memory.put
+    names = [text(run.memory, name) for name in lines.files]
+    rows, listed = put(lines.rows.tobytes()), put(struct.pack(f"={len(names)}Q", *names))
+    run.calls.append(Call("simt_begin", (rows, len(lines.rows), listed)))
     for tensor in plan.tensors:
         array, given = arrays[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
-        base, size = ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(array.nbytes)
-        library.simt_tensor(tensor.name.encode(), base, size, ctypes.c_uint(array.itemsize), int(given))
-
-
-def _number(library: ctypes.CDLL, name: str) -> int:
-    return int(ctypes.CFUNCTYPE(ctypes.c_uint64)((name, library))())
-
-
-def _findings(library: ctypes.CDLL) -> np.ndarray:
-    held = ctypes.c_void_p()
-    count = library.simt_found(ctypes.byref(held))
-    if not count or held.value is None:
-        return np.zeros(0, FINDING)
-    return np.frombuffer(ctypes.string_at(held.value, count * FINDING.itemsize), FINDING)
-
-
-def _regions(library: ctypes.CDLL) -> list[tuple[str, bool, int]]:
-    """(name, whether it is shared memory, bytes of an element) of the regions of a library by number."""
-    name_of = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_uint)(("simt_region", library))
-    found = list[tuple[str, bool, int]]()
-    while (name := name_of(len(found))) is not None:
-        number = len(found)
-        found.append((name.decode(), bool(library.simt_is_shared(number)), int(library.simt_element(number))))
-    return found
+        size = (address(array), array.nbytes, array.itemsize, int(given))
+        run.calls.append(Call("simt_tensor", (text(run.memory, tensor.name), *size)))

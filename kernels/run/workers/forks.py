@@ -26,8 +26,10 @@ _lock = threading.Lock()  # multiprocessing keeps one list of children, and read
 _modules: list[str] = []
 _workers: set[int] = set()  # the process ids of live workers
 _prepared = spawn.get_preparation_data
-# No main module, since Streamlit makes it the page's script. A worker imports the tasks' modules.
-spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
+# No main module, since Streamlit makes it the page's script. A worker imports the tasks' modules. No command line,
+# which may hold a password.
+_KEPT_BACK = ("init_main_from_name", "init_main_from_path", "sys_argv", "orig_dir")
+spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if k not in _KEPT_BACK}
 
 
 def _spawn(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:

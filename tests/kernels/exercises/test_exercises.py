@@ -1,5 +1,7 @@
 """Each exercise: the start fails, the solution passes, and each typical wrong answer shows its evidence."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernels import exercises
@@ -52,10 +54,14 @@ def test_the_solution_is_accepted(name):
     assert found.jailed and all(case.ok for case in found.cases)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_the_start_is_not_accepted(name):
-    found = grade(name, ALL[name].start)
+def test_the_start_is_not_accepted(name, monkeypatch):
+    """The last problems are the hardest ones, so mostly one problem is enough."""
+    for problem in reversed(ALL[name].problems):
+        monkeypatch.setattr(grading, "find", lambda name: replace(ALL[name], problems=(problem,)))  # noqa: B023
+        found = grade(name, ALL[name].start)
+        if not found.accepted:
+            break
     assert not found.accepted and found.evidence
 
 

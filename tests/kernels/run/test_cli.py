@@ -240,14 +240,16 @@ def test_an_alarm_before_the_launch_listens_ends_no_process():
     text = """
 import time
 from types import SimpleNamespace
-from kernels.run.backends import cpu
+from kernels.run.backends import calls, cpu
 
 def launch(request, args):
     time.sleep(0.1)
     return 0
 
 step = SimpleNamespace(grid=(1, 1, 1), block=(1, 1, 1), shared_bytes=0, entry="it")
-cpu.limited(0.01, cpu.start, {"launch_it": launch}, step, [], {}, False)
+run = cpu.Run(None, calls.Own())
+run.add(step, [], {}, False)
+cpu.limited(0.01, run.make_with, {"launch_it": launch})
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faulty import tasks
+from faulty.pages import holds
 
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
@@ -93,6 +94,15 @@ def test_a_worker_has_no_secret_of_the_server(monkeypatch, anew):
     until(lambda: gone(before) or b"Z" in Path(f"/proc/{before}/stat").read_bytes().rsplit(b")", 1)[1][:3])
     here, first = submit(tasks.environments)
     assert "a-secret-word" not in here and b"a-secret-word" not in first and "'OMP_NUM_THREADS': '3'" in here
+
+
+def test_no_page_of_a_worker_holds_the_command_line_of_the_server(monkeypatch, anew):
+    word = "a-word-of-the-command-line"
+    monkeypatch.setattr(sys, "argv", ["serve", "--password", word])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "serve", "--password", word])
+    pid = submit(os.getpid)
+    assert holds(os.getpid(), word.encode()) and not holds(pid, word.encode())
+    assert not holds(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), word.encode())
 
 
 def test_a_worker_takes_no_more_memory_than_its_limit(monkeypatch, anew):

@@ -1,11 +1,13 @@
 """A stranger's kernel on the CPU: compiled and run in the jail, with the results of our own, and without harm."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from faulty import pages
 
 from kernels import build, jail
 from kernels.build import Mode
@@ -16,7 +18,8 @@ from kernels.core.scope import Scope
 from kernels.errors import BuildError, RunError, RunTimeout
 from kernels.jail import in_place, setting
 from kernels.run import execute
-from kernels.run.backends import cpu
+from kernels.run.backends import cpu, jailed
+from kernels.run.workers import forks
 
 pytestmark = pytest.mark.skipif(
     bool(jail.why_none() or in_place.why_none()), reason=jail.why_none() or in_place.why_none()
@@ -112,6 +115,67 @@ def test_a_kernel_reaches_nothing_outside_the_jail(wrote, tmp_path, monkeypatch)
     assert not [threat for threat, succeeded in zip(threats, found) if succeeded]
     assert other.read_text() == "whole" and other.stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "mine").exists() and not Path("/tmp/warpglass-mine").exists()
+
+
+PATHS = "open openat openat2 stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat statfs chdir"
+PATHS += (
+    " chroot truncate mkdir rmdir unlink getxattr lgetxattr listxattr execve name_to_handle_at open_tree swapon uselib"
+)
+ANSWERS = r"""
+#include <cerrno>
+#include <sys/syscall.h>
+static long answer(long call, const char* path) {
+  static char room[4096];
+  const long first = syscall(call, path, room, 1, 0), one = first < 0 ? errno : 0;
+  const long second = syscall(call, -100, path, room, 0), two = second < 0 ? errno : 0;
+  const long third = syscall(call, -100, path, 0, 1, room), three = third < 0 ? errno : 0;  // statx
+  return one << 20 | two << 10 | three;
+}
+static bool tells(long call) {
+  const long nothing = answer(call, "/nonexistent");
+  for (const char* path : {"/etc/passwd", "/etc/shadow", "/root", "/proc/self/exe", "/"})
+    if (answer(call, path) != nothing) return true;
+  return false;
+}
+"""
+
+
+def test_no_call_tells_a_kernel_whether_a_file_exists(wrote):
+    defined = [f"#ifdef SYS_{name}\n#define CALL_{name} SYS_{name}\n#else\n#define CALL_{name} -1\n#endif\n"
+               for name in PATHS.split()]  # fmt: skip
+    asked = [f"tells(CALL_{name})" for name in PATHS.split()]
+    found = wrote(*asked, "syscall(SYS_getcwd, answer, 1) > 0", above=SYSTEM + ANSWERS + "".join(defined))
+    assert not [name for name, told in zip([*PATHS.split(), "getcwd"], found) if told]
+
+
+def test_a_kernel_finds_no_python(wrote):
+    above = SYSTEM + "#include <dlfcn.h>\n"
+    assert wrote(
+        'dlsym(nullptr, "PyRun_SimpleString") != nullptr', 'dlsym(nullptr, "memcpy") != nullptr', above=above
+    ) == [0, 1]
+
+
+def test_no_page_of_a_kernels_process_holds_what_its_worker_holds(wrote, monkeypatch):
+    """The texts and answers of an earlier stranger, and the words of the server, are in the worker only."""
+    theirs, secret, own = (f"-{kind}-word" for kind in ("an-earlier-strangers", "a-secret", "its-own"))
+    monkeypatch.setenv("WARPGLASS_PASSWORD", secret[1:])
+    assert wrote("true", above=f'static const char* volatile theirs = "{theirs[1:]}";\n') == [1]
+    found = []
+
+    def looked(pipe, end):
+        time.sleep(0.3)
+        (pid,) = [n for n in forks.children(os.getpid()) if Path(f"/proc/{n}/cmdline").read_bytes() == b"kernel\0"]
+        os.kill(pid, signal.SIGSTOP)
+        found.extend(pages.holds(pid, word[1:].encode()) for word in (theirs, secret, own))
+        os.kill(pid, signal.SIGCONT)
+        return asked(pipe, end)
+
+    asked = jailed._answer
+    monkeypatch.setattr(jailed, "_answer", looked)
+    endless = "[] { for (;;) sleep(1); return true; }()"
+    with pytest.raises(RunTimeout):
+        wrote(endless, above=f'{SYSTEM}static const char* volatile own = "{own[1:]}";\n', seconds=1)
+    assert found == [False, False, True]
 
 
 def test_code_that_runs_at_the_load_of_its_library_is_in_the_jail_too(wrote):

@@ -21,8 +21,10 @@ using namespace simt;
 
 static void begin_block() {
   settle();  // the last write of the block before
-  for (const Region& r : regions)
-    if (r.shared && r.base != shared_memory) memset(const_cast<char*>(r.base), 0xff, r.bytes);  // NaN, as float
+  for (const Region& r : regions) {
+    if (r.shared && r.base != shared_memory) memset(const_cast<char*>(r.base), POISON, r.bytes);
+    if (r.shared && r.values) memset(r.values, POISON, r.bytes);
+  }
   fence_of_block.resize(++block_tag + 1);
   last_atomic = block_barriers = 0;
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
@@ -39,6 +41,20 @@ static void begin_launch(const Launch& asked) {
   }
   for (Region& r : regions)
     if (r.base == shared_memory) r.bytes = asked.shared_bytes;
+  for (Region& r : regions) poison(r);
+}
+// The values of the tensors go back. A store without a report changed the poison
+static void end_launch() {
+  hide();
+  for (Region& r : regions) {
+    if (!r.values) continue;
+    char* const base = const_cast<char*>(r.base);
+    uint64_t at = 0;
+    while (at < r.bytes && (uint8_t)base[at] == POISON) ++at;
+    if (!r.shared && at < r.bytes && !failed) finding(UNLOGGED, 0, 0, &r - regions.data()).offset = at;
+    if (!r.shared) memcpy(base, r.values, r.bytes);
+    free(r.values), r.values = nullptr;
+  }
 }
 static Site site_of(const char* file, unsigned line) { return {file, line}; }
 
@@ -55,7 +71,8 @@ void simt_shared(const char* name, const void* array, size_t bytes, size_t eleme
   for (const Region& r : regions)
     if (r.base == array && r.bytes == bytes) return;
   add_region(name, static_cast<const char*>(array), bytes, element, true, false);
-  memset(const_cast<void*>(array), 0xff, bytes);
+  memset(const_cast<void*>(array), POISON, bytes);
+  poison(regions.back());
 }
 void simt_access(const void* p, size_t bytes, int kind, void* pc) { access((char*)p, bytes, kind, pc); }
 void simt_leave(void* pc) { own[current->linear].left_at = place_of(pc); }
@@ -103,7 +120,14 @@ unsigned simt_vote(unsigned mask, int holds, const char* file, unsigned line, vo
 }
 void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
-  rendezvous(mask, MMA, mine, work);
+  struct Part { void* mine; void (*work)(void**, unsigned); } part{mine, work};
+  rendezvous(mask, MMA, &part, [](void** parts, unsigned lanes) {
+    void* all[32] = {};
+    const Part* one = nullptr;
+    for (unsigned l = 0; l < 32; ++l)
+      if (lanes >> l & 1) one = static_cast<Part*>(parts[l]), all[l] = one->mine;
+    together = true, one->work(all, lanes), together = false;
+  });
 }
 void simt_grid_barrier(const char* file, unsigned line, void* pc) {
   wait_for_block(file, line, pc, 0, State::ELSEWHERE);
@@ -120,6 +144,8 @@ void simt_fence() {
 
 // ---- asynchronous copies: they land at the wait in the reversed order, at once in the other ----
 void simt_copy_async(void* to, const void* from, size_t bytes) {
+  hide();
+  to = value_of((char*)to), from = value_of((char*)from);
   if (!launch->reversed) {
     memcpy(to, from, bytes);
     return;
@@ -169,6 +195,7 @@ int simt_run(void* request, void (*entry)(void**), void** args) {
   begin_launch(*asked);
   const int code = run(asked, entry, args);
   pending.p = nullptr;
+  end_launch();
   return code;
 }
 
@@ -204,11 +231,22 @@ PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsi
   add_region(strdup(name), base, bytes, element, false, given);
 }
 PYTHON uint64_t simt_logged() { return log_count; }
-PYTHON const char* simt_region(unsigned number) { return number < regions.size() ? regions[number].name : nullptr; }
-PYTHON int simt_is_shared(unsigned number) { return regions[number].shared; }
-PYTHON unsigned simt_element(unsigned number) { return regions[number].element; }
-PYTHON unsigned simt_found(const Finding** out) { return *out = findings.data(), findings.size(); }
-PYTHON const char* simt_printed() { return printed[printed_bytes] = 0, printed; }
+// After the launches: what fits into the caller's memory. Each returns its number
+struct RegionRow { char name[120]; uint32_t is_shared, element; };  // as REGION in kernels/run/plain/launches.py
+PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
+  const unsigned count = std::min<size_t>(room, regions.size());
+  for (unsigned i = 0; i < count; ++i) {
+    out[i].is_shared = regions[i].shared, out[i].element = regions[i].element;
+    snprintf(out[i].name, sizeof out[i].name, "%s", regions[i].name);
+  }
+  return count;
+}
+PYTHON unsigned simt_found(Finding* out, unsigned room) {
+  const unsigned count = std::min<size_t>(room, findings.size());
+  if (count) memcpy(out, findings.data(), count * sizeof *out);
+  return count;
+}
+PYTHON void simt_printed(char* out) { memcpy(out, printed, printed_bytes), out[printed_bytes] = 0; }  // sizeof printed
 
 // ---- the compiler's calls ----
 void __tsan_init() {}
@@ -217,13 +255,25 @@ void __tsan_func_exit() {}
 #define HOOKS(n)                                                                                                \
   void __tsan_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }                 \
   void __tsan_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }               \
-  void __tsan_unaligned_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }       \
-  void __tsan_unaligned_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }     \
+  void __tsan_unaligned_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0), true); }   \
+  void __tsan_unaligned_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0), true); } \
   void __tsan_volatile_read##n(void* p) { simt_spin(); access((char*)p, n, SIMT_READ, __builtin_return_address(0)); } \
   void __tsan_volatile_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 void __tsan_read_range(void* p, uint64_t n) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }
 void __tsan_write_range(void* p, uint64_t n) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }
+// C's functions of the kernel (build/plain/symbols.py renames its calls). A struct's copy has its record already.
+static void* copy(void* to, const void* from, size_t n, void* pc) {
+  if (n && !is_shown(from, n)) access((char*)from, n, SIMT_READ, pc);
+  if (n && !is_shown(to, n)) access((char*)to, n, SIMT_WRITE, pc);
+  return memmove(to, from, n);
+}
+void* simt_memcpy(void* to, const void* from, size_t n) { return copy(to, from, n, __builtin_return_address(0)); }
+void* simt_memmove(void* to, const void* from, size_t n) { return copy(to, from, n, __builtin_return_address(0)); }
+void* simt_memset(void* to, int byte, size_t n) {
+  if (n && !is_shown(to, n)) access((char*)to, n, SIMT_WRITE, __builtin_return_address(0));
+  return memset(to, byte, n);
+}
 struct UbsanType { uint16_t kind, info; char name[1]; };
 struct UbsanBounds { const char* file; uint32_t line, column; UbsanType *array, *index; };
 // -fsanitize=bounds-strict: an index outside an array of known size

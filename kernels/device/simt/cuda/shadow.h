@@ -8,6 +8,9 @@
 //   4. A grid.sync() is between them.
 //   5. The first block passed a __threadfence after its access, and the second block an atomic after that fence.
 // The rule does not depend on the order of execution.
+//
+// The kernel's memory holds poison, and the values are elsewhere (Region::values). A reported access shows its bytes
+// until the next but one. An access without a report therefore reads poison, and its store reaches no value.
 #pragma once
 #include "places.h"
 
@@ -30,6 +33,7 @@ struct Region {
   unsigned element, word, word_log2;
   bool shared, given;  // given: all bytes have a value before the launch
   Cell* cells;
+  char* values;  // the bytes that the kernel's accesses mean, during a launch
 };
 struct Own {  // of each thread, next to its Fiber
   uint32_t last, left_at, seq;
@@ -38,7 +42,7 @@ struct Own {  // of each thread, next to its Fiber
   int predicate;
   bool at_barrier;
 };
-enum FindingKind { RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED };
+enum FindingKind { RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED };
 struct Finding {  // as in kernels/run/plain/faults.py
   uint32_t kind, place1, place2, region, block1, block2, thread1, thread2, writes, same, count, _;
   int64_t offset;
@@ -52,7 +56,7 @@ static uint32_t grid_time;  // of the last grid.sync()
 static uint64_t last_atomic;  // the time of this block's last atomic
 static std::vector<uint32_t> fence_of_block;
 static int barrier_votes[3];
-static bool quiet;
+static bool quiet, together;  // together: one lane works for its warp, in the memory of all lanes
 static unsigned first_arrived, block_barriers;
 
 COLD static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, unsigned region) {
@@ -64,7 +68,7 @@ COLD static Finding& finding(unsigned kind, uint32_t place1, uint32_t place2, un
 static void add_region(const char* name, const char* base, uint64_t bytes, unsigned element, bool shared, bool given) {
   const unsigned word = element % 4 ? element % 2 ? 1 : 2 : 4;
   regions.push_back({name, base, bytes, element, word, word / 2, shared, given,
-                     static_cast<Cell*>(calloc(bytes / word + 1, sizeof(Cell)))});
+                     static_cast<Cell*>(calloc(bytes / word + 1, sizeof(Cell))), nullptr});
 }
 // place: of the access. A line mostly stays in one region.
 static Region* region_at(const char* p, uint32_t place = 0) {
@@ -76,6 +80,46 @@ static Region* region_at(const char* p, uint32_t place = 0) {
   for (unsigned i = 0; i < count; ++i)
     if (uint64_t(p - all[i].base) < all[i].bytes) return last = i, &all[i];
   return nullptr;
+}
+
+// ---- values and poison ----
+constexpr int POISON = 0xff;  // NaN, as float
+static struct Shown {
+  char *p, *value;
+  unsigned bytes;
+  bool writes;
+} shown[2];  // the last two accesses: one statement reads and writes
+
+static void capture() {
+  for (const Shown& one : shown)
+    if (one.writes) memcpy(one.value, one.p, one.bytes);
+}
+// Shows no access. Before another thread runs, and before the runtime itself uses the values
+static void hide() {
+  capture();
+  for (Shown& one : shown) memset(one.p, POISON, one.bytes), one = Shown{};
+}
+static void show(const Region& r, char* p, unsigned bytes, bool writes) {
+  capture();
+  const Shown oldest = shown[0], next = shown[1];
+  char *const end = oldest.p + oldest.bytes, *const first = std::min(end, std::max(oldest.p, next.p));
+  char* const last = std::max(first, std::min(end, next.p + next.bytes));
+  memset(oldest.p, POISON, first - oldest.p), memset(last, POISON, end - last);  // all but the bytes of `next`
+  shown[0] = next, shown[1] = Shown{p, r.values + (p - r.base), bytes, writes};
+  memcpy(p, shown[1].value, bytes);
+}
+static bool is_shown(const void* p, size_t bytes) {
+  return (shown[0].p == p && shown[0].bytes == bytes) || (shown[1].p == p && shown[1].bytes == bytes);
+}
+static char* value_of(char* p) {
+  const Region* const r = region_at(p);
+  return r && r->values ? r->values + (p - r->base) : p;
+}
+static void poison(Region& r) {
+  if (r.values || !line_count) return;
+  r.values = static_cast<char*>(malloc(r.bytes + 1));
+  memcpy(r.values, r.base, r.bytes);
+  memset(const_cast<char*>(r.base), POISON, r.bytes);
 }
 
 // ---- conflicts ----
@@ -100,18 +144,21 @@ static struct {
   unsigned bytes, age, region;
   int64_t offset;
   uint32_t place;
+  const char* value;
   char old[16];
   unsigned count;
   Who conflicts[8];
   unsigned writes[8];
 } pending;
-static void settle() {
+static void report_pending() {
   if (!pending.p) return;
-  const bool same = pending.bytes <= 16 && !memcmp(pending.old, pending.p, pending.bytes);
+  capture();
+  const bool same = pending.bytes <= 16 && !memcmp(pending.old, pending.value, pending.bytes);
   for (unsigned i = 0; i < pending.count; ++i)
     report_race(pending.conflicts[i], pending.region, pending.offset, pending.place, pending.writes[i], same);
   pending.p = nullptr, pending.count = 0;
 }
+static void settle() { report_pending(), hide(); }
 
 static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word, uint8_t bytes, int kind,
     const Who& me, int64_t offset) {
@@ -153,11 +200,23 @@ COLD static void outside(char* p, unsigned bytes, int kind) {
 COLD static void outside_array(const char* type, long long index) {
   die("illegal address: index %lld is outside an array of type %s", index, type);
 }
+COLD static void local_of_another(char* p, int kind, void* pc) {
+  const size_t owner = (p - launch->stacks) / STACK_STEP;
+  if (owner >= threads) return;
+  settle();
+  at(site_of_place(place_of(pc)));
+  die("illegal address: a %s in the local memory of thread %zu. Threads share values in shared memory",
+      kind == SIMT_READ ? "load" : "store", owner);
+}
 // Forced inline: each hook has its own copy for its number of bytes and its kind.
-static inline __attribute__((always_inline)) void access(char* p, unsigned bytes, int kind, void* pc) {
-  if (!in_kernel || failed || !line_count || quiet) return;
-  if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) return;  // a thread's own variable
-  if (__builtin_expect(pending.p && (kind != SIMT_READ || ++pending.age > 1), 0)) settle();
+static inline __attribute__((always_inline)) void access(char* p, unsigned bytes, int kind, void* pc,
+    bool in_parts = false) {
+  if (!in_kernel || failed || !line_count) return;
+  if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) {
+    if (__builtin_expect(!together && uint64_t(p - stack_of(current->linear)) >= STACK_BYTES, 0)) local_of_another(p, kind, pc);
+    return;  // a thread's own variable
+  }
+  if (__builtin_expect(pending.p && (kind != SIMT_READ || ++pending.age > 1), 0)) report_pending();
   Own& me = own[current->linear];
   const uint32_t place = place_of(pc);
   me.last = place;
@@ -166,20 +225,31 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   Region* const r = region_at(p, place);
   if (!r) {
     const bool dynamic = p >= shared_memory && p < shared_memory + SHARED_MAX;
-    if (!dynamic && (!place || (p >= module_first && p < module_end))) return;  // a static of the program
+    const bool in_module = p >= module_first && p < module_end;
+    if (!dynamic && in_module && kind != SIMT_READ) finding(STATIC, place, 0, ~0u);
+    if (!dynamic && (!place || in_module)) return;  // a static of the program
     settle();
     outside(p, bytes, kind);
   }
   const int64_t offset = p - r->base;
-  log_access(place, kind, bytes, r - regions.data(), offset, me.seq);
-  if (uint64_t(offset) + bytes > r->bytes) settle(), outside(p, bytes, kind);
-  if (bytes <= 16 && !(bytes & (bytes - 1)) && reinterpret_cast<uintptr_t>(p) & (bytes - 1)) {
+  const bool fits = uint64_t(offset) + bytes <= r->bytes;
+  if (quiet) {
+    if (fits) show(*r, p, bytes, kind != SIMT_READ);
+    return;
+  }
+  unsigned part = bytes;  // a GPU moves a large struct, or one of small members, in parts of at most 16 bytes
+  if (fits && (in_parts || bytes > 16 || bytes & (bytes - 1))) part = std::min<size_t>(16, (offset | bytes) & -(offset | bytes));
+  for (unsigned at = 0; at < bytes; at += part) log_access(place, kind, part, r - regions.data(), offset + at, me.seq);
+  if (!fits) settle(), outside(p, bytes, kind);
+  show(*r, p, bytes, kind != SIMT_READ);
+  if (!in_parts && bytes <= 16 && !(bytes & (bytes - 1)) && reinterpret_cast<uintptr_t>(p) & (bytes - 1)) {
     settle();
     die("a load or store of %u bytes at %s is not aligned to its width", bytes, address_of(p).text);
   }
   if (kind == SIMT_WRITE) {
     pending.p = p, pending.bytes = bytes, pending.age = 0, pending.count = 0;
     pending.offset = offset, pending.place = place, pending.region = r - regions.data();
+    pending.value = r->values + offset;
     memcpy(pending.old, p, bytes < 16 ? bytes : 16);
   }
   ++now;

@@ -1,0 +1,47 @@
+"""The functions that a plain kernel's object file calls, and the names that it gives to the linker.
+
+Device code calls its own functions, CUDA's and C's mathematics. A call of any other function would act behind the
+probes. The names of a kernel stay inside its object file, so that none takes the place of a name of the runtime.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
+
+_MATH = (
+    r"a?(?:sin|cos|tan)h?|atan2|sincos|(?:exp|log)(?:2|10|1p|m1|b)?|expm1|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma|lgamma_r"
+    r"|fabs|fma|fmod|fmax|fmin|fdim|ceil|floor|trunc|round|roundeven|rint|nearbyint|ll?rint|ll?round|ilogb|copysign"
+    r"|nan|modf|frexp|ldexp|scalbl?n|next(?:after|toward)|remainder|remquo|[jy][01n]"
+)
+_RUNTIME = r"simt_\w+|__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)|__ubsan_handle_out_of_bounds"
+_COMPILER = (
+    r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__cxa_(?:atexit|pure_virtual|guard_\w+)|__stack_chk_fail|__gxx_personality_v0"
+    r"|_Unwind_Resume|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|abort|_ZTV\w+"
+)
+ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
+LOGGED = ("memcpy", "memmove", "memset")
+"""C's functions that the runtime replaces by its own, which log their accesses (runtime.cpp)."""
+
+
+def close(spec: KernelSpec, unit: Path) -> None:
+    """Keeps the names of an object file inside it, except its launches. Raises BuildError for a call that is refused."""
+    renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
+    for command in (
+        ["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed, str(unit)],
+        ["readelf", "-sW", str(unit)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise BuildError(
+                f"{command[0]} cannot read {spec.path.name}'s code: {done.stderr[:200]}. Install binutils."
+            )
+    for row in done.stdout.splitlines():
+        words = row.split()
+        if len(words) == 8 and words[6] == "UND" and not ALLOWED.match(words[7]):
+            raise BuildError(
+                f"{spec.path.name} calls {words[7][:80]}, which is no function of device code. Use CUDA's own functions "
+                "and C's mathematics."
+            )

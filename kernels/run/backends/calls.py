@@ -1,0 +1,83 @@
+"""The calls of a run: a list for this process, or for the process of a stranger's run (jailed.py)."""
+
+import ctypes
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+ALWAYS, LAUNCH = 1, 2
+Zeros = Callable[..., np.ndarray]  # of a shape and a type, as np.zeros
+
+
+@dataclass
+class Call:
+    """A call of a function of a library. Without a name, it copies args[2] bytes from args[1] to args[0].
+
+    args: at most 6 addresses and whole numbers.
+    kind: LAUNCH has the limit of time, and a result other than 0 stops the run. ALWAYS follows a stopped launch too.
+    result: a whole number. Only its lower half counts if the function returns an int. 0 without a call.
+    """
+
+    name: str
+    args: tuple[int, ...] = ()
+    kind: int = 0
+    result: int = 0
+
+
+class Memory(Protocol):
+    """The memory of a run: arrays and structs, until the run ends."""
+
+    zeros: Zeros
+
+    def put(self, data: bytes) -> int:
+        """The address of a copy of the bytes."""
+
+
+class Own:
+    """The memory of a run in this process."""
+
+    zeros = staticmethod(np.zeros)
+
+    def __init__(self) -> None:
+        self._held = list[np.ndarray]()
+
+    def put(self, data: bytes) -> int:
+        """The address of a copy of the bytes."""
+        self._held.append(np.frombuffer(bytearray(data), np.uint8))
+        return address(self._held[-1])
+
+
+def address(array: np.ndarray) -> int:
+    """The address of an array's first element."""
+    return int(array.ctypes.data)
+
+
+def text(memory: Memory, words: str) -> int:
+    """The address of a text of C."""
+    return memory.put(words.encode() + b"\0")
+
+
+def make_here(library: Any, calls: Sequence[Call], deadline: float | None) -> None:
+    """Makes the calls in this process. deadline: of the launches, by time.monotonic."""
+    stopped = False
+    for call in calls:
+        if stopped and not call.kind & ALWAYS:
+            continue
+        if not call.name:
+            ctypes.memmove(*call.args)
+            continue
+        function = library[call.name]
+        function.restype = ctypes.c_uint64
+        is_timed = call.kind & LAUNCH and deadline is not None
+        if is_timed:
+            signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 0.001), 0.02)  # type: ignore[operator]
+        try:
+            call.result = function(*map(ctypes.c_uint64, call.args))
+        finally:
+            if is_timed:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        stopped = stopped or (call.kind & LAUNCH and call.result & 0xFFFFFFFF) != 0

@@ -1,0 +1,372 @@
+"""Answers that pass an exercise without its solution, by hiding accesses from the check. Each is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels import exercises
+from kernels.exercises import grading
+
+ALL = exercises.listed()
+ATOMIC, BANKS, SECTORS = "shared_sums", "bank_conflict", "fewer_sectors"
+SILENT = '__attribute__((no_sanitize("thread")))'
+
+
+def head(name, text):
+    """The start with a text before its first #define."""
+    return ALL[name].start.replace("#define ", f"{text}\n#define ", 1)
+
+
+def kernels(name, words, text=""):
+    """The start with words before each kernel and its device functions."""
+    start = head(name, text).replace('extern "C" __global__', f'extern "C" {words} __global__')
+    return start.replace("__device__ float score", f"{words} __device__ float score")
+
+
+def loads(text):
+    """The start of SECTORS, whose loads of K and V call rd(), a function of the text."""
+    start = head(SECTORS, text)
+    for name in "KV":
+        start = start.replace(f"{name}[head + key * HEAD_DIM + d]", f"rd({name} + head + key * HEAD_DIM + d)")
+    return start
+
+
+def rd(body, before=""):
+    return loads(f"{before}\nstatic __device__ float rd(const float* p) {{ {body} }}")
+
+
+def swapped(name, *edits):
+    text = ALL[name].start
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+POINTED = (
+    'extern "C" void* {0}(void*, const void*, size_t);\nstatic void* (*volatile by)(void*, const void*, size_t) = {0};'
+)
+ADD = ("O_sum[query * head_dim + thread] += o;", "if (thread == 0) l_sum[query] += l;")
+FENCED = "atomicAdd(&{0}, 0.f); {0} += {1}; __threadfence(); atomicAdd(&{0}, 0.f);"
+TILE = "__shared__ float k_tile[TILE][MAX_DIM], v_tile[TILE][MAX_DIM];"
+BODY = "  const int row = blockIdx.x * ROWS + threadIdx.x;\n"
+
+REFUSED = {  # by their text, before any run
+    **{
+        f"an attribute in {name}": (name, kernels(name, SILENT)) for name in (ATOMIC, BANKS, SECTORS, "missing_barrier")
+    },
+    "a pasted attribute": (
+        ATOMIC,
+        kernels(ATOMIC, "H", '#define P(a, b) a##b\n#define H P(__attri, bute__)((P(no_sani, tize)("thread")))'),
+    ),
+    "a spliced attribute": (ATOMIC, kernels(ATOMIC, '__attri\\\nbute__((no_san\\\nitize("thread")))')),
+    "an attribute in C++'s form": (
+        SECTORS,
+        kernels(SECTORS, "").replace('extern "C"', '[[gnu::no_sanitize_thread]] extern "C"'),
+    ),
+    "an attribute in digraphs": (SECTORS, head(SECTORS, '<:<:using gnu: no_sanitize("thread"):>:> void f();')),
+    "two attributes": (BANKS, kernels(BANKS, "__attribute__((aligned(16), __no_sanitize_thread__))")),
+    "an attribute on a second declaration": (BANKS, head(BANKS, f"__device__ void a(); {SILENT} __device__ void a();")),
+    "disable_sanitizer_instrumentation": (
+        ATOMIC,
+        kernels(ATOMIC, "__attribute__((disable_sanitizer_instrumentation))"),
+    ),
+    "optimize": (ATOMIC, kernels(ATOMIC, '__attribute__((optimize("no-sanitize=thread")))')),
+    "a pragma": (SECTORS, head(SECTORS, '#pragma GCC optimize("no-sanitize=thread")')),
+    "a pragma by _Pragma": (SECTORS, head(SECTORS, '_Pragma("GCC push_options") _Pragma("GCC optimize(\\"O3\\")")')),
+    "a name by a pragma": (SECTORS, head(SECTORS, "#pragma redefine_extname __tsan_read4 simt_clock")),
+    "assembly": (SECTORS, rd('float x; __asm__("movss (%1), %0" : "=x"(x) : "r"(p)); return x;')),
+    "pasted assembly": (
+        SECTORS,
+        rd('float x; A(__as, m__)("movss (%1), %0" : "=x"(x) : "r"(p)); return x;', "#define A(a, b) a##b"),
+    ),
+    "a label of assembly": (
+        SECTORS,
+        head(SECTORS, 'extern "C" void q(int) A(as, m)("simt_quiet");').replace(
+            "#define ROWS", "#define A(a, b) a##b\n#define ROWS"
+        ),
+    ),
+    "a load of the processor": (SECTORS, rd("return __builtin_ia32_loadups(p)[0];")),
+    "the compiler's atomics": (ATOMIC, swapped(ATOMIC, (ADD[1], "if (thread == 0) __atomic_load_n((int*)l_sum, 0);"))),
+    "#line": (ATOMIC, kernels(ATOMIC, SILENT, '#line 1 "/usr/include/math.h"')),
+    "a forged header": (ATOMIC, kernels(ATOMIC, SILENT, '# 1 "/usr/include/math.h" 1 3')),
+    "the runtime's switch": (
+        BANKS,
+        head(BANKS, 'extern "C" void simt_quiet(int);\nstatic int off = (simt_quiet(1), 0);'),
+    ),
+    "a pasted name of the runtime": (
+        BANKS,
+        head(
+            BANKS,
+            '#define P(a, b) a##b\nextern "C" void P(sim, t_quiet)(int);\nstatic int off = (P(sim, t_quiet)(1), 0);',
+        ),
+    ),
+    "the runtime's namespace": (BANKS, head(BANKS, "namespace simt { extern bool quiet; }")),
+    "probes by hand": (SECTORS, head(SECTORS, '#include "common.cuh"')),
+    "a search of C": (
+        SECTORS,
+        rd(
+            "unsigned x = 0; for (int i = 0; i < 32; i += 8) for (int b = 0; b < 256; ++b)\n"
+            "if (memchr((const char*)p + i / 8, b, 1)) { x |= b << i; break; } return __uint_as_float(x);"
+        ),
+    ),
+    "dlsym": (
+        BANKS,
+        head(
+            BANKS,
+            'extern "C" void* dlsym(void*, const char*);\n__device__ void* f() { return dlsym(0, "PyRun_SimpleString"); }',
+        ).replace("float m =", "if (f()) return;\n  float m ="),
+    ),
+    "a system call": (
+        BANKS,
+        head(BANKS, 'extern "C" long syscall(long, ...);').replace("float m =", "syscall(39);\n  float m ="),
+    ),
+    "a thread": (
+        BANKS,
+        head(BANKS, 'extern "C" int pthread_create(void*, void*, void* (*)(void*), void*);').replace(
+            "float m =", "pthread_create(0, 0, 0, 0);\n  float m ="
+        ),
+    ),
+    "sprintf": (
+        BANKS,
+        head(BANKS, 'extern "C" int sprintf(char*, const char*, ...);').replace(
+            "float m =", 'char b[9]; sprintf(b, "%d", 1);\n  float m ='
+        ),
+    ),
+    "memory of its own": (
+        BANKS,
+        swapped(BANKS, (TILE, TILE + " float* mine = new float[64];\n  if (mine == K) return;")),
+    ),
+    "a probe of its own": (
+        BANKS,
+        kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);'),
+    ),
+}
+
+CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
+    "memcpy by a pointer": (
+        SECTORS,
+        rd("float x; by(&x, p, 4); return x;", POINTED.format("memcpy")),
+        {"global memory"},
+    ),
+    "memmove by a pointer": (
+        SECTORS,
+        rd("float x; by(&x, p, 4); return x;", POINTED.format("memmove")),
+        {"global memory"},
+    ),
+    "memcpy of unknown size": (
+        SECTORS,
+        rd("float x; volatile int n = 4; memcpy(&x, p, n); return x;"),
+        {"global memory"},
+    ),
+    "std::copy": (
+        SECTORS,
+        rd("float x; std::copy(p, p + 1, &x); return x;", "#include <algorithm>"),
+        {"global memory"},
+    ),
+    "volatile": (SECTORS, rd("return *(const volatile float*)p;"), {"global memory"}),
+    "a struct of a row": (
+        SECTORS,
+        rd(
+            "if (d % HEAD_DIM == 0) row = *(const Row*)p; return row.x[d++ % HEAD_DIM];",
+            "struct Row { float x[HEAD_DIM]; };",
+        )
+        .replace("rd(K +", "rd(row_k, d_k, K +")
+        .replace("rd(V +", "rd(row_v, d_v, V +")
+        .replace("rd(const float* p)", "rd(Row& row, int& d, const float* p)")
+        .replace(BODY, BODY + "  Row row_k, row_v; int d_k = 0, d_v = 0;\n"),
+        {"global memory"},
+    ),
+    "a struct as an argument": (
+        SECTORS,
+        rd(
+            "return same(*(const One*)p).x;",
+            "struct One { float x; };\nstatic __device__ __noinline__ One same(One one) { return one; }",
+        ),
+        {"hidden access"},
+    ),
+    "a struct by a function's address": (
+        SECTORS,
+        rd(
+            "return same(*(const One*)p).x;",
+            "struct One { float x; };\nstatic One plain(One one) { return one; }\nstatic One (*volatile same)(One) = plain;",
+        ).replace("static One plain", "static __device__ One plain"),
+        {"hidden access"},
+    ),
+    "a struct as a result": (
+        ATOMIC,
+        swapped(
+            ATOMIC,
+            (ADD[0], "*(One*)&O_sum[query * head_dim + thread] = sum(O_sum[query * head_dim + thread] + o);"),
+            (
+                "#define TILE",
+                "struct One { float x; };\nstatic __device__ __noinline__ One sum(float x) { return {x}; }\n#define TILE",
+            ),
+        ),
+        {"hidden store", "hidden access", "atomic"},
+    ),
+    "a static in place of shared memory": (
+        BANKS,
+        swapped(
+            BANKS,
+            (
+                TILE,
+                TILE.replace(
+                    "__shared__ float k_tile[TILE][MAX_DIM],", "static float k_tile[TILE][MAX_DIM]; __shared__ float"
+                ),
+            ),
+        ),
+        {"static"},
+    ),
+    "a macro in place of shared memory": (
+        BANKS,
+        swapped(BANKS, (TILE, TILE.replace("__shared__", "TOGETHER"))).replace(
+            "#define ROWS", "#define TOGETHER __shared__\n#define ROWS"
+        ),
+        {"static"},
+    ),
+    "shared memory of another name": (
+        BANKS,
+        head(BANKS, "#undef __shared__\n#define __shared__ static thread_\\\nlocal"),
+        {"does not compile", "static", "out of bounds"},
+    ),
+    "a variable of the program": (
+        BANKS,
+        swapped(BANKS, (TILE, TILE.replace("k_tile[TILE][MAX_DIM], ", ""))).replace(
+            "// O = softmax", "__device__ float k_tile[TILE][MAX_DIM];\n// O = softmax", 1
+        ),
+        {"static"},
+    ),
+    "the memory of another thread": (
+        BANKS,
+        swapped(
+            BANKS,
+            (
+                TILE,
+                "__shared__ float v_tile[TILE][MAX_DIM];\n  __shared__ float* at;\n  float mine[TILE * MAX_DIM];\n"
+                "  if (threadIdx.x + threadIdx.y == 0) at = mine;\n  __syncthreads();\n"
+                "  float (*k_tile)[MAX_DIM] = (float (*)[MAX_DIM])at;",
+            ),
+        ),
+        {"out of bounds"},
+    ),
+    "a fence and atomics": (
+        ATOMIC,
+        swapped(
+            ATOMIC,
+            (ADD[0], FENCED.format("O_sum[query * head_dim + thread]", "o")),
+            (ADD[1], "if (thread == 0) { " + FENCED.format("l_sum[query]", "l") + " }"),
+        ),
+        {"atomic"},
+    ),
+    "a volatile sum": (ATOMIC, swapped(ATOMIC, (ADD[0], "*(volatile float*)&" + ADD[0])), {"atomic"}),
+    "a sum by a template": (
+        ATOMIC,
+        swapped(
+            ATOMIC,
+            (ADD[0], "add<4>(O_sum[query * head_dim + thread], o);"),
+            (
+                "#define TILE",
+                "inline namespace a { template <int N> struct Adds { static __device__ void to(float& s, float v) { Adds<N - 1>::to(s, v); } };\ntemplate <> struct Adds<0> { static __device__ void to(float& s, float v) { s += v; } };\ntemplate <int N> __device__ void add(float& s, float v) { Adds<N>::to(s, v); } }\n#define TILE",
+            ),
+        ),
+        {"atomic"},
+    ),
+    "an operator": (
+        ATOMIC,
+        swapped(
+            ATOMIC,
+            (ADD[0], "Sum{O_sum + query * head_dim + thread} += o;"),
+            (
+                "#define TILE",
+                "struct Sum { float* p; __device__ void operator+=(float v) { *p = *p + v; } };\n#define TILE",
+            ),
+        ),
+        {"atomic"},
+    ),
+    "atomicAdd by a macro": (
+        ATOMIC,
+        ALL[ATOMIC].solution.replace(
+            "#define TILE", "#undef atomicAdd\n#define atomicAdd(p, v) (*(p) += (v))\n#define TILE"
+        ),
+        {"atomic"},
+    ),
+    "a macro in place of a probe": (
+        BANKS,
+        head(
+            BANKS,
+            "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)\n#define simt_access(...)\n#undef threadIdx\n"
+            "#define threadIdx simt_thread_idx()",
+        ),
+        {"bank conflict"},
+    ),
+    "main": (ATOMIC, ALL[ATOMIC].start + "\nint main() { return 0; }\n", {"atomic"}),
+    "another __global__": (
+        ATOMIC,
+        head(ATOMIC, "#undef __global__\n#define __global__ __attribute__((noinline))"),
+        {"atomic"},
+    ),
+    "C's own functions replaced": (
+        ATOMIC,
+        head(
+            ATOMIC,
+            'extern "C" void* calloc(size_t, size_t) { return 0; }\nextern "C" int memcmp(const void*, const void*, size_t) { return 0; }',
+        ),
+        {"atomic"},
+    ),
+    "a store by mathematics": (
+        ATOMIC,
+        swapped(ATOMIC, (ADD[0], "modff(O_sum[query * head_dim + thread] + o, &O_sum[query * head_dim + thread]);")),
+        {"hidden store", "hidden access", "atomic", "unknown"},
+    ),
+}
+
+
+@pytest.fixture
+def one_problem(monkeypatch):
+    """Each exercise has its first problem only, with the smallest sizes."""
+
+    def found(name):
+        told = {
+            field: v["from"] if isinstance(v, dict) and "from" in v else v for field, v in ALL[name].problems[0].items()
+        }
+        return replace(ALL[name], problems=(told | ({"num_heads": 1} if "num_heads" in told else {}),))
+
+    monkeypatch.setattr(grading, "find", found)
+
+
+@pytest.mark.parametrize("cheat", REFUSED)
+def test_a_text_that_hides_accesses_does_not_compile(cheat, one_problem):
+    name, text = REFUSED[cheat]
+    found = grading.grade(name, text)
+    assert [one.kind for one in found.evidence] == ["does not compile"] and not found.accepted
+    assert not found.cases
+
+
+@pytest.mark.parametrize("cheat", CAUGHT)
+def test_a_hidden_access_is_found_by_a_run(cheat, one_problem):
+    name, text, kinds = CAUGHT[cheat]
+    found = grading.grade(name, text)
+    assert not found.accepted and {one.kind for one in found.evidence} & kinds, found
+
+
+def test_attributes_and_pragmas_of_usual_cuda_are_accepted(one_problem):
+    usual = """#pragma once
+#include <math.h>
+struct __align__(16) Four { float x[4]; };
+struct alignas(8) __attribute__((aligned(8))) Two { float x[2]; };
+template <int N> __device__ __forceinline__ __attribute__((always_inline)) float unused_sum(const float (&x)[N]) {
+  float sum = -INFINITY;
+  _Pragma("unroll") for (int i = 0; i < N; ++i) sum += __builtin_expect(i > 0, 1) ? x[i] : 0.f;
+  return sum;
+}
+[[nodiscard]] __device__ __noinline__ static float once(const float* __restrict__ p) { assert(p); return *p; }
+"""
+    text = ALL[BANKS].solution.replace("#define ROWS", usual + "#define ROWS", 1)
+    text = text.replace('extern "C" __global__ void', 'extern "C" __global__ void __launch_bounds__(128)')
+    text = text.replace(
+        "  const int lane =",
+        "  [[maybe_unused]] const Four four = {};\n#pragma unroll 2\n  for (int i = 0; i < 2; ++i);\n  const int lane =",
+    )
+    found = grading.grade(BANKS, text)
+    assert found.accepted, found
