@@ -8,7 +8,6 @@ machine see them until this module has read them. Rooms need one process. Kernel
 
 import argparse
 import contextlib
-import ctypes
 import os
 import secrets
 import sys
@@ -41,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
         "--strangers", action="store_true", help="take kernels from folders also for others, and run them in the jail"
     )
     arguments.add_argument("--password", help="the class password")
+    arguments.add_argument(
+        "--audit-log", metavar="FILE", help="a file for wrong passwords, drafts in the jail and more"
+    )
     arguments.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
     return arguments
 
@@ -53,9 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     base = given.base_path.strip("/")
     _tell(given)
-    forget(given.room_secret, given.password)
+    from kernels.build import child
     from kernels.errors import WarpglassError
 
+    child.forget(given.room_secret, given.password)
     try:
         from app.classroom import access
 
@@ -107,6 +110,7 @@ def _tell(given: argparse.Namespace) -> None:
         "WARPGLASS_PASSWORD": given.password,
         "WARPGLASS_LOGIN": given.login,
         "WARPGLASS_STRANGERS": "jail" if given.strangers else "",
+        "WARPGLASS_AUDIT_LOG": given.audit_log and str(Path(given.audit_log).resolve()),
     }
     os.environ.update({name: value for name, value in said.items() if value})
     if given.allow_host:
@@ -114,25 +118,6 @@ def _tell(given: argparse.Namespace) -> None:
     if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
         os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
         print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
-
-
-def forget(*words: str | None) -> None:
-    """Puts stars for these words of the command line, in sys.argv and in the list of processes of Linux."""
-    known = [word for word in words if word]
-
-    def hidden(argument: str) -> str:
-        word = next((word for word in known if argument == word or argument.endswith(f"={word}")), "")
-        return argument.removesuffix(word) + "*" * len(word.encode())
-
-    for arguments in (sys.argv, sys.orig_argv):
-        arguments[:] = map(hidden, arguments)
-    if sys.platform == "linux":
-        first, end = map(
-            int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47]
-        )  # arg_start, arg_end
-        shown = ctypes.string_at(first, end - first)
-        stars = "\0".join(map(hidden, os.fsdecode(shown).split("\0")))
-        ctypes.memmove(first, os.fsencode(stars), end - first)
 
 
 if __name__ == "__main__":

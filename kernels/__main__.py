@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -193,13 +193,22 @@ def _check(args: argparse.Namespace) -> int:
     if device.backend == "recorded":
         reasons = " ".join(survey.reasons.values())
         raise BackendUnavailable(f"check runs kernels: it needs a GPU or a C++ compiler. {reasons}")
-    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress, args.set)
+
+    def finished(row: dict[str, Any], own: list[check.Verdict]) -> None:
+        """A kernel's lines at once, as a check of all kernels takes long."""
+        wrong = [v for v in own if not v.ok]
+        print("\n".join(facts.check_lines([row], wrong, device.name, args.all)), flush=True)
+
+    told = {} if args.json else {"finished": finished}
+    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress, args.set, **told)
     missed = [v for v in verdicts if not v.ok]
     if args.json:
         said = {"backend": device.backend, "device": device.name, "ok": not missed, "summary": summary}
         _print_json({**said, "verdicts": [facts.of_verdict(v) for v in verdicts]})
     else:
-        print("\n".join(facts.check_lines(summary, missed, device.name)))
+        if len(kernels) > 1:
+            wrong = {v.kernel for v in missed}
+            print(f"{len(kernels)} kernels, {len(wrong)} wrong{': ' * bool(wrong)}{', '.join(sorted(wrong))}")
         if device.backend == "gpu":
             print(facts.GPU_CANNOT)
     return FAILED if missed else OK

@@ -109,9 +109,14 @@ def _run(arguments: Arguments) -> None:
 
 
 def _check(arguments: Arguments) -> None:
-    sub = arguments.add("check", "Compare kernels with float64 over a grid of problems, in both builds.")
+    about = (
+        "Compare kernels with float64 over a grid of problems, in both builds. Without a NAME, it takes every kernel, "
+        "and prints each one's line as it ends. 63 problems of one kernel took about a minute on 2 loaded cores."
+    )
+    sub = arguments.add("check", about)
     _kernels(sub)
     _json(sub)
+    sub.add_argument("--all", action="store_true", help="show each wrong problem, not only a kernel's first one")
     sub.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
     _many(sub, "--set", "FIELD=VALUE", "every problem takes this field or constant in place of its own")
     every = "only every K-th problem of the grid, for slow tools (default 1)"

@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.classroom.tries import Tries
-from app.guards import browsers
+from app.guards import audit, browsers
 from app.guards.origin import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
@@ -115,6 +115,7 @@ async def _is_in(asked: HTTPConnection) -> bool:
     except ValueError:  # neither base64 nor text
         pass
     passwords.wrong(browsers.address(asked))
+    audit.note("wrong_password", browsers.page_of(asked, ""))
     return False
 
 
@@ -177,6 +178,7 @@ async def enter(request: Request) -> Response:
         passwords.right(browsers.known(request))
         return _let_in(RedirectResponse(to, 303), request, base)
     passwords.wrong(address, browsers.known(request))
+    audit.note("wrong_password", browsers.page_of(request, ""))
     await asyncio.sleep(0.3)  # slows down guessing
     return HTMLResponse(_door(base, to, "That is not the password of this class."), 401)
 

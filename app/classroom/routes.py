@@ -30,7 +30,7 @@ from app.classroom import access, figures
 from app.classroom.messages import RoomError
 from app.classroom.rooms import Rooms, Seat
 from app.classroom.tries import Tries
-from app.guards import browsers
+from app.guards import audit, browsers
 from app.guards.origin import body_of, is_ours, ours
 from app.store import disk
 from app.stories import STORIES
@@ -109,9 +109,11 @@ async def open_room(request: Request) -> Response:
         if access.may_open(given):
             return JSONResponse({"error": str(error)}, 409)
         secrets_tried.wrong(browsers.address(request), browsers.known(request))
+        audit.note("wrong_room_secret", browsers.page_of(request, ""))
         await asyncio.sleep(0.3)  # slows down guessing
         return JSONResponse({"error": str(error)}, 403)
     secrets_tried.right(browsers.known(request))
+    audit.note("room_opened", browsers.page_of(request, ""))
     _start_keeping()
     return JSONResponse({"code": code, "secret": secret})
 
@@ -138,6 +140,7 @@ async def room(socket: WebSocket) -> None:
     except RoomError as error:
         if error.gone:  # a wrong code, or a wrong secret
             codes_tried.wrong(address, browser)
+            audit.note("wrong_room", browsers.page_of(socket, ""))
         return await _refuse(socket, str(error), error.gone)
     codes_tried.right(browser)
     speaking = asyncio.create_task(_speak(socket, here, seat))

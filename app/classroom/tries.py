@@ -91,6 +91,6 @@ class Tries:
 async def _give_turns(known: _Address) -> None:
     while len(known.waiting):
         await asyncio.sleep(GAP)
-        future = known.waiting.take(lambda _: True)
-        if future and not future.done():
-            future.set_result(None)
+        taken = known.waiting.take(lambda client, future: not future.done())
+        if taken:
+            taken[1].set_result(None)

@@ -6,11 +6,11 @@ import asyncio
 import re
 from functools import lru_cache
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.guards import hosts
+from app.guards import audit, browsers, hosts
 from app.guards.hosts import Hosts
 
 BODY_SECONDS = 30.0  # for a whole request
@@ -42,6 +42,7 @@ class Guard:
         given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         host = given[0] if given else ""
         if len(given) != 1 or not self.hosts.allows(host):
+            audit.note("refused_host", browsers.page_of(HTTPConnection(scope), ""), host=hosts.name_of(host))
             return await _refuse(scope, receive, send, host)
         if not all(self._believed(*pair) for pair in scope["headers"]):
             scope = {**scope, "headers": [pair for pair in scope["headers"] if self._believed(*pair)]}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from app.choices import described, presets, recordings
-from app.choices.estimates import requests_in, run
+from app.choices.estimates import requests_in
 from app.choices.links import read_link
 from app.choices.page import Page, State, kernel_name
 from app.parts.story import Story
@@ -39,6 +39,7 @@ class Asking:
     headline: the kernel in one sentence.
     backend: the place to run.
     subject: the value to show; None after an error.
+    seconds: its estimated time.
     error: the reason why nothing can be shown, or "".
     """
 
@@ -50,6 +51,7 @@ class Asking:
     headline: str = ""
     backend: str = "cpu"
     subject: object = None
+    seconds: float = 0.0
     error: str = ""
 
 
@@ -86,7 +88,7 @@ def ask(
             if not carried:
                 compared = given if change is None or change[0] == "backend" else {}
                 answer.told += _differences(before, state, compared)
-        answer.subject = _subject(story, page, state, answer.backend, survey, part)
+        answer.subject, answer.seconds = _subject(story, page, state, answer.backend, survey, part)
     except WarpglassError as error:
         automatic = answer.backend == "gpu" and state.get("backend", "auto") == "auto"
         others = {name: device for name, device in survey.devices.items() if name != "gpu"}
@@ -102,7 +104,7 @@ def ask(
         answer.offer = _offer(page, state)
     elif answer.backend != "recorded":
         answer.offer = nearest.offer(
-            page, state, lambda other: _seconds(_subject(story, page, other, answer.backend, survey, part))
+            page, state, lambda other: _subject(story, page, other, answer.backend, survey, part)[1]
         )
     if page.kernels:
         answer.headline = stage.headline(page.kernel_of(state))
@@ -120,17 +122,12 @@ def _without_gpu(answer: Asking, reason: str) -> Asking:
     return answer
 
 
-def _subject(story: Story, page: Page, state: State, backend: str, survey: Survey, part: str) -> object:
-    """The value to show. Raises WarpglassError if it cannot run."""
+def _subject(story: Story, page: Page, state: State, backend: str, survey: Survey, part: str) -> tuple[object, float]:
+    """The value to show, and its estimated seconds. Raises WarpglassError if it cannot run."""
     subject = story.subject(page, state, backend)
     for request in requests_in(subject):
         execute.check_possible(request, survey.pick(request.backend))
-    limits.check(story, part, subject)
-    return subject
-
-
-def _seconds(subject: object) -> float:
-    return sum(launched.seconds for launched in run(requests_in(subject)))
+    return subject, limits.check(story, part, subject)
 
 
 def _change(page: Page, state: State, change: Change, answer: Asking) -> None:

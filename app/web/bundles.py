@@ -15,10 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from app.choices.estimates import requests_in
+from app.guards import audit
 from app.parts.story import Story
 from app.store import disk
 from app.web import keys, making
 from kernels.errors import FAULT, RunError, WarpglassError
+from kernels.jail import setting
 from kernels.run import workers
 
 MOST_NAMES = 10_000  # of bundles that this process knows without looking at the disk
@@ -33,12 +36,14 @@ class Waiting:
     seconds: since the worker started, or since the request.
     place: the number of jobs in front.
     running: whether a worker makes it now.
+    why: the reason why no free worker takes it, or "".
     """
 
     key: str
     seconds: float
     place: int
     running: bool
+    why: str = ""
 
 
 @dataclass
@@ -66,12 +71,20 @@ _watch: threading.Thread | None = None  # drops what nobody waits for any more, 
 
 
 def get(
-    story: Story, subject: object, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
+    story: Story,
+    subject: object,
+    backend: str,
+    device: str,
+    part: str = "",
+    again: bool = False,
+    who: str = "",
+    seconds: float = 0.0,
 ) -> str | Waiting:
     """The name of the bundle of a stage or a tab, or a Waiting. Raises the WarpglassError of its job.
 
     again: whether to try again after a recent failure.
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
+    seconds: its estimated time.
     """
     key = keys.key_of(story.path, part, subject, device)
     with _lock:
@@ -83,9 +96,10 @@ def get(
         if not task or task.failed:
             label = f"{story.title}{': ' + part if part else ''}"
             make = making.make_and_send if workers.elsewhere() else making.make
-            job = workers.submit(
-                make, story.path, part, subject, key, keys.seen(), backend=backend, title=label, client=_client(who)
-            )
+            for draft in {one.kernel.path for one in requests_in(subject) if setting.is_jailed(one.kernel.path)}:
+                audit.note("jailed_run", who, draft=draft.stem)
+            args = story.path, part, subject, key, keys.seen()
+            job = workers.submit(make, *args, backend=backend, title=label, client=_client(who), estimate=seconds)
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))
             job.when_done(lambda: [tell() for tell in list(task.tell)])
@@ -96,7 +110,7 @@ def get(
             _watching()
             running = task.job.seconds()
             waited = time.monotonic() - task.began if running is None else running
-            return Waiting(key, waited, task.job.ahead(), running is not None)
+            return Waiting(key, waited, task.job.ahead(), running is not None, task.job.held(_client(who)))
     _end(key, task)
     if task.failed:
         raise task.failed

@@ -6,14 +6,14 @@ from kernels.errors import TooLargeError
 from kernels.run import workers
 
 
-def check(story: Story, part: str, subject: object) -> None:
-    """Raises TooLargeError, with the estimate and the remedy, if a stage (no part) or a tab would take too long."""
+def check(story: Story, part: str, subject: object) -> float:
+    """The estimated seconds of a stage (no part) or a tab. Raises TooLargeError, with the estimate and the remedy."""
     launched = run(requests_in(subject))
     if more := story.launches.get(part):
         launched += more(subject)
-    if fits(launched):
-        return
     seconds, limit = sum(each.seconds for each in launched), SHARE * workers.TIME_LIMIT
+    if fits(launched):
+        return seconds
     longest = max(launched, key=lambda each: each.seconds).request
     kernels = len({each.request.kernel.name for each in launched})
     of = f"{kernels} kernels" if kernels > 1 else longest.kernel.name

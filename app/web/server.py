@@ -57,10 +57,12 @@ from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
+from kernels.run.workers import limits
 
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
 LATER = 5.0  # seconds: the charts' script takes a core for a while
+TIDY = 30.0  # seconds between two returns of memory: a hundred sessions leave 100 MB free in glibc
 PATIENCE = 1.0  # seconds that a question waits for a job
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
 MOST_ASKED = 2**16  # bytes of a question, or of its body
@@ -100,6 +102,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, object]:
             part,
             again="_again" in query,
             who=query.get("_who", ""),
+            seconds=asked_for.seconds,
         )
     except RunCancelled as error:
         return said | {"error": str(error), "title": "Stopped."}
@@ -131,7 +134,13 @@ def prepare() -> None:
                 asking.ask(STORIES[path], {}, workers.survey())
         answer("timing", {})
 
+    def tidy() -> None:
+        while True:
+            time.sleep(TIDY)
+            limits.return_memory()
+
     threading.Thread(target=first, daemon=True).start()
+    threading.Thread(target=tidy, daemon=True).start()
 
 
 def _wait(said: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ from kernels.run.plain.faults import Fault
 
 MOST = 50  # messages of one answer
 LONGEST = 600  # characters of a message
-_IN_LOG = re.compile(r"([^\s:]+):(\d+):(\d+): (fatal error|error|warning): (.*)")
+_IN_LOG = re.compile(r"(?<![^\s:])([^\s:]++):(\d++):(\d++): (fatal error|error|warning): (.*)")
 _WORDS = re.compile(r"(?:line|it|the|there|a|an|no) ")
-_OUR_FOLDERS = re.compile(r"/[^\s:]*/(?=[\w.-]+\.(?:cuh?|h|cpp|so)\b)")
+_OUR_FOLDERS = re.compile(r"(?<![^\s:'\"(`])/[^\s:]*/(?=[\w.-]+\.(?:cuh?|h|cpp|so)\b)")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
     if verdict.reason:
         first = verdict.reason.first
         line = first.line if first and first.file == kernel.path.name else line
-        said = f"{said} Likely: {verdict.reason.sentence}"
+        likely = "" if verdict.reason.kind == "unknown" else "Likely: "
+        said = f"{said} {likely}{verdict.reason.sentence}"
     return Diagnostic(line or entry_line(kernel), 0, "error", "check", plain(said, kernel.name))
 
 

@@ -17,9 +17,14 @@ KEPT = 256  # drafts on disk; the oldest go first
 _NAME = re.compile(r"draft_[0-9a-f]{12}")
 
 
+def name_of(text: str) -> str:
+    """The name of a draft: a hash of its text."""
+    return f"draft_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
 def keep(text: str) -> Path:
     """The file of a text. Raises CacheError without room on the disk."""
-    name = f"draft_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    name = name_of(text)
 
     def put(folder: Path) -> Path:
         own = folder / setting.DRAFTS / name

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.guards import browsers
+from app.guards import audit, browsers
 from app.guards.origin import body_of, ours
 from app.stories import listed
 from app.workbench import drafts, examine
@@ -33,16 +33,21 @@ _asking: dict[str, workers.Job] = {}  # page -> its question
 
 @ours
 async def check(request: Request) -> Response:
+    who = browsers.page_of(request, request.query_params.get("who", ""))
     if reason := setting.why_no_workbench():
+        audit.note("refused_text", who, reason="closed")
         return JSONResponse({"error": reason}, 403)
     body = await body_of(request, MOST_BYTES)
     if body is None:
+        audit.note("refused_text", who, reason="long")
         return JSONResponse({"error": f"The text is too long. At most {MOST_BYTES >> 10} KB are read."}, 413)
     try:
         text = body.decode()
     except UnicodeDecodeError:
+        audit.note("refused_text", who, reason="encoding")
         return JSONResponse({"error": "The text is not UTF-8. Save it as UTF-8, and open it again."}, 400)
-    who = browsers.page_of(request, request.query_params.get("who", ""))
+    if not setting.why_no_jail():
+        audit.note("jailed_run", who, draft=drafts.name_of(text))
     try:
         if exercise := request.query_params.get("exercise"):
             return JSONResponse(await _asked(who, TIME_LIMITS[True], examine.graded, exercise, text))
@@ -60,6 +65,8 @@ async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     """The worker's answer, and the pages for this draft. Raises WarpglassError."""
     path = await run_in_threadpool(drafts.keep, text)
     said = await _asked(who, TIME_LIMITS[whole], examine.examine, text, whole)
+    if not said["kernel"]:
+        audit.note("refused_text", who, reason="comment", draft=path.stem)
     return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from kernels.build import confined
 
@@ -59,6 +60,25 @@ def close_to_others() -> None:
     """Hides this process's memory and first environment from other processes of this user. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
+def forget(*words: str | None) -> None:
+    """Puts stars for these words of the command line, in sys.argv and in the list of processes of Linux."""
+    known = [word for word in words if word]
+
+    def hidden(argument: str) -> str:
+        word = next((word for word in known if argument == word or argument.endswith(f"={word}")), "")
+        return argument.removesuffix(word) + "*" * len(word.encode())
+
+    for arguments in (sys.argv, sys.orig_argv):
+        arguments[:] = map(hidden, arguments)
+    if sys.platform == "linux":
+        first, end = map(
+            int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47]
+        )  # arg_start, arg_end
+        shown = ctypes.string_at(first, end - first)
+        stars = "\0".join(map(hidden, os.fsdecode(shown).split("\0")))
+        ctypes.memmove(first, os.fsencode(stars), end - first)
 
 
 def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.build import child, child_launches
+from kernels.build import child, child_launches, confined
 from kernels.build.log import first_error
 from kernels.build.product import EntryFacts
 from kernels.core.spec import KernelSpec
@@ -22,7 +22,7 @@ SHIM = Path(__file__).parents[1] / "device" / "simt"
 OPTIMIZED = "-Og"
 PATTERN = "-ftrivial-auto-var-init=pattern"  # of g++ from 12 and clang
 INVARIANTS = "-fmove-loop-invariants"  # of g++
-_ERROR = r"([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)"
+_ERROR = re.compile(r"(?<![^\s:])([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)")
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # in a compiler's log with LC_ALL=C
 
 
@@ -92,9 +92,17 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
     """
     done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
     if done.returncode and child.exceeded(done.stderr):
+        most, seconds = child.COMPILER_BYTES, child.COMPILER_SECONDS
+        if confined.is_wanted():
+            most, seconds = confined.LIMITS.memory_bytes, int(confined.LIMITS.seconds)
         raise BuildError(
-            f"{spec.path.name} does not compile: the compiler reached its limit ({child.COMPILER_BYTES >> 30} GiB, "
-            f"{child.COMPILER_SECONDS} s). Look for a macro, a template or an #include without an end."
+            f"{spec.path.name} does not compile: the compiler reached its limit ({most >> 30} GiB, {seconds} s). Look "
+            "for a macro, a template or an #include without an end."
+        )
+    if done.returncode and not done.stderr.strip():
+        raise BackendUnavailable(
+            f"The C++ compiler {command[0]} ended with the code {done.returncode} and no message. Install one (Debian: "
+            "apt install g++), or set CXX to another one."
         )
     if done.returncode:
         for number in _OF_THE_DISK:
@@ -141,7 +149,8 @@ def _links_with(command: tuple[str, ...], option: str) -> bool:
 
 @lru_cache
 def _version(command: tuple[str, ...]) -> str:
-    return run([*command, "--version"]).stdout.splitlines()[0].strip()
+    said = run([*command, "--version"]).stdout.strip()
+    return said.splitlines()[0] if said else f"{command[0]} without a version"
 
 
 def run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -228,7 +228,7 @@ class _Locations:
     _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 
     def __init__(self, text: str, ours: Mapping[str, list[str]]):
-        files = re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)
+        files = re.findall(r'^[ \t]*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)
         self.names = {number: path.replace("\\", "/").rsplit("/", 1)[-1] for number, path in files}
         self.ours = ours
         self.inlined: dict[tuple[str, str], Place | None] = {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernels.core.spec import KernelSpec
 
-_EXPANDED = re.compile(r"([^\s:]+):(\d+):\d+: note: in expansion of macro")
+_EXPANDED = re.compile(r"(?<![^\s:])([^\s:]++):(\d++):\d++: note: in expansion of macro")
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(?:\w+::)*(\w+)")
 _MISSING = {  # a variable of the probes -> the remedy
     "probe_writer": "a probe comes before PROBE_BEGIN(). Write PROBE_BEGIN(); first. A device function's parameters "
@@ -14,9 +14,9 @@ _MISSING = {  # a variable of the probes -> the remedy
 }
 
 
-def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
-    """The first error of a log. pattern: a regular expression with the groups file, line and error."""
-    found = re.search(pattern, log)
+def first_error(spec: KernelSpec, log: str, pattern: re.Pattern[str]) -> str:
+    """The first error of a log. pattern: with the groups file, line and error."""
+    found = pattern.search(log)
     refused = re.search(r"^ptxas .*error\s*: (.*)$", log, re.M)
     if refused and not found:
         later = re.search(r"Feature '\.?(.*?)' requires \.target (\w+) or higher", refused[1])

@@ -15,7 +15,7 @@ from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 
 HAS_CACHE = (12, 9)  # the first NVRTC with a cache of its own
-_ERROR = r"([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)"
+_ERROR = re.compile(r"(?<![^\s:])([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)")
 
 
 @lru_cache

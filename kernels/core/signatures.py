@@ -2,11 +2,12 @@
 
 import re
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
 # Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
 _NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
+MOST_WORDS = 2_000  # characters between __global__ and the name
 _OF_PROBES = re.compile(r"\bPROBE_(?:PARAM|CHILDREN)\b")
 _GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
 C_TYPES = {
@@ -32,8 +33,8 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>.
     """
     bare = _COMMENT.sub(" ", source)
-    for found in re.finditer(rf"\b{re.escape(function_of(entry))}\s*\(([^)]*)\)", bare):
-        if _GLOBAL.search(bare[: found.start()]):
+    for found in re.finditer(rf"\b{re.escape(function_of(entry))}\s*+\(([^();{{}}]*)\)", bare):
+        if _GLOBAL.search(bare, max(0, found.start() - MOST_WORDS), found.start()):
             texts = _OF_PROBES.sub("", found[1]).split(",")
             return tuple(_parameter(text) for text in texts if text.strip())
     return ()

@@ -18,8 +18,8 @@ MOST_FILES = 64  # of one kernel
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _SKIPPED = re.compile(
     r"""(?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)  # a digit separator starts no literal
-    |//[^\n]*|/\*.*?\*/
-    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"
+    |//[^\n]*|/\*.*?(?:\*/|\Z)
+    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?(?:\)(?P=end)"|\Z)
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
     re.S | re.X,
 )

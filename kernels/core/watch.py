@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernels.errors import FrontMatterError
 
 _NAME = r"[A-Za-z_]\w*"
-_PART = re.compile(rf"\s*({_NAME})\s*(?:\[([^\[\]]*)\])?\s*(?:=\s*(.+?))?\s*", re.S)
+_PART = re.compile(rf"({_NAME})\s*+(?:\[([^\[\]]*)\]\s*+)?(?:=\s*+(.+))?", re.S)
 MOST_KEYS = 4
 TAKEN = (
     *("launch", "block", "thread", "warp", "lane", "seq", "file", "line", "event", "role", "value", "space", "tensor"),
@@ -51,7 +51,7 @@ def watch_text(file: str, line: str, said: object) -> WatchText:
         raise FrontMatterError(f'{where} is {said!r}. It must be a text, such as "m[row] = m_new".')
     parts = []
     for text in said.split(";"):
-        found = _PART.fullmatch(text)
+        found = _PART.fullmatch(text.strip())
         if not found:
             raise FrontMatterError(f'{where}: {text.strip()!r} is no mark. Write "m", "m = m_new" or "m[row] = m_new".')
         keys = None if found[2] is None else tuple(map(_key, found[2].split(",")))

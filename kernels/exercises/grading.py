@@ -6,6 +6,7 @@ truth and no earlier output of the problem exists then, so that an answer can co
 
 import re
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -30,7 +31,7 @@ from kernels.run.backends import cpu
 from kernels.run.check import Verdict, check_case
 from kernels.run.wrong.reason import KINDS
 
-SECONDS = 15.0  # of the launches of one problem
+SECONDS, ALL_SECONDS = 15.0, 45.0  # of the launches of one problem, and of a grade. A page waits for 60 s
 SLACK = 8.0  # an error may be so many times the check's limit, as exercises are not about roundings
 BUILD, ENDLESS, HIDDEN = "does not compile", "endless loop", "hidden access"
 UNRECORDED = ("static", "hidden store")
@@ -141,10 +142,15 @@ def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
 
 def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
     cases, evidence = list[CaseResult](), list[Evidence]()
-    for problem in drawing.problems(exercise, kernel):
+    problems, until = drawing.problems(exercise, kernel), time.monotonic() + ALL_SECONDS
+    for number, problem in enumerate(problems, 1):
+        if (rest := until - time.monotonic()) <= 0:
+            late = f"The grade reached its limit of {ALL_SECONDS:g} s before problem {number} of {len(problems)}. "
+            evidence.append(Evidence(ENDLESS, late + "Look for a long loop, or give more threads the work."))
+            break
         for mode in (Mode.TIMED, Mode.PROBED):  # a compile has limits of its own
             build(kernel, Request(kernel, problem, (), Scope(), "cpu").defines, mode, cpu.device().target)
-        result, found, ended = cpu.limited(SECONDS, _case, kernel, problem)
+        result, found, ended = cpu.limited(min(SECONDS, rest), _case, kernel, problem)
         if result.ok:
             result, large = cpu.limited(SECONDS, _counted, exercise, kernel, problem)
             found = [*found, *large]

@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 
 _BYTES = {"float": 4, "int": 4, "unsigned": 4, "half": 2, "__half": 2, "__nv_bfloat16": 2, "double": 8, "float4": 16}
+_INNER = r"((?:[\w*+ ]|\([\w*+ ]*\))+?)"
+_ROUND_UP = re.compile(rf"\({_INNER} \+ \(?(\w+) ?- ?1\)?\) ?// ?(\2)\b")
+_ROUND_UP_NUMBER = re.compile(rf"\({_INNER} \+ (\d+)\) ?// ?(\d+)\b")
 _CEIL = re.compile(r"(?:\w*ceil\w*|\w*div_?up\w*|cdiv)", re.I)
 
 
@@ -37,9 +40,8 @@ def translated(text: str, names: Mapping[str, str]) -> str | None:
 def _tidy(text: str) -> str:
     """(n + B - 1) // B as ceil_div(n, B), without needless brackets."""
     text = re.sub(r"\s+", " ", text)
-    inner = r"((?:[\w*+ ]|\([\w*+ ]*\))+?)"
-    text = re.sub(rf"\({inner} \+ \(?(\w+) ?- ?1\)?\) ?// ?(\2)\b", r"ceil_div(\1, \2)", text)
-    text = re.sub(rf"\({inner} \+ (\d+)\) ?// ?(\d+)\b", _rounded, text)
+    text = _ROUND_UP.sub(r"ceil_div(\1, \2)", text)
+    text = _ROUND_UP_NUMBER.sub(_rounded, text)
     while (bare := re.sub(r"^\(((?:[^()]|\([^()]*\))*)\)$|\b(ceil_div\()\(([^()]*)\),", _unwrap, text)) != text:
         text = bare
     return text

@@ -14,7 +14,7 @@ _CHECKED = re.compile(rf"\bassert\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*==\s*0")
 _REFUSED = re.compile(
     rf"\bif\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*(?:!=\s*0\s*)?\)\s*\{{?\s*(?:return|exit|abort|throw|f?printf|std)\b"
 )
-_DIVIDED = re.compile(rf"(?<![\w.)\]+*-])\s*\b([A-Za-z_]\w*)\s*/\s*{_SIZE}\b(?!\s*[.(])")
+_DIVIDED = re.compile(rf"\b(?<![.)\]+*-])([A-Za-z_]\w*+)\s*+/\s*+{_SIZE}\b(?!\s*[.(])")
 _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*\+=\s*{_SIZE}\s*\)")
 
 

@@ -10,7 +10,7 @@ from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain
 from kernels.opening.names import Names, arguments_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
-_ELEMENT = re.compile(r"\*?\s*sizeof\s*\(\s*(\w+)\s*\)\s*\*?")
+_ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
 
 
 @dataclass

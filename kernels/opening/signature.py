@@ -6,7 +6,7 @@ from collections.abc import Callable
 from kernels.build.plain.functions import functions
 from kernels.build.plain.tokens import bare, tokens
 
-_INDEX = re.compile(r"(\w+)\s*=\s*blockIdx\.([xyz])\s*(?:\*\s*([\w.]+|\([^()]*\)))?")
+_INDEX = re.compile(r"\b(\w++)\s*+=\s*+blockIdx\.([xyz])\s*+(?:\*\s*([\w.]+|\([^()]*\)))?")
 _STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\s*[;,)]")
 _BOUND = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 TWO = re.compile(r"blockIdx\.([xyz])\s*\*\s*gridDim\.([xyz])\s*\+\s*blockIdx\.\2")
@@ -28,7 +28,7 @@ def block_of(body: str, number: Meaning) -> list[str]:
     """The sizes of a block: of __launch_bounds__, an index blockIdx.x * TILE + threadIdx.x, or USUAL_THREADS."""
     if bound := _BOUND.search(body):
         return [number(bound[1]) or USUAL_THREADS]
-    for name in re.findall(r"(\w+)\s*=\s*blockDim\.x\b", body):
+    for name in re.findall(r"\b(\w++)\s*+=\s*+blockDim\.x\b", body):
         if size := number(name):
             return [size]
     sizes = {axis: known for step, axis in _STEP.findall(body) if step != "blockDim" and (known := number(step))}
@@ -66,7 +66,7 @@ def _axis(body: str, axis: str, block: list[str], meaning: Meaning) -> str | Non
         return ANY_BLOCKS
     if (added := re.search(rf"\*\s*(\w+)\s*\+\s*blockIdx\.{axis}\b", body)) and (size := meaning(added[1])):
         return size
-    factor = re.search(rf"blockIdx\.{axis}\s*\)?\s*\*\s*(\w+)", body)
+    factor = re.search(rf"blockIdx\.{axis}\s*+(?:\)\s*+)?\*\s*+(\w+)", body)
     if factor and re.match(r"[A-Za-z_]", factor[1]) and meaning(factor[1]) or f"blockIdx.{axis} / " in body:
         return meaning("heads")  # it counts whole matrices
     return None

@@ -87,12 +87,14 @@ def check(
     time_limit: float,
     progress: Callable[[int, int], None] = lambda done, of: None,
     texts: Sequence[str] = (),
+    finished: Callable[[dict[str, Any], list[Verdict]], None] = lambda row, verdicts: None,
 ) -> tuple[list[Verdict], list[dict[str, Any]]]:
     """The Verdicts of every K-th case of each kernel, from the device's workers, and a summary of each kernel.
 
     A failed case has a Verdict too, and so has a kernel without a case.
     progress: progress(done, of) after each case.
     texts: FIELD=VALUE each, in place of each case's own value.
+    finished: finished(summary, verdicts) after each kernel.
     """
     named = {kernel: cases_of(kernel, "check_cases", *options.chosen(kernel, texts)) for kernel in kernels}
     chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
@@ -102,18 +104,21 @@ def check(
         for kernel, (possible, _) in chosen.items()
         for case in possible
     ]
-    verdicts = [_without_cases(kernel, found) for kernel, found in named.items() if not found.possible]
-    for number, (kernel, case, job) in enumerate(jobs, 1):
-        try:
-            verdicts += job.result()
-        except WarpglassError as error:
-            message = f"{type(error).__name__}: {error}"
-            verdicts.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
-        progress(number, len(jobs))
-    return verdicts, [
-        summary(kernel, len(possible), reasons, verdicts, named[kernel].refused)
-        for kernel, (possible, reasons) in chosen.items()
-    ]
+    verdicts, summaries, done = list[Verdict](), list[dict[str, Any]](), 0
+    for kernel, (possible, reasons) in chosen.items():
+        own = [] if named[kernel].possible else [_without_cases(kernel, named[kernel])]
+        for _, case, job in jobs[done : done + len(possible)]:
+            try:
+                own += job.result()
+            except WarpglassError as error:
+                message = f"{type(error).__name__}: {error}"
+                own.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
+            done += 1
+            progress(done, len(jobs))
+        summaries.append(summary(kernel, len(possible), reasons, own, named[kernel].refused))
+        finished(summaries[-1], own)
+        verdicts += own
+    return verdicts, summaries
 
 
 def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:

@@ -137,26 +137,54 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
     return [*lines, *facts["cannot_run"]]
 
 
-def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
-    """`check` in words: a line for each kernel, each wrong build and each reason of a refusal."""
+def check_lines(
+    summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str, everything: bool = False
+) -> list[str]:
+    """`check` in words: a line for each kernel, its first wrong problem, and each reason of a refusal.
+
+    missed: the wrong builds. everything: each wrong problem, not only the first.
+    """
     lines, missed = [], list(missed)
     for row in summary:
-        failed = {(v.problem, v.settings) for v in missed if v.kernel == row["kernel"] and not v.errors}
-        logs_nothing = row["problems"] > len(failed) and not row["records"]
-        lines.append(
-            f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed. The "
-            f"largest error is {row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
-        )
-        lines += [f"  {NOTHING_LOGGED}"] if logs_nothing else []
+        wrong: dict[object, list[Verdict]] = {}  # the builds of each problem
+        for v in missed:
+            if v.kernel == row["kernel"]:
+                wrong.setdefault((v.problem, v.settings), []).append(v)
+        failed = sum(not any(v.errors for v in builds) for builds in wrong.values())
+        of = f"{row['kernel']}: {row['problems']} problems in both builds on {device}"
+        if wrong:
+            lines.append(f"{of}, {len(wrong)} wrong")
+        else:
+            worst = f"{row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
+            lines.append(f"{of}, none wrong. The largest error is {worst}")
+        lines += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
-    shown: dict[object, list[Verdict]] = {}  # one line for all runs that fail for one reason
-    for number, v in enumerate(missed):
-        shown.setdefault(number if v.errors else (v.kernel, v.message), []).append(v)
-    for v, *more in shown.values():
-        misses = (f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors)
-        where = f"{v.kernel} {v.build} {v.problem} {dict(v.settings)}" if v.problem else v.kernel
-        also = f" ({len(more)} more problems fail with this message)" if more else ""
-        lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}{also}")
-        lines += [f"    likely: {v.reason.sentence}"] if v.reason else []
+        shown: dict[object, list[list[Verdict]]] = {}  # a lasting message, such as of a compiler, appears once
+        for number, builds in enumerate(wrong.values()):
+            shown.setdefault(number if builds[0].errors else builds[0].message, []).append(builds)
+        groups = list(shown.values())
+        for group in groups if everything else groups[:1]:
+            lines += _wrong_lines(group)
+        rest = len(wrong) - len(groups[0]) if groups and not everything else 0
+        lines += [f"  and {rest} more of {len(wrong)} (--all)"] if rest else []
+    return lines
+
+
+def _wrong_lines(group: list[list[Verdict]]) -> list[str]:
+    """The builds of a wrong problem, and the likely cause. Other problems of the group have the same message."""
+    first = group[0][0]
+    fields = first.problem.texts() if first.problem else {}
+    told = ", ".join(f"{name}={text}" for name, text in {**fields, **dict(first.settings)}.items() if text != "")
+    also = f" ({len(group) - 1} more problems with this message)" if len(group) > 1 else ""
+    lines, said = [f"  wrong: {told}"] if told else [], set[str]()
+    for v in group[0]:
+        misses = (
+            f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors if not e.ok
+        )
+        text = v.message or "; ".join(misses)
+        lines += [f"    {v.build}: {text}{also}"] if text not in said else []
+        said.add(text)
+    if reason := next((v.reason for v in group[0] if v.reason), None):
+        lines.append(f"    {reason.sentence}" if reason.kind == "unknown" else f"    likely: {reason.sentence}")
     return lines

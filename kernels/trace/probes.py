@@ -225,7 +225,7 @@ def _probed_lines(text: str) -> tuple[list[str], list[tuple[int, str, list[str]]
 
 def _without_comments(text: str) -> str:
     """The text without comments, with the same lines."""
-    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
+    return re.sub(r"/\*.*?(?:\*/|\Z)|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
 
 
 def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], constants: Mapping[str, int]) -> Site:

@@ -1,9 +1,9 @@
 """A class on one server, each scenario's figures printed: python -m tests.load.classroom [open same different stepping
-soak faults] [--clients 100] [--minutes 2] [--story tiling]
+starving soak faults] [--clients 100] [--minutes 2] [--story tiling]
 
-open: all sessions opened at once. same: a link that one has asked for, then asked by all. different: a change of
-each one's own, within ten seconds. stepping: what open pages cost while they step. soak: sessions come, change and
-go; memory by minute. faults: workers are killed while runs go on.
+open: all sessions at once. same: one asks for a link, then all. different: each asks for a change of its own, within
+ten seconds. starving: 30 browsers ask for long runs, and another for a short one. stepping: the cost of open pages
+while they step. soak: sessions come, change and go; memory by minute. faults: workers die by kill -9 during runs.
 """
 
 import argparse
@@ -26,6 +26,8 @@ from tests.load.server import Server
 
 SPREAD = 10.0  # seconds in which different changes are asked for
 STAY = (2.0, 8.0)  # seconds that a session of the soak reads between two changes
+REST = 35.0  # seconds after which the web process has returned its memory (server.TIDY)
+LONG = {"kernel": "02_tiled", "seq_len": "2048", "head_dim": "64", "num_heads": "2", "backend": "cpu"}
 SMALL = {"backend": "cpu", "seq_len": "40", "BLOCK_Q": "16", "BLOCK_KV": "16"}
 
 
@@ -61,7 +63,7 @@ def choices_of(path):
 
 
 async def opened(room: Class) -> None:
-    browsers = await room.browsers()
+    browsers, before = await room.browsers(), memory(room.server.pid).web
     used, begin = cpu_seconds(room.server.pid), time.monotonic()
 
     async def one(browser: Browser) -> tuple[float, Answer]:
@@ -78,6 +80,27 @@ async def opened(room: Class) -> None:
     )
     print(f"  page, first run and bundle {percentiles([whole for whole, _ in seconds])}")
     print(said([first for _, first in seconds]), flush=True)
+    most = memory(room.server.pid).web
+    await asyncio.gather(*(browser.__aexit__() for browser in browsers))
+    await asyncio.sleep(REST)
+    kept = memory(room.server.pid).web
+    print(
+        f"  web process {before:,.0f} MB before, {most:,.0f} MB while they are open, {kept:,.0f} MB {REST:g} s later:"
+    )
+    print(f"  {1000 * (kept - before) / room.clients:+,.0f} KB for each session that was open", flush=True)
+
+
+async def starving(room: Class) -> None:
+    """30 browsers of one address ask for long runs. What another browser waits for a short one."""
+    browsers = [Browser(room.server.url) for _ in range(31)]
+    await asyncio.gather(*(browser.open(room.story) for browser in browsers))
+    long = [asyncio.create_task(browser.ask(room.story, LONG, room.change())) for browser in browsers[1:]]
+    await asyncio.sleep(3)
+    print("30 browsers ask for long runs, and another for a short one")
+    print(said([await browsers[0].ask(room.story, SMALL, room.change())]), flush=True)
+    for task in long:
+        task.cancel()
+    await asyncio.gather(*long, return_exceptions=True)
     await asyncio.gather(*(browser.__aexit__() for browser in browsers))
 
 
@@ -190,6 +213,7 @@ SCENARIOS: dict[str, Callable] = {
     "open": opened,
     "same": same,
     "different": different,
+    "starving": starving,
     "stepping": stepping,
     "soak": soak,
     "faults": faults,

@@ -48,7 +48,12 @@ class Browser:
         self.who = secrets.token_hex(5)
         limits, patience = aiohttp.TCPConnector(limit=6), aiohttp.ClientTimeout(PATIENCE)
         self._http = aiohttp.ClientSession(
-            url, connector=limits, timeout=patience, raise_for_status=True, auto_decompress=False
+            url,
+            connector=limits,
+            timeout=patience,
+            raise_for_status=True,
+            auto_decompress=False,
+            cookie_jar=aiohttp.CookieJar(unsafe=True),  # of an address without a name too: each has an id of its own
         )  # a hundred browsers that unpack in one process would measure themselves
         self._socket: Any = None
 

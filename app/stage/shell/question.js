@@ -132,13 +132,13 @@ export class Question {
     if (Object.keys(refused).length)
       toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
   }
-  wait({ key, seconds, place, running }) {
+  wait({ key, seconds, place, running, why }) {
     const { base, story, start } = this.app;
     if (story.path === 'start') return start.meanwhile();
     if (seconds < 1) return;
     const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
       time = `${Math.round(seconds)} s so far.`;
-    const words = running ? `is running: ${time}` : `waits for a free worker: ${ahead}; ${time}`;
+    const words = running ? `is running: ${time}` : `waits for a free worker: ${why || ahead}; ${time}`;
     this.report(
       element(
         'p',

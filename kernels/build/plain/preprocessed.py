@@ -16,10 +16,10 @@ from kernels.errors import BuildError
 _SPLICE = re.compile(r"\\[ \t\v\f]*\n|\?\?/[ \t\v\f]*\n")
 _DIRECTIVE = re.compile(r"(?:^|\*/)[ \t\v\f]*(?:#|%:|\?\?=)", re.M)
 _LINE = re.compile(r"^[ \t\v\f]*(?:#|%:|\?\?=)[ \t\v\f]*line\b[^\n]{0,60}", re.M)
-_PLACE = re.compile(r"\d[\d']*[ \t\v\f]*(?:/\*|\w*\")[^\n]{0,60}")
+_PLACE = re.compile(r"\d[\d']*+[ \t\v\f]*+(?:/\*|\w*+\")[^\n]{0,60}")
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _TOKEN = re.compile(
-    r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?\)\1"|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"|(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)*\''
+    r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?(?:\)\1"|\Z)|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"|(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)*\''
     r"|\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*|[^\W\d]\w*|<:|:>|<%|%>|::|\S"
 )
 _DIGRAPHS = {"<:": "[", ":>": "]", "<%": "{", "%>": "}"}
@@ -163,7 +163,8 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
         return f"it calls {word[:60]}, which CUDA does not have. Use CUDA's own atomics, such as atomicAdd"
     if word in ("__seg_fs", "__seg_gs", "__thread", "thread_local"):
         return f"it uses {word}, which CUDA does not have. {_REMEDY}"
-    if _OWN.match(word) and word not in shim and not _EDIT.match(word):
+    is_call = at + 1 < len(words) and words[at + 1][0] in ("(", "<")  # its address would lead to the runtime's memory
+    if _OWN.match(word) and not (word in shim and is_call) and not _EDIT.match(word):
         return f"the name {word[:60]} belongs to the CPU's runtime. Choose another name"
     return ""
 

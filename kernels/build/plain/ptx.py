@@ -44,7 +44,7 @@ SPECIAL = {
 """The special registers for `mov`, such as %%laneid."""
 _COUNTS = {name: len(set(re.findall(r"\{\d\}", text))) for name, text in MEANINGS.items()} | {"bar.sync": 1}
 _STRING = r'"((?:\\.|[^"\\])*)"'
-_COMMENT = re.compile(rf"(?P<literal>{_STRING})|//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(rf"(?P<literal>{_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _OPERAND = re.compile(r'\s*(?:\[\w+\]\s*)?"([=+]?)&?([frnl])"\s*\(')
 _LETTERS = {"f": "float", "r": "unsigned", "n": "unsigned", "l": "unsigned long long"}
 _FITS = {"f32": "f", "u32": "rn", "s32": "rn", "b32": "rnf", "u64": "l"}  # an instruction's type: its letters

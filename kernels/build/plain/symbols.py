@@ -16,10 +16,13 @@ _MATH = (
     r"|fabs|fma|fmod|fmax|fmin|fdim|ceil|floor|trunc|round|roundeven|rint|nearbyint|ll?rint|ll?round|ilogb|copysign"
     r"|nan|modf|frexp|ldexp|scalbl?n|next(?:after|toward)|remainder|remquo|[jy][01n]"
 )
-_RUNTIME = r"simt_\w+|__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)|__ubsan_handle_out_of_bounds"
+_RUNTIME = (
+    r"simt_\w+|__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)"
+    r"|__ubsan_handle_out_of_bounds"
+)
 _COMPILER = (
     r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__cxa_(?:atexit|pure_virtual|guard_\w+)|__stack_chk_fail|__gxx_personality_v0"
-    r"|_Unwind_Resume|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|abort|_ZTV\w+"
+    r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|abort|_ZTV\w+"
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
 LOGGED = ("memcpy", "memmove", "memset")
@@ -27,7 +30,7 @@ LOGGED = ("memcpy", "memmove", "memset")
 
 
 def close(spec: KernelSpec, unit: Path) -> None:
-    """Keeps the names of an object file inside it, except its launches. Raises BuildError for a call that is refused."""
+    """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
     for command in (
         ["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed, str(unit)],
@@ -42,6 +45,6 @@ def close(spec: KernelSpec, unit: Path) -> None:
         words = row.split()
         if len(words) == 8 and words[6] == "UND" and not ALLOWED.match(words[7]):
             raise BuildError(
-                f"{spec.path.name} calls {words[7][:80]}, which is no function of device code. Use CUDA's own functions "
-                "and C's mathematics."
+                f"{spec.path.name} calls {words[7][:80]}, which is no function of device code. Use CUDA's own "
+                "functions and C's mathematics."
             )

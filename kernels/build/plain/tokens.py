@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 _SKIPPED = re.compile(
     r"""(?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)
-    |//[^\n]*|/\*.*?\*/
-    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"
+    |//[^\n]*|/\*.*?(?:\*/|\Z)
+    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?(?:\)(?P=end)"|\Z)
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
     re.S | re.X,
 )
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M | re.S)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*+", re.M | re.S)
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define\b")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.']*|<<<|>>>|::|->|\S")
 OPEN, CLOSE = "([{", ")]}"

@@ -67,12 +67,12 @@ class Toolchain(cpp.Toolchain):
             (sources / name).write_text(cpu_text(text, more=calls))
         (sources / "unit.cpp").write_text(_unit(spec))
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
-        text = sources / "unit.ii"
-        made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(text)]
+        preprocessed_text = sources / "unit.ii"
+        made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
         cpp.compiled(spec, [*self.command, *options, *made], sources)
         names, marked = [name for name, _ in spec.files], self.instrumented and bool(spec.watch)
-        preprocessed.check(text.read_text(errors="replace"), names, sources, marked)
-        made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(text), "-o", str(unit)]
+        preprocessed.check(preprocessed_text.read_text(errors="replace"), names, sources, marked)
+        made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(preprocessed_text), "-o", str(unit)]
         log = cpp.compiled(spec, [*self.command, *options, *made], sources)
         symbols.close(spec, unit)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]

@@ -34,6 +34,6 @@ def _table(rows: Sequence[Sequence[np.generic]]) -> np.ndarray:
     """An array of ProbeChild (device/children.cuh), as bytes."""
     layout = np.dtype([(f"f{n}", value.dtype) for n, value in enumerate(rows[0])], align=True)
     table = np.zeros(len(rows), layout)  # its padding reaches a stranger too
-    for entry, row in zip(table, rows):
-        entry[...] = tuple(row)
+    for n, row in enumerate(rows):
+        table[n] = tuple(row)
     return table.view(np.uint8)

@@ -214,9 +214,9 @@ def _opened(library: Path) -> Any:
 
 
 def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
-    """The bytes until the process closes its pipe or sends more than an answer has, and whether it was late."""
+    """The bytes until the process closes its pipe or sends another answer than WHOLE, and whether it was late."""
     answer = b""
-    while answer != WHOLE and len(answer) < 4096:
+    while answer != WHOLE and WHOLE.startswith(answer):
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
             return answer, True
         data = os.read(pipe, 4096)

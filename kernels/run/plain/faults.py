@@ -128,8 +128,8 @@ def _race(kind: int, writes: int, word: str, first: int, second: int) -> str:
 def of_stop(message: str) -> Fault:
     """The Fault of a stopped launch. message: of its RunError."""
     kind = next((kind for part, kind in STOPS if part in message), "stopped")
-    places = re.findall(r"(\S+\.cuh?):(\d+)", message)
+    places = re.findall(r"(?<!\S)(\S+\.cuh?):(\d+)", message)
     lines = tuple(dict.fromkeys(int(line) for _, line in places))
-    tensor = re.search(r"(\w+)\[(-?\d+)\]", message) if kind == "out of bounds" else None
+    tensor = re.search(r"\b(\w++)\[(-?\d++)\]", message) if kind == "out of bounds" else None
     found = (tensor[1], (int(tensor[2]),)) if tensor else ("", ())
     return Fault(kind, "error", message, places[0][0] if places else "", lines, *found)

@@ -69,6 +69,7 @@ def submit(
     time_limit: float = TIME_LIMIT,
     client: str = "",
     gpu: str = "",
+    estimate: float = 0.0,
 ) -> Job:
     """Runs function(*args) in a worker. Both must be picklable.
 
@@ -77,13 +78,14 @@ def submit(
     time_limit: seconds.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
+    estimate: seconds. A client's job with a high estimate leaves a worker to short ones.
     """
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}. Known GPUs: {known}.")
     pool = _pool("gpu" if backend == "gpu" else "cpu")
-    return pool.submit(limited, (time_limit, function, *args), title, time_limit, client, gpu)
+    return pool.submit(limited, (time_limit, function, *args), title, time_limit, client, gpu, estimate)
 
 
 def check_limit() -> None:

@@ -86,9 +86,13 @@ class Fair(Generic[T]):
         for client in list(self._waiting):
             self.leave(task, client)
 
-    def take(self, accepts: Callable[[T], bool]) -> T | None:
-        """Removes and returns the first accepted task, or None."""
-        accepted = [entry for entry in self._entries() if accepts(entry[-1])]
+    def pairs(self) -> list[tuple[str, T]]:
+        """Each client with each of its tasks."""
+        return [(client, task) for client, tasks in self._waiting.items() for task in tasks]
+
+    def take(self, accepts: Callable[[str, T], bool]) -> tuple[str, T] | None:
+        """Removes and returns the first accepted client and task, or None."""
+        accepted = [entry for entry in self._entries() if accepts(*entry[2:])]
         if not accepted:
             return None
         (round_, _), (round_in_group, _), client, task = min(accepted, key=lambda entry: entry[0])
@@ -97,14 +101,14 @@ class Fair(Generic[T]):
         self.remove(task)
         remembered = {*map(group_of, self._waiting), *self._groups.next}
         self._clients = {group: turns for group, turns in self._clients.items() if group in remembered}
-        return task
+        return client, task
 
-    def before(self, task: T) -> int:
-        """The number of tasks before this one, or 0 if it does not wait."""
+    def before(self, task: T, counts: Callable[[T], bool] = lambda task: True) -> int:
+        """The number of counted tasks before this one, or 0 if it does not wait."""
         best: dict[T, Key] = {}
         for key, _, _, one in self._entries():
             best[one] = min(key, best.get(one, key))
-        return sum(key < best[task] for key in best.values()) if task in best else 0
+        return sum(key < best[task] and counts(one) for one, key in best.items()) if task in best else 0
 
     def _entries(self) -> list[Entry[T]]:
         """The entries of all tasks, one for each client of a task."""

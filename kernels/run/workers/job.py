@@ -14,6 +14,9 @@ class Queue(Protocol):
     def ahead(self, job: "Job") -> int:
         """The number of waiting jobs before this one."""
 
+    def held(self, job: "Job", client: str) -> str:
+        """The reason why a waiting job may not start for this client now, or ""."""
+
     def join(self, job: "Job", client: str) -> None:
         """Adds a client to a waiting job."""
 
@@ -29,10 +32,12 @@ class Job(concurrent.futures.Future[Any]):
 
     title: its name in messages.
     time_limit: seconds from its start.
-    client: its submitter.
+    client: its submitter, and from its start the client with the turn.
     gpu: the id of its GPU, or "" for any GPU.
+    long: whether it takes many seconds, as estimated or as seen.
     began: the time of its start (time.monotonic), or None before.
     handed: the number of workers that received it.
+    evicted: whether it lost its worker to short jobs.
     stopped: whether a client has stopped it.
     """
 
@@ -45,13 +50,14 @@ class Job(concurrent.futures.Future[Any]):
         client: str = "",
         gpu: str = "",
         queue: Queue | None = None,
+        long: bool = False,
     ):
         super().__init__()
         self.title, self.time_limit, self.client, self.gpu = title, time_limit, client, gpu
-        self.function, self.args = function, args
+        self.function, self.args, self.long = function, args, long
         self.began: float | None = None
         self.handed = 0
-        self.stopped = False
+        self.evicted = self.stopped = False
         self._queue = queue
 
     def seconds(self) -> float | None:
@@ -61,6 +67,10 @@ class Job(concurrent.futures.Future[Any]):
     def ahead(self) -> int:
         """The number of waiting jobs before it."""
         return self._queue.ahead(self) if self._queue else 0
+
+    def held(self, client: str) -> str:
+        """The reason why it may not start for this client now, or ""."""
+        return self._queue.held(self, client) if self._queue else ""
 
     def join(self, client: str) -> None:
         """Adds a client. The job takes the better of the two places."""

@@ -4,8 +4,11 @@ The limit is RLIMIT_DATA, not RLIMIT_AS: V8, used by the page's chart library, r
 writing there.
 """
 
+import ctypes
 import os
 import resource
+
+import pyarrow
 
 from kernels.errors import TooLargeError
 from kernels.run.backends.cpu import data_bytes
@@ -36,6 +39,13 @@ def bound_seconds(seconds: float) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used + seconds * (os.cpu_count() or 1) + SLACK)
     resource.setrlimit(resource.RLIMIT_CPU, (_at_most(soft, hard), hard))
+
+
+def return_memory() -> None:
+    """Returns freed memory of this process to the system. glibc and Arrow would keep it."""
+    pyarrow.default_memory_pool().release_unused()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # only glibc has it
+        trim(0)
 
 
 def _at_most(soft: int, hard: int) -> int:

@@ -1,4 +1,10 @@
-"""The workers of a backend behind a fair queue. A job leaves the queue only for a free worker."""
+"""The workers of a backend behind a fair queue. A job leaves the queue only for a free worker.
+
+Three limits keep a worker within reach of everybody. They count the jobs of clients, not the server's own:
+- A long job starts only if another worker stays without a long job.
+- A running job becomes long after GRACE seconds. It goes back to the queue if all other workers run long jobs.
+- A browser runs jobs on half of the workers, and an address on three quarters, but each on at least two.
+"""
 
 import threading
 import time
@@ -6,12 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernels.errors import RunTimeout, WarpglassError
-from kernels.run.workers.fair import Fair
+from kernels.run.workers.fair import Fair, group_of
 from kernels.run.workers.job import Job, cancelled
 from kernels.run.workers.worker import Died, OutOfTime, Unbegun, Worker, death
 
 HANDED = 5  # workers that may be lost before they read a job
 STOP = 10.0  # seconds for the end of running jobs
+SHORT = 5.0  # estimated seconds. A job with a higher estimate is long
+LEAST = 2  # running jobs of a browser, and of an address
+GRACE = 10.0  # seconds after which a running job is long, whatever its estimate
 
 
 @dataclass(frozen=True)
@@ -73,10 +82,20 @@ class Pool:
         self._assign()
 
     def submit(
-        self, function: Callable[..., object], args: tuple[object, ...], title: str, limit: float, client: str, gpu: str
+        self,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        title: str,
+        limit: float,
+        client: str,
+        gpu: str,
+        estimate: float = 0.0,
     ) -> Job:
-        """A Job of function(*args) in the queue."""
-        job = Job(title, limit, function, args, client, gpu, self)
+        """A Job of function(*args) in the queue.
+
+        estimate: seconds.
+        """
+        job = Job(title, limit, function, args, client, gpu, self, estimate > SHORT)
         with self._changed:
             self._queue.add(job, client)
         self._assign()
@@ -85,15 +104,21 @@ class Pool:
     # ---- called by a Job ----
 
     def ahead(self, job: Job) -> int:
-        """The number of waiting jobs before this one."""
+        """The number of waiting jobs before this one. A long job holds up no short one."""
         with self._changed:
-            return self._queue.before(job)
+            return self._queue.before(job, lambda other: job.long or not other.long)
+
+    def held(self, job: Job, client: str) -> str:
+        """The reason why a waiting job may not start for this client now, or ""."""
+        with self._changed:
+            return self._held(client, job) if job in self._queue else ""
 
     def join(self, job: Job, client: str) -> None:
-        """Adds a client to a waiting job."""
+        """Adds a client to a waiting job, which starts if this client may start it."""
         with self._changed:
             if job in self._queue:
                 self._queue.add(job, client)
+        self._assign()
 
     def leave(self, job: Job, client: str) -> None:
         """Removes a client from a waiting job. The last client keeps its place."""
@@ -122,11 +147,12 @@ class Pool:
             refused = [(job, error) for job in self._queue if (error := self._refusal(job))]
             for job, _ in refused:
                 self._queue.remove(job)
-            waiting = list(self._queue)
+            waiting = self._queue.pairs()
             for worker in self._workers:
-                fitting = [job for job in waiting if self._fits(worker, job)]
-                if fitting and worker not in self._busy and worker.look_at <= time.monotonic():
-                    waiting.remove(fitting[0])
+                if worker in self._busy or worker.look_at > time.monotonic():
+                    continue
+                if first := next((pair for pair in waiting if self._may_take(worker, *pair)), None):
+                    waiting = [pair for pair in waiting if pair[1] is not first[1]]
                     threading.Thread(target=self._serve, args=[worker], daemon=True).start()
                     self._busy.add(worker)
         for job, error in refused:
@@ -137,6 +163,35 @@ class Pool:
         if job.gpu:
             return worker.gpu is not None and worker.gpu.id == job.gpu
         return worker.name == self._workers[0].name
+
+    def _may_take(self, worker: Worker, client: str, job: Job) -> bool:
+        return self._fits(worker, job) and not self._held(client, job)
+
+    def _held(self, client: str, job: Job) -> str:
+        """The reason why a job may not start for this client, or ""."""
+        if not client:
+            return ""
+        if job.long and self._only_short(job):
+            return f"it takes more than {SHORT:g} s, and one worker stays free for short runs"
+        count, rivals = self._rivals(job)
+        of_browser = sum(one.client == client for one in rivals)
+        of_address = sum(group_of(one.client) == group_of(client) for one in rivals)
+        if max(LEAST, count // 2) <= of_browser < count:
+            return f"{of_browser} other runs of this browser go first"
+        if max(LEAST, count * 3 // 4) <= of_address < count:
+            return f"{of_address} other runs of this network go first"
+        return ""
+
+    def _only_short(self, job: Job) -> bool:
+        """Whether only one worker for the job runs no long job, and so takes only short ones."""
+        count, rivals = self._rivals(job)
+        return count > 1 and sum(one.long for one in rivals) >= count - 1
+
+    def _rivals(self, job: Job) -> tuple[int, list[Job]]:
+        """The number of usable workers for the job, and the other jobs of clients that run there."""
+        usable = [worker for worker in self._workers if self._fits(worker, job) and not worker.out]
+        running = [one for one, worker in self._running.items() if one.client and worker in usable]
+        return len(usable), [one for one in running if one is not job]
 
     def _refusal(self, job: Job) -> WarpglassError | None:
         """The error of a job whose workers are all out, else None."""
@@ -149,6 +204,7 @@ class Pool:
         """Runs jobs until none waits for this worker. At the end its process is ready for the next job."""
         while self._make_ready(worker) and (job := self._take(worker)):
             self._run(worker, job)
+            self._assign()  # its end may let another worker start a job of the same browser
         self._assign()
 
     def _make_ready(self, worker: Worker) -> bool:
@@ -167,15 +223,18 @@ class Pool:
     def _take(self, worker: Worker) -> Job | None:
         """The next job of the worker. If none waits, it is no longer busy."""
         with self._changed:
-            job = None
+            taken = None
             if worker in self._workers and not self._stopped:
-                job = self._queue.take(lambda one: self._fits(worker, one))
-            if job is None:
+                taken = self._queue.take(lambda client, job: self._may_take(worker, client, job))
+            if taken is None:
                 self._rest(worker)
                 return None
+            client, job = taken
+            job.client = client
             self._running[job] = worker
             job.began = time.monotonic()
             job.handed += 1
+            job.evicted = False
             return job
 
     def _rest(self, worker: Worker) -> None:
@@ -185,14 +244,23 @@ class Pool:
     def _run(self, worker: Worker, job: Job) -> None:
         value: object = None
         error: Exception | None = None
+        grace = threading.Timer(GRACE, self._overrun, [job])
+        if job.client and not job.long:
+            grace.start()
         try:
             value = worker.run(job.function, job.args, job.time_limit)
+        except Died as died:
+            if job.evicted and self._hand_back(job):
+                return
+            error = died
         except Unbegun:
             if self._hand_back(job):
                 return
             error = Died(None)
         except Exception as raised:
             error = raised
+        finally:
+            grace.cancel()
         with self._changed:
             self._running.pop(job, None)
             if not job.stopped:
@@ -205,6 +273,14 @@ class Pool:
             job.set_exception(_explained(error, job))
         else:
             job.set_result(value)
+
+    def _overrun(self, job: Job) -> None:
+        """Makes a running job long. It goes back to the queue if the other workers run long jobs."""
+        with self._changed:
+            if job in self._running:
+                job.long, job.evicted = True, self._only_short(job)
+                if job.evicted:
+                    self._running[job].kill()
 
     def _hand_back(self, job: Job) -> bool:
         """Returns an unread job to the head of the queue. False if it was stopped or lost too many workers."""

@@ -14,8 +14,6 @@ import traceback
 from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 
-import pyarrow
-
 from kernels.build import cache
 from kernels.errors import TooLargeError, WarpglassError
 from kernels.run.backends import driver
@@ -50,7 +48,7 @@ def serve(pipe: connection.Connection, environment: dict[str, str], most: int | 
         frames.send(pipe.fileno(), [])  # the receipt: from here on the task is lost with its worker
         frames.send(pipe.fileno(), _answer(call))
         if not pipe.poll(0 if time.monotonic() - returned > BUSY else REST):
-            _return_memory()
+            limits.return_memory()
             returned = time.monotonic()
 
 
@@ -78,13 +76,6 @@ def _close_others(pipe: connection.Connection) -> None:
                 os.close(number)
     forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
     resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
-
-
-def _return_memory() -> None:
-    """Returns freed memory to the system. glibc and Arrow would keep it for the next task."""
-    pyarrow.default_memory_pool().release_unused()
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # only glibc has it
-        trim(0)
 
 
 def _end_with_server() -> None:

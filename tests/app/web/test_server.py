@@ -18,8 +18,11 @@ from explainers.story import encoding
 from kernels.errors import WorkerDied
 from kernels.run import workers
 from kernels.run.backends import Survey
+from kernels.run.workers import pool
+from kernels.run.workers.local import LocalWorker
 
 SMALL = "/wg/ask/tiling?kernel=03_flash&seq_len=40&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
+LONG = "it takes more than 5 s, and one worker stays free for short runs"
 pytestmark = pytest.mark.usefixtures("cache", "jobs")
 
 
@@ -62,6 +65,20 @@ def test_what_is_being_made_says_so_until_it_is_there(client, jobs):
     assert client.post(f"/wg/stop?key={waiting['key']}").status_code == 204
     said = client.get(SMALL).json()
     assert (said["title"], said["error"]) == ("Stopped.", f"{STORIES['tiling'].title} was stopped.") and said["choices"]
+
+
+@pytest.mark.parametrize(("size", "is_long"), [("seq_len=40", False), ("seq_len=2048&num_heads=2&head_dim=64", True)])
+def test_a_long_run_that_waits_says_why(client, monkeypatch, size, is_long):
+    """Its estimate reaches the queue. Long runs of other browsers hold every worker but one."""
+    queue = pool.Pool("cpu", [LocalWorker(), LocalWorker()])
+    monkeypatch.setattr(pool.Pool, "_only_short", lambda self, job: True)
+    monkeypatch.setattr(pool.Pool, "_assign", lambda self: None)
+    monkeypatch.setattr(workers, "submit", lambda function, *args, backend, title, client, estimate: queue.submit(
+        function, args, title, 60, client, "", estimate
+    ))  # fmt: skip
+    waiting = client.get(f"/wg/ask/tiling?kernel=02_tiled&backend=cpu&{size}").json()["waiting"]
+    assert waiting["why"] == (LONG if is_long else "")
+    queue.stop()
 
 
 def test_a_question_with_a_key_waits_for_what_is_being_made(client, jobs, monkeypatch):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.build import CPU, Mode, build, child, cpp_compiler
-from kernels.errors import BuildError
+from kernels.build import CPU, Mode, build, child, confined, cpp, cpp_compiler
+from kernels.catalog import KERNELS
+from kernels.errors import BackendUnavailable, BuildError
 
 ROOT = Path(__file__).parents[3]
 LEVELS = [f"#define A{n} {','.join([f'A{n - 1}'] * 10)}" for n in range(1, 12)]
@@ -101,3 +102,25 @@ def until(true, seconds=20):
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("jailed", "limit"), [(False, "4 GiB, 120 s"), (True, "2 GiB, 30 s")])
+def test_a_message_names_the_limit_of_its_compiler(monkeypatch, tmp_path, jailed, limit):
+    late = subprocess.CompletedProcess([], 1, "", child.EXCEEDED[0])
+    monkeypatch.setattr(cpp, "run", lambda *_: late)
+    with confined.compiling(jailed), pytest.raises(BuildError, match=limit):
+        cpp.compiled(KERNELS["lab_roles"], ["g++"], tmp_path)
+
+
+def test_a_compiler_that_says_nothing_is_named_with_the_remedy(monkeypatch, tmp_path):
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexit 1\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv("CXX", str(silent))
+    cpp.cpp_compiler.cache_clear()
+    try:
+        with pytest.raises(BackendUnavailable, match=r"silent ended with the code 1 and no message.* set CXX"):
+            cpp.compiled(KERNELS["lab_roles"], [*cpp.cpp_compiler(), "-c"], tmp_path)
+        assert cpp.Toolchain().version == f"{silent} without a version"
+    finally:
+        cpp.cpp_compiler.cache_clear()

@@ -101,6 +101,10 @@ REFUSED = {  # by their text, before any run
             '#define P(a, b) a##b\nextern "C" void P(sim, t_quiet)(int);\nstatic int off = (P(sim, t_quiet)(1), 0);',
         ),
     ),
+    "the address of the runtime": (
+        BANKS,
+        head(BANKS, "static void (*quiet)(int) = (void (*)(int))((char*)&simt_thread_idx + 1000);"),
+    ),
     "the runtime's namespace": (BANKS, head(BANKS, "namespace simt { extern bool quiet; }")),
     "probes by hand": (SECTORS, head(SECTORS, '#include "common.cuh"')),
     "a search of C": (
@@ -114,7 +118,8 @@ REFUSED = {  # by their text, before any run
         BANKS,
         head(
             BANKS,
-            'extern "C" void* dlsym(void*, const char*);\n__device__ void* f() { return dlsym(0, "PyRun_SimpleString"); }',
+            'extern "C" void* dlsym(void*, const char*);\n'
+            '__device__ void* f() { return dlsym(0, "PyRun_SimpleString"); }',
         ).replace("float m =", "if (f()) return;\n  float m ="),
     ),
     "a system call": (
@@ -189,7 +194,8 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
         SECTORS,
         rd(
             "return same(*(const One*)p).x;",
-            "struct One { float x; };\nstatic One plain(One one) { return one; }\nstatic One (*volatile same)(One) = plain;",
+            "struct One { float x; };\nstatic One plain(One one) { return one; }\n"
+            "static One (*volatile same)(One) = plain;",
         ).replace("static One plain", "static __device__ One plain"),
         {"hidden access"},
     ),
@@ -200,7 +206,8 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
             (ADD[0], "*(One*)&O_sum[query * head_dim + thread] = sum(O_sum[query * head_dim + thread] + o);"),
             (
                 "#define TILE",
-                "struct One { float x; };\nstatic __device__ __noinline__ One sum(float x) { return {x}; }\n#define TILE",
+                "struct One { float x; };\nstatic __device__ __noinline__ One sum(float x) { return {x}; }\n"
+                "#define TILE",
             ),
         ),
         {"hidden store", "hidden access", "atomic"},
@@ -267,7 +274,11 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
             (ADD[0], "add<4>(O_sum[query * head_dim + thread], o);"),
             (
                 "#define TILE",
-                "inline namespace a { template <int N> struct Adds { static __device__ void to(float& s, float v) { Adds<N - 1>::to(s, v); } };\ntemplate <> struct Adds<0> { static __device__ void to(float& s, float v) { s += v; } };\ntemplate <int N> __device__ void add(float& s, float v) { Adds<N>::to(s, v); } }\n#define TILE",
+                "inline namespace a {\n"
+                "template <int N> struct Adds {\n"
+                "  static __device__ void to(float& s, float v) { Adds<N - 1>::to(s, v); }\n};\n"
+                "template <> struct Adds<0> { static __device__ void to(float& s, float v) { s += v; } };\n"
+                "template <int N> __device__ void add(float& s, float v) { Adds<N>::to(s, v); }\n}\n#define TILE",
             ),
         ),
         {"atomic"},
@@ -310,7 +321,8 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
         ATOMIC,
         head(
             ATOMIC,
-            'extern "C" void* calloc(size_t, size_t) { return 0; }\nextern "C" int memcmp(const void*, const void*, size_t) { return 0; }',
+            'extern "C" void* calloc(size_t, size_t) { return 0; }\n'
+            'extern "C" int memcmp(const void*, const void*, size_t) { return 0; }',
         ),
         {"atomic"},
     ),
@@ -354,7 +366,7 @@ def test_attributes_and_pragmas_of_usual_cuda_are_accepted(one_problem):
     usual = """#pragma once
 #include <math.h>
 struct __align__(16) Four { float x[4]; };
-struct alignas(8) __attribute__((aligned(8))) Two { float x[2]; };
+struct __attribute__((aligned(8))) Two { float x[2]; };
 template <int N> __device__ __forceinline__ __attribute__((always_inline)) float unused_sum(const float (&x)[N]) {
   float sum = -INFINITY;
   _Pragma("unroll") for (int i = 0; i < N; ++i) sum += __builtin_expect(i > 0, 1) ? x[i] : 0.f;
@@ -366,7 +378,8 @@ template <int N> __device__ __forceinline__ __attribute__((always_inline)) float
     text = text.replace('extern "C" __global__ void', 'extern "C" __global__ void __launch_bounds__(128)')
     text = text.replace(
         "  const int lane =",
-        "  [[maybe_unused]] const Four four = {};\n#pragma unroll 2\n  for (int i = 0; i < 2; ++i);\n  const int lane =",
+        "  [[maybe_unused]] const Four four = {};\n#pragma unroll 2\n  for (int i = 0; i < 2; ++i);\n"
+        "  const int lane =",
     )
     found = grading.grade(BANKS, text)
     assert found.accepted, found

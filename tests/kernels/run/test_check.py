@@ -11,12 +11,14 @@ from sampled import MOST_STEPS, sampled
 from kernels.catalog import KERNELS, current
 from kernels.core.problem import Case
 from kernels.core.request import Request
+from kernels.core.tolerance import OutputError
 from kernels.families.dense import DenseProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
+from kernels.run.wrong.reason import Reason
 
 DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
 FAMILIES = {kernel.family for kernel in KERNELS.values()}
@@ -233,3 +235,40 @@ def test_a_case_that_cannot_run_here_is_told_and_not_missed():
     assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
     row = check.summary(spec, len(possible), reasons, [])
     assert (row["missed"], row["cannot_run"]) == (0, reasons)
+
+
+def test_a_wrong_kernel_gives_its_first_problem_and_the_number_of_the_others(small_kernel):
+    """Both builds of a problem are one. --all shows each problem."""
+    spec, wrong = small_kernel("  O_gmem[0] = X_gmem[0];\n"), (OutputError("o", 2.5, 1e-7, 1e-6),)
+    unknown = Reason("unknown", "The wrong values have no known pattern.")
+    problems = [RolesProblem(seed=seed) for seed in range(44)]
+    missed = [
+        check.Verdict(spec.name, build, problem, (), wrong, False, records=1, reason=unknown)
+        for problem in problems
+        for build in ("probed", "timed")
+    ]
+    row = check.summary(spec, 63, [], missed)
+    lines = facts.check_lines([row], missed, "here")
+    assert len(lines) <= 6 and lines[0].endswith("63 problems in both builds on here, 44 wrong")
+    assert lines[-1] == "  and 43 more of 44 (--all)"
+    assert "    The wrong values have no known pattern." in lines and not any("likely" in line for line in lines)
+    assert sum("allowed" in line for line in lines) == 1
+    everything = facts.check_lines([row], missed, "here", everything=True)
+    assert sum(line.startswith("  wrong: ") for line in everything) == 44
+
+
+def test_a_kernel_that_does_not_compile_says_so_once(small_kernel):
+    spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
+    said = "BuildError: small.cu line 3: expected ';'"
+    missed = [check.Verdict(spec.name, "both", RolesProblem(seed=seed), (), (), False, said) for seed in range(63)]
+    lines = facts.check_lines([check.summary(spec, 63, [], missed)], missed, "here")
+    assert len(lines) == 3 and sum(said in line for line in lines) == 1 and "62 more problems" in lines[-1]
+    assert "inf" not in "".join(lines)
+
+
+def test_check_reports_each_kernel_as_it_ends(small_kernel):
+    spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
+    verdicts, rows = check.check(
+        [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
+    )
+    assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1

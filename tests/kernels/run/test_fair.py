@@ -7,6 +7,11 @@ from kernels.run.workers import fair
 from kernels.run.workers.fair import Fair
 
 
+def any_task(client, task):
+    """Accepts each task."""
+    return True
+
+
 def filled(tasks):
     """A queue of tasks named CLIENT and a number, in that order."""
     queue = Fair()
@@ -15,10 +20,10 @@ def filled(tasks):
     return queue
 
 
-def drained(queue, takes=lambda task: True):
+def drained(queue, takes=any_task):
     found = []
-    while (task := queue.take(takes)) is not None:
-        found.append(task)
+    while (taken := queue.take(takes)) is not None:
+        found.append(taken[1])
     return " ".join(found)
 
 
@@ -28,7 +33,7 @@ def test_clients_take_turns_and_their_own_go_in_order():
 
 def test_who_comes_while_anothers_first_runs_goes_before_its_second():
     queue = filled("a1 a2 a3")
-    assert queue.take(lambda task: True) == "a1"
+    assert queue.take(any_task) == ("a", "a1")
     queue.add("b1", "b")
     assert drained(queue) == "b1 a2 a3"
 
@@ -43,7 +48,7 @@ def test_who_was_served_alone_owes_nothing_and_is_forgotten(monkeypatch):
     assert drained(queue) == "b1 a5 b2"
     for n in range(30):
         queue.add(f"c{n}", f"{n}")
-        queue.take(lambda task: True)
+        queue.take(any_task)
     assert len(queue._groups.next) <= 10 and len(queue._clients) <= 11 and not queue._waiting and not len(queue)
 
 
@@ -62,7 +67,7 @@ def test_browsers_of_one_address_take_turns_while_others_wait():
     queue = Fair()
     for task, client in (("x1", "a x"), ("x2", "a x"), ("b1", "b b"), ("x3", "a x")):
         queue.add(task, client)
-    assert queue.take(lambda task: True) == "x1"
+    assert queue.take(any_task) == ("a x", "x1")
     queue.add("y1", "a y")
     assert drained(queue) == "b1 y1 x2 x3"
 
@@ -84,14 +89,26 @@ def test_what_two_wait_for_goes_at_the_better_place_and_stays_for_the_other():
 
 def test_one_that_comes_back_goes_first_again():
     queue = filled("a1 a2 b1 b2")
-    first = queue.take(lambda task: True)
+    _, first = queue.take(any_task)
     queue.add(first, "a", first=True)
     assert drained(queue) == "a1 b1 a2 b2"
 
 
 def test_a_task_that_no_free_place_takes_holds_up_no_other():
     queue = filled("a1 b1 a2")
-    assert drained(queue, lambda task: task != "a1") == "b1 a2" and list(queue) == ["a1"]
+    assert drained(queue, lambda client, task: task != "a1") == "b1 a2" and list(queue) == ["a1"]
+
+
+def test_a_task_goes_to_the_client_that_may_start_it():
+    queue = filled("a1 b1")
+    queue.add("a1", "c")
+    assert queue.take(lambda client, task: client != "a") == ("c", "a1")
+    assert drained(queue) == "b1"
+
+
+def test_the_place_counts_only_what_it_is_asked_to():
+    queue = filled("a1 b1 c1")
+    assert queue.before("c1") == 2 and queue.before("c1", lambda task: task != "a1") == 1
 
 
 @given(st.lists(st.sampled_from(["a x", "a y", "b x", "b", "c"]), max_size=30), st.integers(0, 5))
@@ -100,16 +117,16 @@ def test_the_place_in_nested_rounds_is_how_many_are_taken_before(clients, served
     for n, client in enumerate(clients):
         queue.add(n, client)
     for _ in range(min(served, len(clients))):
-        queue.take(lambda task: True)
+        queue.take(any_task)
     told = {task: queue.before(task) for task in queue}
-    assert told == {queue.take(lambda task: True): n for n in range(len(queue))}
+    assert told == {queue.take(any_task)[1]: n for n in range(len(queue))}
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(0, 5))
 def test_the_place_is_how_many_are_taken_before(clients, served):
     queue = filled(" ".join(f"{client}{n}" for n, client in enumerate(clients)))
     for _ in range(min(served, len(clients))):
-        queue.take(lambda task: True)
+        queue.take(any_task)
     told = {task: queue.before(task) for task in queue}
     order = drained(queue).split()
     assert told == {task: n for n, task in enumerate(order)}

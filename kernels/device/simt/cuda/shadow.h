@@ -56,6 +56,7 @@ static uint32_t grid_time;  // of the last grid.sync()
 static uint64_t last_atomic;  // the time of this block's last atomic
 static std::vector<uint32_t> fence_of_block;
 static int barrier_votes[3];
+static uint64_t quiet_accesses, marks;  // in a launch
 static bool quiet, together;  // together: one lane works for its warp, in the memory of all lanes
 static unsigned first_arrived, block_barriers;
 
@@ -234,6 +235,7 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   const int64_t offset = p - r->base;
   const bool fits = uint64_t(offset) + bytes <= r->bytes;
   if (quiet) {
+    ++quiet_accesses;
     if (fits) show(*r, p, bytes, kind != SIMT_READ);
     return;
   }

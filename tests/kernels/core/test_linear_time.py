@@ -1,0 +1,212 @@
+"""Each regular expression that reads a stranger's text takes time in proportion to its length."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import app.workbench
+import kernels.build
+import kernels.core
+import kernels.exercises
+import kernels.opening
+import kernels.run
+import kernels.trace
+import kernels.watching
+
+PACKAGES = (
+    kernels.core,
+    kernels.opening,
+    kernels.build,
+    kernels.watching,
+    kernels.exercises,
+    kernels.run,
+    kernels.trace,
+)
+LENGTHS = (60, 250, 1_000, 4_000)  # characters
+NOISE_S = 0.008  # a quadratic expression takes much longer for the longest text
+MOST = 8.0  # for a text 4 times as long. The square is 16
+FEW = (" ", "\n", "a", "1", "(", "a,", "\\")
+PIECES = (
+    *(
+        "/*",
+        "/* ",
+        'R"( ',
+        "*/",
+        "//",
+        "/",
+        '"',
+        '""',
+        "'",
+        'R"(',
+        'R"a(',
+        "\\",
+        "\\\n",
+        "\n",
+        "\t",
+        " ",
+        "a",
+        "1",
+        "a ",
+        " a",
+        "a1",
+        "1'",
+    ),
+    *(
+        "(",
+        ")",
+        "()",
+        "{",
+        "}",
+        "[",
+        "<",
+        ">",
+        "<<<",
+        "#",
+        "#\\\n",
+        "\n#",
+        ",",
+        ";",
+        ":",
+        "::",
+        "=",
+        "*",
+        "&",
+        "+",
+        "-",
+        "%",
+        ".",
+    ),
+    *(
+        "a/",
+        "a / ",
+        "a,",
+        "a;",
+        "a=",
+        "a(",
+        "a<",
+        "a*",
+        "const ",
+        "if (",
+        "for (a=0;",
+        "assert(a",
+        "# define a ",
+        "asm(",
+        "line 1",
+    ),
+    *(
+        "a: ",
+        "a.cu:1:1: ",
+        "error: ",
+        "0x1",
+        "1.",
+        "a[",
+        "a\\",
+        "|",
+        "!",
+        "-a",
+        "'a'",
+        "\n ",
+        "\n\n",
+        "a\n",
+        "1\n",
+        "[1] ",
+    ),
+)
+
+
+def modules():
+    yield from (importlib.import_module(name) for name in ("kernels.errors", "kernels.catalog", "app.workbench"))
+    for package in (*PACKAGES, app.workbench):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "__main__" not in found.name and ".workers" not in found.name:
+                yield importlib.import_module(found.name)
+
+
+def written(tree):
+    """The patterns in calls such as re.sub("x", ...). A name stands for each value in an f-string."""
+    for call in ast.walk(tree):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+            continue
+        if not (isinstance(call.func.value, ast.Name) and call.func.value.id == "re") or call.func.attr in (
+            "escape",
+            "compile",
+        ):
+            continue
+        text = call.args[0]
+        flags = {flag.attr for part in call.args[2:] for flag in ast.walk(part) if isinstance(flag, ast.Attribute)}
+        mode = "".join(letter.lower() for letter in "MSX" if letter in flags)
+        if isinstance(text, ast.Constant):
+            yield text.value, mode, call.func.attr, call.lineno
+        elif isinstance(text, ast.JoinedStr):
+            yield (
+                "".join(part.value if isinstance(part, ast.Constant) else "a" for part in text.values),
+                mode,
+                call.func.attr,
+                call.lineno,
+            )
+
+
+def patterns():
+    found, listed = {}, list(modules())
+    texts = [Path(module.__file__).read_text() for module in listed]
+    for module in listed:
+        held = [(name, value) for name, value in vars(module).items() if isinstance(value, re.Pattern)]
+        for name, value in held:
+            where = [Path(module.__file__).read_text()] if name.startswith("_") else texts
+            uses = {use for text in where for use in re.findall(rf"\b{name}\.(\w+)\(", text)}
+            use = "" if uses - {"match", "fullmatch"} or not uses else "match"
+            found.setdefault((value, use), f"{module.__name__}.{name}")
+        for text, mode, use, line in written(ast.parse(Path(module.__file__).read_text())):
+            pattern = re.compile(f"(?{mode}){text}" if mode else text)
+            found.setdefault((pattern, use), f"{module.__name__}:{line}")
+    return {name: use for use, name in found.items()}
+
+
+PATTERNS = patterns()
+
+
+def seconds(pattern, use, text):
+    start = time.process_time()
+    if use not in ("match", "fullmatch"):
+        list(pattern.finditer(text))
+    if use != "search":
+        pattern.match(text)
+        pattern.fullmatch(text)
+    return time.process_time() - start
+
+
+def literals(pattern):
+    """The pieces of a pattern that it takes as they are, and its beginning."""
+    plain = re.findall(r"(?:[\w ]|\\[./*(\[{\"#]){2,}", pattern.pattern)
+    return [re.sub(r"\\([^\w])", r"\1", piece) for piece in plain][:4]
+
+
+def slow(pattern, use=""):
+    """The text of which a four times longer one takes much more than four times as long, or None."""
+    own = literals(pattern)
+    for start in ("", *own):
+        for piece in (*(FEW if start else PIECES), *own):
+            text = (start + piece * LENGTHS[-1])[: LENGTHS[-1]]
+            for short, long in pairwise(LENGTHS):  # so that a cubic one takes no minutes
+                if seconds(pattern, use, text[:long]) > NOISE_S:
+                    early = max(1e-6, min(seconds(pattern, use, text[:short]) for _ in range(3)))
+                    if min(seconds(pattern, use, text[:long]) for _ in range(2)) > MOST * early:
+                        return start, piece
+    return None
+
+
+def test_a_quadratic_expression_is_found():
+    assert slow(re.compile(r"(?<![\w.])\s*\b(\w+)\s*/"))
+    assert slow(re.compile(r"/\*.*?\*/", re.S))
+    assert not slow(re.compile(r"/\*.*?(?:\*/|\Z)", re.S))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_an_expression_takes_time_in_proportion_to_its_text(name):
+    assert slow(*PATTERNS[name]) is None
