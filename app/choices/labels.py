@@ -5,6 +5,7 @@ from kernels.core.launch import words_of_constant
 PLAIN = {
     "AHEAD": "copy ahead",
     "MULTIPROCESSORS": "most blocks",
+    "QUERY_HEADS": "query heads per block",
     "Q_STAGES": "query tiles in flight",
     "RESCALE": "rescale",
     "STREAK": "tiles before a skip",

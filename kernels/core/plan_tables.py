@@ -31,8 +31,10 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in (*DTYPES, "dtype"):
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
-    if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
-        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero or restored.")
+    if entry.get("initial", "poison") not in ("poison", "zero", "restored", "cleared"):
+        raise FrontMatterError(
+            f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero, restored or cleared."
+        )
     for key, kind in (("shape", (str, int)), ("axes", str)):
         for value in typed(file, f"{where}.{key}", entry[key], list, "a list"):
             typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")

@@ -28,12 +28,18 @@ class Initial(Enum):
     POISON: NaN or the least whole number, so that a missing write shows.
     ZERO: zeros, for sums. Each run sets them first, timed runs too.
     RESTORED: zeros. The kernel leaves zeros again.
+    CLEARED: poison. The kernel writes zeros, and later adds to them.
     """
 
     GIVEN = "given"
     POISON = "poison"
     ZERO = "zero"
     RESTORED = "restored"
+    CLEARED = "cleared"
+
+
+SUMS = (Initial.ZERO, Initial.CLEARED)
+"""The initial values of a tensor to which blocks add."""
 
 
 @dataclass(frozen=True)

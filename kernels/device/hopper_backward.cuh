@@ -15,8 +15,8 @@
 //   bulk_add_wait()              waits until all bulk_adds of this thread have read shared memory
 //
 //   wait_for_turn(gmem, turn)    waits until the int in global memory is `turn`. Later adds come after it.
-//   pass_turn(gmem)              the int grows by one after earlier adds of this thread, and of threads it met at a
-//                                barrier
+//   pass_turn(gmem, last)        the int grows by one, or from `last` to 0, after earlier adds of this thread, and of
+//                                threads it met at a barrier
 #pragma once
 #include "hopper.cuh"
 
@@ -58,8 +58,8 @@ __device__ __forceinline__ void wait_for_turn(const int* gmem, int turn) {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(gmem) : "memory");
   } while (now != turn);
 }
-__device__ __forceinline__ void pass_turn(int* gmem) {
-  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(gmem) : "memory");
+__device__ __forceinline__ void pass_turn(int* gmem, int last) {
+  asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(gmem), "r"(last) : "memory");
 }
 #else
 #include "hopper_backward.h"

@@ -25,7 +25,7 @@ from kernels.errors import RunError
 from kernels.families.tensor_cores.fields import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import peers
-from kernels.measure.bench_rows import Row, problem_text, settings_text
+from kernels.measure.bench_rows import Row, problem_text
 from kernels.measure.duel_rows import kept, met, tried
 from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED
 from kernels.recordings import tables
@@ -173,12 +173,15 @@ def headline(made: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_tuned(made: pd.DataFrame) -> pd.Series:
-    """Whether each row has the constants to which its kernel is tuned on its problem."""
+    """Whether each row has the constants to which its kernel is tuned on its problem. A constant that is younger than
+    the row has its default there."""
     own = []
     for name, settings, problem in zip(made["name"], made.settings, made.problem):
         spec = catalog.current().kernels[name]
+        pairs = (pair.split("=") for pair in str(settings).split() if "=" in pair)  # NaN without constants
+        chosen = {constant: int(value) for constant, value in pairs}
         tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
-        own.append(settings == settings_text(tuned.items()))
+        own.append({**spec.settings(), **chosen} == tuned)
     return pd.Series(own, made.index, dtype=bool)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from kernels.build import Mode
 from kernels.core.dtypes import element_type, widened
 from kernels.core.request import Request
-from kernels.core.tensors import Initial
+from kernels.core.tensors import SUMS
 from kernels.errors import RunError, RunTimeout
 from kernels.run import execute
 from kernels.run.backends import cpu
@@ -68,7 +68,7 @@ def sums_in_any_order(request: Request) -> bool:
 
 def sums_of_blocks(request: Request) -> bool:
     """Whether the kernel adds fractions to a zeroed tensor."""
-    return any(t.initial is Initial.ZERO and element_type(t.dtype).is_float for t in request.plan.written)
+    return any(t.initial in SUMS and element_type(t.dtype).is_float for t in request.plan.written)
 
 
 def _difference(name: str, array: np.ndarray, late: np.ndarray) -> str:

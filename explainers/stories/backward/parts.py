@@ -8,7 +8,7 @@ from explainers.story import axes, picture
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Launch
 from kernels.core.request import Request
-from kernels.core.tensors import Initial, Role, Tensor
+from kernels.core.tensors import SUMS, Role, Tensor
 from kernels.run import races
 from kernels.run.results import Run
 
@@ -68,7 +68,7 @@ def symbols(request: Request) -> dict[str, str]:
     of_tensor = {tensor.name: part for part, tensor in own.items()}
     known = axes.tensors(request)
     for tensor in known.values():
-        if tensor.initial is Initial.ZERO and element_type(tensor.dtype).is_float:
+        if tensor.initial in SUMS and element_type(tensor.dtype).is_float:
             of_tensor.setdefault(tensor.name, "dQ")
     return {symbol: of_tensor[t.name] for symbol, t in known.items() if t.name in of_tensor}
 
@@ -112,15 +112,24 @@ def sizes(request: Request) -> tuple[int, int, int]:
     return axes.length(of["Q"], "query"), axes.length(of["K"], "key"), axes.length(of["Q"], "dim")
 
 
+def is_of_keys(item: str) -> bool:
+    """Whether the items of a kind are keys, not queries."""
+    return item.startswith("key")
+
+
 def heads_of(request: Request, item: str) -> int:
     """The heads over which the items of a kind are spread, counted over the batch."""
-    return axes.heads(tensors(request)["K" if item == KEY_ITEM else "Q"])
+    return axes.heads(tensors(request)["K" if is_of_keys(item) else "Q"])
 
 
 def tiles_of(request: Request, item: str) -> int:
     """The tiles of a head, of a kind of items."""
-    launch = _launch_of(request, item)
-    return launch.grid[1] if launch.heads else max(1, launch.items // heads_of(request, item))
+    launch = _launch_of(request, KEY_ITEM if is_of_keys(item) else item)
+    return launch.grid[1] if launch.heads else _per_head(request, launch)
+
+
+def _per_head(request: Request, launch: Launch) -> int:
+    return max(1, launch.items // heads_of(request, launch.item))
 
 
 def key_tiles(request: Request) -> int:
@@ -134,16 +143,20 @@ def few_terms(request: Request) -> bool:
 
 
 def item_of(request: Request, item: str, head: int, tile: int) -> int:
-    """The number of a head's tile among the items of a kind."""
+    """The number of a head's tile among the items of a kind. Of items that share the tile, the first."""
     launch, tiles = _launch_of(request, item), tiles_of(request, item)
     tile = min(tile, tiles - 1)
-    return launch.item_of(head, tile) if launch.heads else min(head * tiles + tile, launch.items - 1)
+    if launch.heads:
+        return launch.item_of(head * launch.heads // heads_of(request, item), tile)
+    return min(head * _per_head(request, launch) + tile, launch.items - 1)
 
 
 def head_of(request: Request, item: str, number: int) -> int:
     """The head of an item, counted over the batch."""
     launch = _launch_of(request, item)
-    return launch.head_of(number) if launch.heads else number // tiles_of(request, item)
+    if launch.heads:
+        return launch.head_of(number) * heads_of(request, item) // launch.heads
+    return number // _per_head(request, launch)
 
 
 def _launch_of(request: Request, item: str) -> Launch:

@@ -116,7 +116,8 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)
         again.append(weights)
-    stored = not parts.adds(request) or any("dQ" in f["made"] and f["bytes"].get("dQ store") for f in frames)
+    adding = [touch for f in frames if "dQ" in f["made"] for touch in f["touched"]]
+    stored = not parts.adds(request) or any((one["part"], one["kind"]) == ("dQ", "store") for one in adding)
     return [
         State("products, this block", made, of=made[-1]),
         State("P, bytes made", again, "B"),

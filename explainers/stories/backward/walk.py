@@ -69,7 +69,7 @@ def _launches(run: Run, steps: Steps, logged: dict[int, Logged]) -> list[Launch]
         own = [(n, str(step.phase)) for n, step in enumerate(steps.table.itertuples()) if step.launch == number]
         made = {part for n, _ in own for part in logged.get(n, {})}
         made |= {parts.MARKS[phase] for _, phase in own if phase in parts.MARKS}
-        stays, moves = ("keys", "queries") if launch.item == parts.KEY_ITEM else ("queries", "keys")
+        stays, moves = ("keys", "queries") if parts.is_of_keys(launch.item) else ("queries", "keys")
         grown = made if made & {"P", "dS"} else set()  # else they are finished sums
         sums = [part for part in parts.GRADIENTS if part in grown and parts.along_keys(part) == (stays == "keys")]
         ended = frozenset(phase for _, phase in own if phase.endswith("_done"))

@@ -47,6 +47,11 @@ ANY = "The block adds its part to dQ in global memory, in any order, because blo
 SUMS = "The block starts the products for dV and dK, and a later step completes both sums."
 FIRST = "The block starts S = scale · Q Kᵀ of its first tile, because P and all later steps need it."
 UNREAD = "The block starts S once more after the last tile, but no later step reads its numbers."
+PARTS = {
+    "clear": "The block zeroes its rows of the sums of dQ, because blocks of keys add to them in the next launch.",
+    "write_parts": "The block writes its parts of dK and dV in float32, because blocks of other heads have the rest.",
+    "add_parts": "The block adds the parts of a sum and writes it, because each came from a block of other heads.",
+}
 SCALED = (
     "The block multiplies the sums of dQ by scale and writes them, because all blocks have added their parts by now."
 )
@@ -100,7 +105,7 @@ def title(step: StepRow, told: Told, launch: Launch) -> str:
         return f"{tile}{part} ready"
     if told.phase in MARKS:
         return f"{tile}{MARKS[told.phase]} starts"
-    if told.writes:
+    if told.writes and told.phase not in PARTS:
         return f"{tile}Write {listed(told.writes)}"
     return tile + (f"Read {listed(told.reads)}" if told.reads else phase_title(told.phase))
 
@@ -115,6 +120,8 @@ def sentence(told: Told, launch: Launch) -> str:
     """A step in a sentence: what the block does, and why."""
     if told.made:
         return _made(told, launch)
+    if told.phase in PARTS:
+        return PARTS[told.phase]
     if told.phase == "add":
         return ANY if told.any_order else TURN
     if told.phase == "key_value_sums":

@@ -94,8 +94,8 @@ inline void wait_for_turn(const int* gmem, int turn, SIMT_HERE) {
     simt::die("a wait for turn %d, and it is turn %d. Blocks run one after another: only an earlier one can pass it on",
               turn, *gmem);
 }
-inline void pass_turn(int* gmem, SIMT_HERE) {
+inline void pass_turn(int* gmem, int last, SIMT_HERE) {
   simt::at(here);
   simt::check_buffer(gmem, 4, AccessKind::STORE, here);
-  ++*gmem;
+  *gmem = *gmem >= last ? 0 : *gmem + 1;
 }

@@ -79,13 +79,16 @@ static bool unpark() {
     if (fibers[i].state == State::ELSEWHERE) fibers[i].state = State::READY;
   return true;
 }
-static const bool extended_by_grid = (extension = {begin_with_grid, park, explain_grid, count_end, unpark}, true);
+// Unless hopper.h, whose barriers cannot be parked, has extended the scheduler
+static const bool extended_by_grid =
+    !extension.begin && (extension = {begin_with_grid, park, explain_grid, count_end, unpark}, true);
 }  // namespace simt
 
 inline void let_next_launch() {}
 inline void wait_for_launch() {}
 inline void grid_barrier(int*, SIMT_HERE) {
   simt::at(here);
+  if (simt::extension.resume != simt::unpark) simt::die("grid_barrier next to hopper.cuh, which the CPU cannot run");
   simt::current->state = simt::State::ELSEWHERE;
   simt::yield();
 }

@@ -12,43 +12,44 @@ problem = "gradients_16"
 rung = 6
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
-tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
+tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each SM if causal, else one
+  {when = "kv_heads < min(num_heads, ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)))", QUERY_HEADS = 1},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 2", QUERY_HEADS = 2},
+  {when = "kv_heads < ceil_div(128 + 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 4", QUERY_HEADS = 4},
+  {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
+  {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16},
+  {when = "causal * num_heads > 4 * kv_heads and keys > 8192", QUERY_HEADS = 4}]  # for the L2 cache
 conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
-constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC" = {}  # meaning: gradient_tiles.cuh, gradient_order.cuh
-scratch.turns = {axes = ["tile"], dtype = "int32", initial = "zero", shape = [
-  "1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]}
-scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
-  "batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
-scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
-launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
-  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts", {struct = [
-  "int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}, {item = "key tile", block = [
-  "2 * BLOCK_KV + 128"], entry = "gradients", shared_bytes = """4 * BLOCK_KV * (head_dim + BLOCK_Q) + 64 + STAGES * (16\
-   * BLOCK_Q + 32792)""", grid = ["""min(max(1, batch * kv_heads - causal), ceil_div(max(264, causal * DETERMINISTIC \
-  * 65536 // head_dim), ceil_div(keys, BLOCK_KV)))""", "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads, \
-  min(max(1, batch * kv_heads - causal), ceil_div(max(264, causal * DETERMINISTIC * 65536 // head_dim), ceil_div( \
-  keys, BLOCK_KV))))"""], args = [{map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}  # gradient_tiles, _rows, _order, _parts.cuh
+scratch."turns, starts, dq_sums, kv_parts" = {}
+launches = [{entry = "prepare"},
+  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """4 * BLOCK_KV * (head_dim \
+  + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)""", heads = """batch * kv_heads * ceil_div(num_heads // kv_heads, \
+  QUERY_HEADS or num_heads)""", grid = ["""min(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
+  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))""",
+  "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
+  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))"""], args = [
+  {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
-"int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset",
-  "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}], heads = "batch * kv_heads"},
-  {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
-  "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}]
+  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}, "kv_parts"]},
+  {entry = "finish"}, {entry = "add_parts"}]
 */
-#include "gradient_rows.cuh"
 #include "gradient_order.cuh"
+#include "gradient_parts.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
-prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_gmem,
+prepare(const T* O_gmem, const T* dO_gmem, const float* LSE_gmem, float* starts_gmem, float* dQ_sums_gmem,
         const __grid_constant__ Rows z PROBE_PARAM) {
   PROBE_BEGIN();
   prepare_rows(O_gmem, dO_gmem, LSE_gmem, starts_gmem, z PROBE_PASS);
+  clear_sums(dQ_sums_gmem, z PROBE_PASS);
 }
 
-// dK and dV of BLOCK_KV keys of a KV head, and their part of dQ.
+// dK and dV of BLOCK_KV keys of a KV head, or parts of them, and their part of dQ.
 //   Q_map, dO_map  [batch, num_heads, seq_len, HEAD_DIM]
 //   K_map, V_map, dK_gmem, dV_gmem  [batch, kv_heads, keys, HEAD_DIM]
 //   starts_map     [batch * num_heads, query_tiles, 2, STARTS];  dQ_sums_gmem  [batch, num_heads, query_tiles, Q_TILE]
@@ -57,14 +58,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
           const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap dO_map,
           const __grid_constant__ TensorMap starts_map, float* dQ_sums_gmem, int* turns_gmem, T* dK_gmem,
-          T* dV_gmem, int kv_heads, const __grid_constant__ Sizes z PROBE_PARAM) {
+          T* dV_gmem, int kv_heads, const __grid_constant__ Sizes z, float* parts_gmem PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   const Tiles tiles(smem, 2, 0);
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
   take_number(tiles, turns_gmem PROBE_PASS);
   tiles.init_barriers(2, DETERMINISTIC);
-  const Place place = ordered_place(tiles, kv_heads PROBE_PASS);
+  const Place place = ordered_place(tiles, kv_heads * parts_of_head(z) PROBE_PASS);
   if (!place.exists()) return;
   const Work work(place, z);
 
@@ -169,12 +170,20 @@ gradients(const __grid_constant__ TensorMap Q_map, const __grid_constant__ Tenso
   settle(dV_rmem), settle(dK_rmem);
 
   const int first_key = work.first_key;
+  if (QUERY_HEADS) return write_parts(dK_rmem, dV_rmem, parts_gmem, place, first_key, z PROBE_PASS);
   PROBE_MARK(write, first_key);
   write_key_gradients(dK_rmem, dV_rmem, dK_gmem, dV_gmem, work.first_head, first_key + warp_row, z PROBE_PASS);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
 finish(const float* dQ_sums_gmem, T* dQ_gmem, const __grid_constant__ Rows z PROBE_PARAM) {
+  if (QUERY_HEADS) let_next_launch();
   PROBE_BEGIN();
   finish_rows(dQ_sums_gmem, dQ_gmem, z PROBE_PASS);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+add_parts(const float* parts_gmem, T* dK_gmem, T* dV_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
+  PROBE_BEGIN();
+  add_key_parts(parts_gmem, dK_gmem, dV_gmem, z PROBE_PASS);
 }

@@ -51,8 +51,9 @@ class GradientCases(Problem):
         cases.append(Case(replace(plain, seq_len=LONGEST, causal=True)))
         values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
         for number, setting in enumerate(values):
+            grouped = replace(plain, num_heads=3, num_kv_heads=1) if setting[0] == "QUERY_HEADS" else plain
             for n, d, causal in ((65, 128, False), (200, 64, True)):
-                cases.append(Case(replace(plain, seq_len=n, head_dim=d, causal=causal, seed=number), (setting,)))
+                cases.append(Case(replace(grouped, seq_len=n, head_dim=d, causal=causal, seed=number), (setting,)))
         return made_for(kernel, cases)
 
     @classmethod

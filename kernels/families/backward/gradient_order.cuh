@@ -3,6 +3,21 @@
 default = 0
 values = [0, 1]
 meaning = "1: key tiles add to a tile of dQ in fixed order, so each run returns equal bits, 2 to 12 % slower on an H100"
+[scratch.turns]
+axes = ["tile"]
+shape = ["1 + DETERMINISTIC * batch * num_heads * ceil_div(seq_len, BLOCK_Q)"]
+dtype = "int32"
+initial = "restored"
+[scratch.dq_sums]
+axes = ["batch", "head", "query_tile", "number"]
+shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]
+initial = "cleared"
+[launches.prepare]
+item = "query rows"
+block = [256]
+grid = ["ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"]
+args = ["o", "do", "lse", "starts", "dq_sums", {struct = [
+  "int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]
 */
 // The order of the adds to a tile of dQ. With DETERMINISTIC a tile of dQ has a turn, the number of key tiles that have
 // added to it: key tile 0 adds first. Two threads next to the producer wait for turns and pass them on, so that no
@@ -11,7 +26,7 @@ meaning = "1: key tiles add to a tile of dQ in fixed order, so each run returns 
 // Blocks take their numbers from a counter as they start. A block waits only for lower numbers, so it waits for blocks
 // that run or have ended: no deadlock.
 #pragma once
-#include "gradient_tiles.cuh"
+#include "gradient_rows.cuh"
 
 __device__ __forceinline__ void take_number(const Tiles& tiles, int* turns_gmem PROBE_REF) {
   int* const number_smem = tiles.number;
@@ -42,13 +57,25 @@ __device__ __forceinline__ void wait_for_turns(const Tiles& tiles, const int* tu
     barrier_arrive(tiles.turn);
   }
 }
-// Passes the turn of each step on when all warps have added.
+// Passes the turn of each step on when all warps have added. The last key tile that sees a tile leaves 0.
 __device__ __forceinline__ void pass_turns(const Tiles& tiles, int* turns_gmem, const Work& work, const Sizes& z) {
   Step step(work, z);
   NO_UNROLL for (int n = 0; n < work.steps; ++n, step.next(work, z)) {
     barrier_wait(tiles.added, n & 1);
     barrier_arrive(tiles.seen);
-    pass_turn(&turns_gmem[tile_of(step.head, step.tile, z)]);
+    const int seen_keys = CAUSAL ? min(z.keys, (step.tile + 1) * BLOCK_Q + z.offset) : z.keys;
+    pass_turn(&turns_gmem[tile_of(step.head, step.tile, z)], (seen_keys - 1) / BLOCK_KV);
+  }
+}
+// Zeroes the sums of dQ for 64 query rows of a head, by 256 threads.
+//   sums_gmem  [batch * num_heads, query_tiles, Q_TILE]
+__device__ __forceinline__ void clear_sums(float* dQ_sums_gmem, const Rows& z PROBE_REF) {
+  const int first_row = blockIdx.x * 64;
+  const long long to = tile_of(blockIdx.y, 0, z) * Q_TILE + (long long)first_row * HEAD_DIM + 4 * threadIdx.x;
+  PROBE_MARK(clear, first_row);
+  UNROLL for (int i = 0; i < 64 * HEAD_DIM; i += 1024) {
+    PROBE_STORE(dQ_sums_gmem, to + i, 16);
+    stg<float4>(&dQ_sums_gmem[to + i], make_float4(0.f, 0.f, 0.f, 0.f));
   }
 }
 // Adds this warpgroup's part to a tile of dQ.

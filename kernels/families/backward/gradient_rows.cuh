@@ -1,3 +1,14 @@
+/*
+[scratch.starts]
+axes = ["head", "query_tile", "sum", "start"]
+shape = ["batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]
+[launches.finish]
+item = "query rows"
+block = [128]
+grid = ["ceil_div(seq_len, 64)", "batch * num_heads"]
+args = ["dq_sums", "dq", {struct = [
+  "int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]
+*/
 // The rows before and after Hopper's backward: delta and the starting values of its sums, and the gradients in 16 bits.
 #pragma once
 #include "gradient_loads.cuh"

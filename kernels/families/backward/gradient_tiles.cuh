@@ -31,6 +31,9 @@ meaning = "tiles of Q, and of dO, in shared memory or on their way"
 #define S_TILE (BLOCK_KV * BLOCK_Q)       // elements of a tile of dS
 #define STARTS (2 * BLOCK_Q)              // floats of a tile's starting values of S, and of dP
 #define HIDDEN -1e30f                     // a score with the weight 0
+#ifndef QUERY_HEADS
+#define QUERY_HEADS 0  // most query heads of a block, 0: all of its KV head (gradient_parts.cuh)
+#endif
 #if BF16
 using T = bfloat16;
 #else
@@ -47,12 +50,25 @@ __device__ __forceinline__ long long tile_of(int head, int tile, const SizesOrRo
 }
 __device__ __forceinline__ int key_tiles(const Sizes& z) { return (z.keys + BLOCK_KV - 1) / BLOCK_KV; }
 
-// The keys of a block, and its steps: query tiles that see any key, of each query head of their KV head
+// The blocks that share a key tile of a KV head
+__device__ __forceinline__ int parts_of_head(const Sizes& z) {
+  return QUERY_HEADS ? (z.group() + QUERY_HEADS - 1) / QUERY_HEADS : 1;
+}
+
+// The keys of a block, and its steps: query tiles that see any key, of each of its query heads. place.kv counts the
+// parts of all KV heads.
 struct Work {
-  int first_key, first_head, first_tile, steps;  // the head is counted over all sequences
+  int first_key, first_head, first_tile, part_heads, steps;  // the head is counted over all sequences
   __device__ __forceinline__ Work(const Place& place, const Sizes& z)
-     : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()), first_tile(z.first_row(first_key) / BLOCK_Q),
-        steps((query_tiles(z) - first_tile) * z.group()) {}
+      : first_key(place.tile * BLOCK_KV), first_head(place.kv * z.group()),
+        first_tile(z.first_row(first_key) / BLOCK_Q) {
+    if (QUERY_HEADS) {
+      const int parts = parts_of_head(z), before = place.kv % parts * QUERY_HEADS;
+      first_head = place.kv / parts * z.group() + before, part_heads = min(QUERY_HEADS, z.group() - before);
+    }
+    steps = (query_tiles(z) - first_tile) * heads(z);
+  }
+  __device__ __forceinline__ int heads(const Sizes& z) const { return QUERY_HEADS ? part_heads : z.group(); }
 };
 // Full attention: query head by query head, tile by tile. A causal mask: the last tile of all query heads, which every
 // key tile sees, then the tile before. So the blocks of a head need a tile at about the same time, and most find it in
@@ -63,7 +79,7 @@ struct Step {
       : head(work.first_head), tile(CAUSAL ? query_tiles(z) - 1 : work.first_tile) {}
   __device__ __forceinline__ void next(const Work& work, const Sizes& z) {
     if (CAUSAL) {
-      if (++head == work.first_head + z.group()) head = work.first_head, --tile;
+      if (++head == work.first_head + work.heads(z)) head = work.first_head, --tile;
     } else {
       if (++tile == query_tiles(z)) ++head, tile = work.first_tile;
     }

@@ -225,10 +225,15 @@ class SixteenBitGradientProblem(GradientProblem):
     @classmethod
     def duel_problems(cls) -> list["SixteenBitGradientProblem"]:
         """MANY_TOKENS tokens in sequences of 4,096 to 16,384, heads of WIDTH numbers together, under both masks. Also
-        fp16 at 4,096 and 16,384 tokens, and Llama 3's 64 query and 8 KV heads."""
+        fp16 at 4,096 and 16,384 tokens, Llama 3's 64 query and 8 KV heads, and one sequence of 2,048 to 16,384 tokens
+        with 32 heads on 32 to 1 KV heads. Python may enqueue shorter ones more slowly than the GPU runs them."""
         made = []
         for dtype, head_dim, causal in product(("bfloat16", "float16"), (128, 64), (False, True)):
             for length in (4096, 8192, 16384) if dtype == "bfloat16" else (4096, 16384):
                 batch, heads = MANY_TOKENS // length, WIDTH // head_dim
                 made.append(cls(length, head_dim, batch, heads, causal, dtype))
-        return [*made, *(cls(4096, 128, 1, 64, causal, "bfloat16", num_kv_heads=8) for causal in (False, True))]
+        made += [cls(4096, 128, 1, 64, causal, "bfloat16", num_kv_heads=8) for causal in (False, True)]
+        few = ((2048, 0), (2048, 8), (2048, 1), (4096, 1), (16384, 4))  # tokens, KV heads
+        for (length, kv_heads), (head_dim, causal) in product(few, ((128, False), (128, True), (64, True))):
+            made.append(cls(length, head_dim, 1, 32, causal, "bfloat16", num_kv_heads=kv_heads))
+        return made

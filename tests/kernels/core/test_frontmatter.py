@@ -232,7 +232,7 @@ MISTAKES = [
     ("values = [1, 2]", "values = [1, 2]\nwhat_if = 'x'", "constants.WIDTH has only one of what_if and effect"),
     ("values = [1, 2]", "values = [1, 'two']", "constants.WIDTH is 'two'. It must be whole numbers"),
     ("WIDTH = 2", "WIDE = 2", r"tuned\[0\].WIDE is 2. It must be a value of one of the constants WIDTH"),
-    ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'. It must be poison, zero or restored"),
+    ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'. It must be poison, zero, restored"),
     ('initial = "zero"', 'dtype = "double"', "scratch.sums.dtype is 'double'. It must be one of float32, float16"),
     ('axes = ["head", "part"]', 'axes = ["head"]', "scratch.sums has 2 sizes and 1 axes"),
     (

@@ -93,21 +93,22 @@ ADD = """
 """
 TURNS = """
   int* const turn = reinterpret_cast<int*>(O_gmem);
-  if (thread == 0) stg<int>(turn, FIRST), wait_for_turn(turn, 3), pass_turn(turn);
+  if (thread == 0) stg<int>(turn, FIRST), wait_for_turn(turn, 3), pass_turn(turn, LAST);
 """
 ORDERS = [("cpu", False), ("cpu", True), pytest.param("gpu", False, marks=pytest.mark.gpu)]
 
 
 @lru_cache
-def built(body, dtype, backend):
+def built(body, dtype, backend, includes):
     with TemporaryDirectory() as folder:
         path = Path(folder, "small.cu")
-        path.write_text(KERNEL.replace("BODY", body).replace("TYPE", DTYPES[dtype].c_type))
+        text = KERNEL.replace("BODY", body).replace("TYPE", DTYPES[dtype].c_type)
+        path.write_text(text.replace('#include "hopper_backward.cuh"\n', f'#include "hopper_backward.cuh"\n{includes}'))
         spec = load_kernel(path)
     return build(spec, {}, Mode.TIMED, CPU if backend == "cpu" else gpu.device().target)
 
 
-def run(body, dtype="float16", backend="cpu", backwards=False):
+def run(body, dtype="float16", backend="cpu", backwards=False, includes=""):
     """(a, b, o) after a run: a and b [32, 64] of small whole numbers, o [64, 64]."""
     kind, rng = DTYPES[dtype].numpy, np.random.default_rng(0)
     arrays = {name: rng.integers(-8, 9, (32, 64)).astype(kind) for name in "ab"}
@@ -116,9 +117,9 @@ def run(body, dtype="float16", backend="cpu", backwards=False):
     tensors = (*tensors[:2], replace(tensors[2], dtype="float32"))
     plan = Plan((Launch("small", (1, 1, 1), (128, 1, 1), 16384, ("a", "b", "o"), "block"),), tensors)
     if backend == "cpu":
-        cpu.launch(built(body, dtype, backend), plan, arrays, Scope(), None, reversed_order=backwards)
+        cpu.launch(built(body, dtype, backend, includes), plan, arrays, Scope(), None, reversed_order=backwards)
     else:
-        gpu.launch(built(body, dtype, backend), plan, arrays, Scope())
+        gpu.launch(built(body, dtype, backend, includes), plan, arrays, Scope())
     return tuple(arrays.values())
 
 
@@ -147,8 +148,18 @@ def test_a_bulk_add_without_its_wait_is_found_with_late_copies():
         run(late, backwards=True)
 
 
+@pytest.mark.parametrize("backend, backwards", ORDERS)
+@pytest.mark.parametrize(("last", "after"), [(9, 4), (3, 0)])
+def test_a_turn_is_passed_on_and_the_last_one_leaves_zero(last, after, backend, backwards):
+    _, _, o = run(TURNS.replace("FIRST", "3").replace("LAST", str(last)), backend=backend, backwards=backwards)
+    assert o.ravel()[:1].view(np.int32)[0] == after
+
+
 def test_a_turn_that_no_earlier_block_passes_on_stops_the_run():
-    _, _, o = run(TURNS.replace("FIRST", "3"))
-    assert o.ravel()[:1].view(np.int32)[0] == 4
     with pytest.raises(RunError, match="a wait for turn 3, and it is turn 2"):
-        run(TURNS.replace("FIRST", "2"))
+        run(TURNS.replace("FIRST", "2").replace("LAST", "9"))
+
+
+def test_a_barrier_of_the_grid_cannot_park_the_barriers_of_hopper():
+    with pytest.raises(RunError, match="grid_barrier next to hopper.cuh"):
+        run("grid_barrier(reinterpret_cast<int*>(O_gmem));", includes='#include "launches.cuh"\n')
