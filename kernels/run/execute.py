@@ -86,7 +86,7 @@ def prepare(request: Request, mode: Mode) -> tuple[Build, Plan, dict[str, np.nda
 
 
 def start_arrays(request: Request) -> dict[str, np.ndarray]:
-    """tensor -> its array before a run: the problem's input, poisoned or zero.
+    """tensor -> its array before a run: a copy of the problem's input, poisoned or zero.
 
     Raises ProblemError if an input's shape or type differs from the problem's tensors().
     """
@@ -102,7 +102,7 @@ def start_arrays(request: Request) -> dict[str, np.ndarray]:
                 f"{request.kernel.problem_type.__name__}.inputs() gives {found} for the tensor {tensor.name}. "
                 f"Its tensors() say {tensor.dtype} {tensor.shape}. Make them agree."
             )
-        arrays[tensor.name] = np.ascontiguousarray(array)
+        arrays[tensor.name] = np.array(array, order="C")
     return arrays
 
 

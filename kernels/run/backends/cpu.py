@@ -181,7 +181,7 @@ def launch(
     Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
     extras, found = list[Extra](), []
-    with jailed.memory(arrays, build.jailed) as (memory, held):
+    with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
             extra: Extra = ()
             if capacities is not None:
@@ -198,7 +198,7 @@ def launch(
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
     """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
     extras, found = list[Extra](), []
-    with jailed.memory(arrays, build.jailed) as (memory, held):
+    with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
             writers = step.groups(every)
             total = step.blocks * writers

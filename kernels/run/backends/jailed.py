@@ -14,6 +14,7 @@ import struct
 import subprocess
 import time
 import weakref
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -23,6 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from kernels.build import cache, cpp
+from kernels.core.launch import Plan
 from kernels.errors import BackendUnavailable, OutOfMemory, RunError, RunTimeout
 from kernels.jail import Limits, filter, in_place
 from kernels.run.backends.calls import Call, Memory, Own, address, text
@@ -101,22 +103,37 @@ def _mapped(at: int, size: int, rights: int, flags: int, file: int, offset: int)
 
 
 @contextmanager
-def memory(arrays: dict[str, np.ndarray], is_jailed: bool) -> Iterator[tuple[Memory, dict[str, np.ndarray]]]:
+def memory(
+    arrays: dict[str, np.ndarray], plan: Plan, is_jailed: bool
+) -> Iterator[tuple[Memory, dict[str, np.ndarray]]]:
     """The memory of launches, and the arrays of the launches.
 
-    is_jailed: then all of it is shared with the jail, and the caller's arrays get their values at the end.
+    is_jailed: then all of it is shared with the jail, and the caller's written arrays get their values at the end.
+    Raises RunError if the launches changed an input.
     """
-    if not is_jailed:
+    inputs = {tensor.name for tensor in plan.tensors if not tensor.is_written}
+    before = {name: _sum(arrays[name]) for name in inputs}
+    if is_jailed:
+        held = Shared()
+        with held.file:
+            shared = {name: held.zeros(array.shape, array.dtype) for name, array in arrays.items()}
+            for name, array in arrays.items():
+                shared[name][...] = array
+            yield held, shared
+    else:
+        shared = arrays
         yield Own(), arrays
-        return
-    held = Shared()
-    with held.file:
-        shared = {name: held.zeros(array.shape, array.dtype) for name, array in arrays.items()}
-        for name, array in arrays.items():
-            shared[name][...] = array
-        yield held, shared
-    for name, array in shared.items():
-        arrays[name][...] = array
+    if changed := sorted(name for name in inputs if _sum(shared[name]) != before[name]):
+        raise RunError(
+            f"The kernel changed its input {changed[0]}. It may write only outputs and scratch tensors. Write the "
+            "values to a scratch tensor."
+        )
+    for name in arrays.keys() - inputs if is_jailed else ():
+        arrays[name][...] = shared[name]
+
+
+def _sum(array: np.ndarray) -> int:
+    return zlib.crc32(array.reshape(-1).view(np.uint8))
 
 
 @lru_cache

@@ -70,7 +70,7 @@ def launch(
 ) -> Probed:
     """Runs the plan's launches in order until one stops. rows: the room for each launch's log."""
     lines = read(build.path)
-    with jailed.memory(arrays, build.jailed) as (memory, held):
+    with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         run = cpu.Run(build, memory)
         _begin(run, lines, plan, held)
         if not build.jailed:

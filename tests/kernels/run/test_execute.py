@@ -8,9 +8,10 @@ from dropped import odd_kernel
 
 from kernels.catalog import KERNELS, current
 from kernels.core import reference
+from kernels.core.cases import sample
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.errors import ProblemError, TooLargeError
+from kernels.errors import ProblemError, RunError, TooLargeError
 from kernels.families.dense import DenseProblem
 from kernels.families.lab import StreamProblem
 from kernels.run import execute
@@ -219,6 +220,24 @@ def test_each_output_has_an_error_and_a_yardstick_of_its_own(monkeypatch):
     assert set(errors) == {"glow", "light"}
     assert errors["glow"].yardstick > 100 * errors["light"].yardstick  # bfloat16 beside float32
     assert errors["light"].allowed < errors["glow"].largest  # which one number for both would have let pass
+
+
+def test_a_run_of_any_problem_shares_no_array_with_it():
+    kinds = {kernel.problem_type: kernel for kernel in current().kernels.values()}
+    assert len(kinds) > 20
+    for kernel in kinds.values():
+        shown = sample(kernel)
+        given = shown.problem.inputs()
+        started = execute.start_arrays(Request(kernel, shown.problem, shown.settings))
+        shared = [name for name in given.keys() & started.keys() if np.shares_memory(given[name], started[name])]
+        assert not shared, kernel.problem_type
+
+
+def test_a_changed_input_is_an_error_with_its_name(small_kernel):
+    kernel = small_kernel("  const_cast<float*>(X_gmem)[0] += 1;")
+    shown = sample(kernel)
+    with pytest.raises(RunError, match=r"changed its input x\. It may write only outputs"):
+        execute.run(Request(kernel, shown.problem, shown.settings))
 
 
 def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch):

@@ -59,6 +59,45 @@ def test_a_strangers_plain_kernel_runs_in_the_jail_too(monkeypatch):
     assert found.max_abs_errors == expected.max_abs_errors
 
 
+ZEROS = """/*
+title = "Zeros"
+idea = "writes zeros"
+changed = "nothing"
+costs = "nothing"
+limits = "wrong"
+source = "the tests"
+family = "paged"
+problem = "ranges"
+launches = [{entry = "zeros", block = ["32"], shared_bytes = "0", item = "sequence", grid = ["num_seqs * num_heads"], args = [
+  "k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]}]
+*/
+#include "common.cuh"
+extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem, int num_kv_heads, int head_dim PROBE_PARAM) {
+  PROBE_BEGIN();
+  if (threadIdx.x) return;
+  for (int i = 0; i < num_kv_heads; ++i) k_scale_gmem[i] = v_scale_gmem[i] = 0.f;
+  for (int i = 0; i < head_dim; ++i) O_gmem[blockIdx.x * head_dim + i] = 0;
+}
+"""
+
+
+def test_a_kernel_cannot_write_the_inputs_of_its_own_truth(tmp_path):
+    (tmp_path / "zeros.cu").write_text(ZEROS)
+    kernel = load_kernel(tmp_path / "zeros.cu")
+    problem = sample(kernel).problem
+    before = problem.truth()
+    with pytest.raises(RunError, match="changed its input k_scale"):
+        execute.run(Request(kernel, problem, {}, backend="cpu"))
+    assert all(np.array_equal(true, before[name]) for name, true in problem.truth().items())
+
+
+def test_a_plain_kernel_that_changes_an_input_hears_its_name(tmp_path):
+    text = (Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu").read_text()
+    (tmp_path / "changing.cu").write_text(text.replace("  if (row < seq_len)\n", "  ((float*)K)[0] = 7;\n  if (row < seq_len)\n"))
+    with pytest.raises(RunError, match="changed its input k"):
+        execute.run(request_of(load_kernel(tmp_path / "changing.cu")))
+
+
 @pytest.fixture
 def wrote(small_kernel):
     """wrote(condition, ..., above) -> 1 or 0 for each condition, as a stranger's kernel found it."""
