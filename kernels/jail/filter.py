@@ -41,14 +41,17 @@ _COMPUTING: dict[str, tuple[int | None, int | None]] = {
     **{"sigaltstack": (131, 132), "getitimer": (36, 102), "setitimer": (38, 103), "restart_syscall": (219, 128)},
     **{"sched_yield": (24, 124), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "gettimeofday": (96, 169)},
     **{"clock_gettime": (228, 113), "clock_getres": (229, 114), "getrusage": (98, 165), "times": (100, 153)},
-    **{"getpid": (39, 172), "gettid": (186, 178), "getuid": (102, 174), "getcpu": (309, 168)},
+    **{"getuid": (102, 174), "getcpu": (309, 168)},
     **{"futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "getrandom": (318, 278)},
     **{"exit": (60, 93), "exit_group": (231, 94)},
 }
 _OPENING: dict[str, tuple[int | None, int | None]] = {
     **{"open": (2, None), "openat": (257, 56), "newfstatat": (262, 79)},
 }
-_ASKING: dict[str, tuple[int | None, int | None]] = {"stat": (4, None)}  # NVRTC asks so whether a header is a file
+_ASKING: dict[str, tuple[int | None, int | None]] = {
+    "stat": (4, None),  # NVRTC asks so whether a header is a file
+    **{"getpid": (39, 172), "gettid": (186, 178)},
+}
 _OUTSIDE: dict[str, tuple[int | None, int | None]] = {
     **{"execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "kill": (62, 129)},
     **{"tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)},
@@ -105,20 +108,21 @@ def refusing_with_gpu(pid: int) -> bytes:
     return b"".join([*code, _instruction(_RETURN, _ALLOW)])
 
 
-def allowing(pid: int, paths: bool) -> bytes:
+def allowing(pid: int | None) -> bytes:
     """The filter that allows few calls.
 
-    pid: the process that may get its signals, itself.
-    paths: whether it may open files. If not, no path reaches the system, and those calls are a SIGSYS.
+    pid: the process, which may open files and signal itself. None: no path reaches the system, and those calls are a
+        SIGSYS. It sends no signal, so it cannot stop itself.
     """
     code = _head()
-    for number in numbers({**_COMPUTING, **_OPENING, **_ASKING} if paths else _COMPUTING):
+    for number in numbers({**_COMPUTING, **_OPENING, **_ASKING} if pid else _COMPUTING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]
-    for number in [] if paths else numbers(_OPENING):
+    for number in [] if pid else numbers(_OPENING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _TRAP)]
-    (signals,) = numbers({"tgkill": _TGKILL})
-    code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
-    code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
+    if pid:
+        (signals,) = numbers({"tgkill": _TGKILL})
+        code += [_instruction(_EQUAL, signals, 0, 3), _instruction(_LOAD, 16)]  # seccomp_data.args[0]
+        code += [_instruction(_EQUAL, pid, 0, 1), _instruction(_RETURN, _ALLOW)]
     return b"".join([*code, _instruction(_RETURN, _REFUSE | _EPERM)])
 
 

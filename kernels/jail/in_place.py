@@ -126,7 +126,7 @@ def _confine(reads: Sequence[Path], limits: Limits) -> None:
     _checked(libc.prctl(_NO_NEW_POWERS, 1, 0, 0, 0))
     _hide_files(libc, reads, ())
     drop_powers()
-    code = ctypes.create_string_buffer(filter.allowing(os.getpid(), paths=True))
+    code = ctypes.create_string_buffer(filter.allowing(os.getpid()))
     program = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))  # struct sock_fprog
     _checked(libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 

@@ -2,8 +2,9 @@
 // another user or a secret.
 //
 // It reads its task from descriptor 0, maps the memory that it shares with its worker, and confines itself. Then it
-// loads the library and makes the calls of the task. Results stay in the shared memory. Descriptor 1 gets the word
-// "whole", or "!" and the reason why no jail started. kernels/run/backends/jailed.py writes the task.
+// loads the library and makes the calls of the task. Results stay in the shared memory. Descriptor 1 gets "!"
+// and the reason why no jail started, or "+" before the library loads and "whole" at the end. The library can write
+// only behind the "+". kernels/run/backends/jailed.py writes the task.
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -45,7 +46,6 @@ struct Task {  // as TASK in jailed.py
   sock_filter rules[512];
 } task;
 
-constexpr char WHOLE[] = "whole";
 constexpr int CREATE_RULESET = 444, RESTRICT_SELF = 446;  // Landlock's system calls, on each processor
 int answer = 1, library;
 
@@ -168,9 +168,9 @@ int main() {
   close(task.memory), close(task.program);
   library = task.library;
   confine();
+  check(write(answer, "+", 1) == 1, "the answer");
   void* const loaded = dlopen("/kernel.so", RTLD_NOW);  // not the true name, which would show folders of the server
   if (!loaded) refuse("the library", dlerror());
   make_calls(loaded);
-  const ssize_t written = write(answer, WHOLE, sizeof WHOLE - 1);
-  _exit(written < 0);
+  _exit(write(answer, "whole", 5) < 0);
 }

@@ -1,10 +1,14 @@
 """The calls of a run: a list for this process, or for the process of a stranger's run (jailed.py)."""
 
 import ctypes
+import os
+import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +55,20 @@ class Own:
         """The address of a copy of the bytes."""
         self._held.append(np.frombuffer(bytearray(data), np.uint8))
         return address(self._held[-1])
+
+
+def data_bytes() -> int:
+    """The private writable memory of this process, or 0 if the system does not report it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def spare() -> int:
+    """Bytes of private writable memory that this process may still take."""
+    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return sys.maxsize if most == resource.RLIM_INFINITY else max(0, most - data_bytes())
 
 
 def address(array: np.ndarray) -> int:

@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import re
-import resource
 import signal
 import struct
 import tempfile
@@ -27,7 +26,7 @@ from kernels.core.streams import last_order
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
-from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, text
+from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text
 from kernels.run.backends.children import with_tables
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
@@ -110,18 +109,7 @@ def free_bytes() -> int:
     """Bytes of memory for a run now: Linux's estimate, within this process's limit."""
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if most == resource.RLIM_INFINITY:
-        return free
-    return min(free, max(0, most - data_bytes()))
-
-
-def data_bytes() -> int:
-    """The private writable memory of this process, or 0 if the system does not report it."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+    return min(free, spare())
 
 
 def _processor() -> str:

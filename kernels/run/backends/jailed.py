@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import resource
 import select
 import struct
 import subprocess
@@ -27,13 +28,14 @@ from kernels.build import cache, cpp
 from kernels.core.launch import Plan
 from kernels.errors import BackendUnavailable, OutOfMemory, RunError, RunTimeout
 from kernels.jail import Limits, filter, in_place
-from kernels.run.backends.calls import Call, Memory, Own, address, text
+from kernels.run.backends.calls import Call, Memory, Own, address, spare, text
 
 SOURCE = Path(__file__).parents[2] / "jail" / "runner.cpp"
 LINKED = ("-Wl,--no-as-needed", "-lm", "-lgcc_s", "-lpthread", "-ldl")  # the libraries that a kernel's library needs
 MEMORY_BYTES = 2**30  # that the launches add: stacks of fibers, the library
 SECONDS = 60.0  # of launches without a limit
-GRACE = 2.0  # seconds beyond the limit: the shim stops a launch at its limit and names its line
+GRACE = 2.0  # seconds before the limit: the shim stops a launch and names its line
+LEAST_SECONDS = 0.25  # of a run that starts at its limit. It ends before its task (cpu.MARGIN)
 RESERVED = 2**36  # bytes of address space for the shared memory
 WISHED = 2**45  # its address: Linux puts nothing there by itself
 PIECE = 2**16  # bytes for small structs
@@ -41,7 +43,8 @@ CALL = np.dtype([("name", "<u8"), ("args", "<u8", 6), ("kind", "<u8"), ("result"
 """struct Call of runner.cpp."""
 TASK = struct.Struct("=4Qd2Q3iI24s2I")
 """struct Task of runner.cpp, without its rules."""
-WHOLE, REFUSED = b"whole", b"!"
+WHOLE, REFUSED = b"+whole", b"!"
+"""An answer to the end, and the first byte of a jail's own reason. A kernel can write only behind the "+"."""
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _FIXED = 0x10  # MAP_FIXED
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,6 +56,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 class Shared:
     """Memory that the process of a run shares. Its size is final when the run starts.
 
+    It counts as this process's own data: the limit of data (RLIMIT_DATA) is lower while it exists.
     bytes: its size so far.
     """
 
@@ -61,7 +65,8 @@ class Shared:
         self.file = os.fdopen(os.memfd_create("arrays", os.MFD_ALLOW_SEALING), "r+b")
         self.address = _mapped(WISHED, RESERVED, 0, _PRIVATE, -1, 0)
         held = (ctypes.c_char * RESERVED).from_address(self.address)
-        weakref.finalize(held, _libc.munmap, self.address, RESERVED)  # after the last array
+        self._taken = list[int]()
+        weakref.finalize(held, _release, self.address, self._taken)  # after the last array
         self._all = np.frombuffer(memoryview(held), np.uint8)
         self._piece = self._all[:0]
 
@@ -71,6 +76,10 @@ class Shared:
         room = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         if start + room > RESERVED:
             raise OutOfMemory(f"The arrays of the run need more than {RESERVED >> 30} GiB. Choose a smaller problem.")
+        if room > spare():
+            raise MemoryError(f"its jail needs {(start + room) / 2**30:.1f} GiB for the arrays")
+        _lower_limit(room)
+        self._taken.append(room)
         self.bytes += room
         self.file.truncate(self.bytes)
         _mapped(
@@ -91,6 +100,18 @@ class Shared:
         place, self._piece = self._piece[: len(data)], self._piece[room:]
         place[...] = np.frombuffer(data, np.uint8)
         return address(place)
+
+
+def _lower_limit(size: int) -> None:
+    """Takes bytes from this process's limit of data, if it has one."""
+    most, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if most != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_DATA, (most - size, hard))
+
+
+def _release(at: int, taken: list[int]) -> None:
+    _libc.munmap(at, RESERVED)
+    _lower_limit(-sum(taken))
 
 
 def _mapped(at: int, size: int, rights: int, flags: int, file: int, offset: int) -> int:
@@ -158,7 +179,7 @@ def runner() -> Path:
 def make(calls: Sequence[Call], held: Shared, library: Path, seconds: float | None) -> None:
     """Makes the calls in the jail. Trust no result and no byte of the memory.
 
-    seconds: until the limit of the launches.
+    seconds: until the limit of the process, if it has one. Its launches end before.
     Raises RunError if the kernel ended its process, RunTimeout after the limit.
     """
     if reason := in_place.why_none():
@@ -168,18 +189,19 @@ def make(calls: Sequence[Call], held: Shared, library: Path, seconds: float | No
         row["name"] = text(held, call.name) if call.name else 0
         row["args"][: len(call.args)] = call.args
         row["kind"] = call.kind
-    limits = Limits(max(0.0, SECONDS if seconds is None else seconds) + GRACE, MEMORY_BYTES, 0)
-    answer, code, late = _asked(rows, held, library, limits, 0.0 if seconds is None else time.monotonic() + seconds)
+    limits = Limits(SECONDS if seconds is None else max(seconds, LEAST_SECONDS), min(MEMORY_BYTES, spare()), 0)
+    end = 0.0 if seconds is None else time.monotonic() + limits.seconds - min(GRACE, limits.seconds / 4)
+    answer, code, late = _asked(rows, held, library, limits, end)
     if answer[:1] == REFUSED:
         raise RunError(f"The jail of the kernel did not start: {answer[1:].decode(errors='replace')}.")
-    if answer and answer != WHOLE:
+    if not WHOLE.startswith(answer):
         raise RunError("The kernel wrote into the answer of its jail.")
     if late:
         raise RunTimeout(
-            f"The kernel ran past its limit of {limits.seconds:g} s in the jail and was stopped. Look for an endless "
+            f"The kernel ran past its limit of {limits.seconds:.3g} s in the jail and was stopped. Look for an endless "
             "loop, or choose a smaller problem."
         )
-    if not answer:
+    if answer != WHOLE:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         raise RunError(
             f"The kernel ended its process in the jail ({how}). It may have written outside an array, called exit() "
@@ -208,7 +230,7 @@ def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: f
         assert process.stdin and process.stdout
         with process.stdin as task, process.stdout as pipe:
             try:
-                rules, landlocked = filter.allowing(process.pid, paths=False), in_place.landlocked()
+                rules, landlocked = filter.allowing(None), in_place.landlocked()
                 sizes = (limits.memory_bytes, int(limits.seconds) + 1)
                 where = (held.address, held.bytes, address(rows) - held.address, len(rows))
                 known = (*fds, os.getpid(), len(landlocked), landlocked, len(rules) // 8, program.fileno())

@@ -11,7 +11,7 @@ import resource
 import pyarrow
 
 from kernels.errors import TooLargeError
-from kernels.run.backends.cpu import data_bytes
+from kernels.run.backends.calls import data_bytes
 
 SHARE = 4  # two workers of the CPU take at most half of the memory
 LEAST_MOST = 4 * 2**30  # bytes: threads and allocators reserve more than they use
