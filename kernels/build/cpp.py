@@ -92,6 +92,7 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
 
     Raises BuildError, or OSError if the compiler cannot write.
     """
+    command = [*command, f"-ffile-prefix-map={sources}/="]  # no text of the kernel holds the server's folders
     done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
     if done.returncode and child.exceeded(done.stderr):
         most, seconds = child.COMPILER_BYTES, child.COMPILER_SECONDS

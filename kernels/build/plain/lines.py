@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.build import confined
 from kernels.errors import BuildError
 
 ROW = np.dtype([("pc", "<u4"), ("place", "<u4")])
@@ -41,9 +42,8 @@ def file_of(library: Path) -> Path:
 def write(library: Path, names: list[str], file: Path) -> None:
     """Reads the table of a library. names: the kernel's files, the only ones with places."""
     files = ["", *names]
-    command = ["readelf", "-W", "--debug-dump=decodedline", str(library)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        done = confined.tool(["readelf", "-W", "--debug-dump=decodedline"], library, SECONDS)
     except subprocess.TimeoutExpired:
         raise BuildError(
             f"readelf did not read {library.name} within {SECONDS:g} s. Try again with less work."

@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from kernels.build import confined
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 
@@ -33,12 +34,9 @@ LOGGED = ("memcpy", "memmove", "memset")
 def close(spec: KernelSpec, unit: Path) -> None:
     """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
-    for command in (
-        ["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed, str(unit)],
-        ["readelf", "-sW", str(unit)],
-    ):
+    for command in (["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed], ["readelf", "-sW"]):
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+            done = confined.tool(command, unit, SECONDS, writes=command[0] == "objcopy")
         except subprocess.TimeoutExpired:
             raise BuildError(
                 f"{command[0]} did not read {spec.path.name}'s code within {SECONDS:g} s. Try again with less work."

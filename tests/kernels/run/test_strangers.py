@@ -11,7 +11,7 @@ import pytest
 from faulty import pages
 
 from kernels import build, jail
-from kernels.build import Mode
+from kernels.build import Mode, confined, cpp
 from kernels.catalog import current, load_kernel
 from kernels.core.cases import sample
 from kernels.core.request import Request
@@ -335,6 +335,43 @@ def test_the_compiler_shows_no_line_of_a_file(compiled, above, tmp_path):
     secret.write_text("a-secret-word is not C\n")
     said = compiled(above.replace("{secret}", str(secret)))
     assert said and "a-secret-word" not in said
+
+
+PATH = "constexpr char at(int i) { return i < int(sizeof __FILE__) ? __FILE__[i] : 0; }\ntemplate <char...> struct S;\n"
+PATH += f"S<{', '.join(f'at({n})' for n in range(24))}> x;"
+
+
+def test_a_text_learns_no_folder_of_the_server(compiled):
+    said = compiled(PATH)
+    assert all(f"'{letter}'" in said for letter in "small.cu") and "'/'" not in said
+
+
+@pytest.mark.parametrize("engine", jail.jail.ENGINES, ids=[engine.NAME for engine in jail.jail.ENGINES])
+def test_the_compiler_answers_alike_for_each_file_outside_of_its_jail(tmp_path, monkeypatch, engine):
+    if reason := jail.jail.fault(engine):
+        pytest.skip(reason)
+    monkeypatch.setattr(jail.jail, "engine", lambda: engine)
+    command = [*build.cpp_compiler(), "-fno-diagnostics-show-caret", str(tmp_path / "a.cpp"), "-o", "a"]
+    said = set()
+    for path in ("/etc/shadow", "/root", "/nonexistent"):
+        (tmp_path / "a.cpp").write_text(f'#include "{path}"\n')
+        with confined.compiling(True):
+            said.add(cpp.run(command, {"TMPDIR": str(tmp_path)}).stderr.replace(path, ""))
+    assert len(said) == 1 and "the jail has no file of this name" in said.pop()
+
+
+def test_the_tools_of_the_linker_read_a_strangers_code_in_the_jail(tmp_path, monkeypatch):
+    def noted(command, **more):
+        tools.append(Path(command[0]).name)
+        return confine(command, **more)
+
+    tools, confine = [], jail.confine
+    monkeypatch.setattr(jail, "confine", noted)
+    text = (Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu").read_text()
+    (tmp_path / "new.cu").write_text(f"{text}// {tmp_path}\n")
+    spec = load_kernel(tmp_path / "new.cu")
+    build.build(spec, request_of(spec).defines, Mode.PROBED, "cpu")
+    assert tools.count("objcopy") == 1 and tools.count("readelf") == 2
 
 
 @pytest.mark.parametrize(
