@@ -59,6 +59,28 @@ def test_a_strangers_plain_kernel_runs_in_the_jail_too(monkeypatch):
     assert found.max_abs_errors == expected.max_abs_errors
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("what", 9, "kind"),
+        ("what", 6, "mark"),
+        ("region", 200, "region"),
+        ("offset", 2**40, "region"),
+        ("offset", -4, "region"),
+        ("place", 2**31, "line"),
+        ("block", 2**20, "block"),
+        ("thread", 2**15, "thread"),
+    ],
+)
+def test_a_false_row_of_a_log_is_an_error_of_the_kernel(field, value, said):
+    request = request_of(load_kernel(Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu"))
+    built, plan, probed, arrays = execute.probe_plain(request)
+    assert built.jailed
+    probed.logs[0].rows[field][np.flatnonzero(probed.logs[0].rows["what"] & 15 == 0)[0]] = value
+    with pytest.raises(RunError, match=f"no row with that {said}"):
+        execute.run_of_probe(request, built, plan, probed, arrays)
+
+
 @pytest.fixture
 def wrote(small_kernel):
     """wrote(condition, ..., above) -> 1 or 0 for each condition, as a stranger's kernel found it."""
