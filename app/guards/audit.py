@@ -5,7 +5,7 @@
     wrong_room           a failed try of a room's code, or of its leader's secret
     room_opened          the begin of a class
     jailed_run           a draft in the jail. draft: a hash of its text
-    refused_text         a text that no compiler saw. reason: closed, long, encoding or comment
+    refused_text         a text that no compiler saw. reason: closed, long, line, encoding or comment
     refused_host         a request under a foreign name. host: this name
 
 Each line has `time` (UTC), `event`, `address` and `browser`, a short hash of the id in its cookie. No line has a

@@ -39,9 +39,9 @@ def keep(data: bytes) -> str:
 def read(name: str) -> bytes | None:
     """The bytes of a name; None if they are missing or damaged."""
     for path in _paths(name):
-        if not path.is_file():  # a pipe would never answer
-            continue
         try:
+            if not path.is_file():  # a pipe would never answer
+                continue
             data = path.read_bytes()
         except OSError:
             continue

@@ -10,13 +10,12 @@ import functools
 import math
 import threading
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.choices.estimates import requests_in
-from app.guards import audit
+from app.guards import audit, faults
 from app.parts.story import Story
 from app.store import disk
 from app.web import keys, making
@@ -240,7 +239,7 @@ def _told(error: Exception, title: str) -> WarpglassError:
     """The error for the reader. An internal error also goes to the server's log."""
     if isinstance(error, WarpglassError):
         return error
-    traceback.print_exception(error)
+    faults.write(error)
     said = f"{title} could not be made: {type(error).__name__}: {error}"
     return RunError(f"{said}. {FAULT}")
 

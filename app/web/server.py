@@ -28,7 +28,6 @@ import json
 import re
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -44,7 +43,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.classroom import access
 from app.classroom import routes as classroom
-from app.guards import browsers
+from app.guards import browsers, faults
 from app.guards.guard import Guard
 from app.guards.hosts import Hosts
 from app.guards.origin import body_of, ours
@@ -68,6 +67,7 @@ TIDY = 30.0  # seconds between two returns of memory: a hundred sessions leave 1
 PATIENCE = 1.0  # seconds that a question waits for a job
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
 MOST_ASKED = 2**16  # bytes of the body of a question
+MOST_SAID = 1000  # characters of an error, which may quote a stranger's text
 MOST_LINK = 60_000  # characters of a link. The server's parser takes 65,535, with the path
 
 
@@ -174,8 +174,11 @@ async def ask(request: Request) -> Response:
         await bundles.settled(key, PATIENCE, query["_who"])
     try:
         return JSONResponse(await run_in_threadpool(answer, path, query))
+    except WarpglassError as error:  # of a draft's text, which the worker had not yet read to this place
+        said = str(error)[:MOST_SAID]
+        return JSONResponse({"story": path, "error": said, "title": "This cannot run."}, 400)
     except Exception as error:
-        traceback.print_exception(error)
+        faults.write(error)
         said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
         return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
 

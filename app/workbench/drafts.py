@@ -1,8 +1,13 @@
-"""Drafts: texts from the page, each a .cu in a private folder of its own, under a name of its content."""
+"""Drafts: texts from the page, each a .cu in a private folder of its own, under a name of its content.
+
+A worker reads each draft first. If the worker takes READ_SECONDS at most, the draft is admitted. The web process reads
+only admitted drafts.
+"""
 
 import hashlib
 import re
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -10,10 +15,16 @@ from pathlib import Path
 
 from kernels.build import folders
 from kernels.catalog import Catalog, load_kernel
-from kernels.errors import WarpglassError
+from kernels.core.cases import sample
+from kernels.core.spec import KernelSpec
+from kernels.errors import FrontMatterError, ProblemError, WarpglassError
 from kernels.jail import setting
+from kernels.trace.probes import sites
 
 KEPT = 256  # drafts on disk; the oldest go first
+MOST_LINE = 2000  # characters of a line. Our longest has 145
+READ_SECONDS = 0.25  # of CPU time to read a draft and to find its pages. Our kernels take 0.02
+_ADMITTED = "admitted"  # the file next to an admitted draft
 _NAME = re.compile(r"draft_[0-9a-f]{12}")
 
 
@@ -37,20 +48,54 @@ def keep(text: str) -> Path:
     return path
 
 
+def check_lines(text: str) -> None:
+    """Raises ProblemError for a line with more than MOST_LINE characters."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MOST_LINE:
+            raise ProblemError(
+                f"Line {number} has {len(line):,} characters. The server reads at most {MOST_LINE:,}. Break the line."
+            )
+
+
+def read(path: Path) -> KernelSpec:
+    """The kernel of a draft, for a worker. Raises WarpglassError, also if the web process could not read it quickly."""
+    began = time.thread_time()
+    kernel = load_kernel(path)
+    with suppress(ProblemError):  # the check reports a problem that cannot be
+        shown = sample(kernel)
+        sites(kernel, {**shown.problem.defines, **kernel.settings(shown.settings)})
+    if (seconds := time.thread_time() - began) > READ_SECONDS:
+        raise FrontMatterError(
+            f"{path.name}: the server took {seconds:.1f} s to read this text, and it allows {READ_SECONDS:g} s. "
+            "Shorten the opening comment and the lines with probes."
+        )
+    return kernel
+
+
+def admit(path: Path) -> None:
+    """Lets pages show a draft that a worker has read."""
+    with suppress(OSError):  # the draft is gone
+        (path.parent / _ADMITTED).touch()
+
+
 def with_drafts(found: Catalog, texts: Iterable[str]) -> Catalog:
-    """The catalogue, with the drafts that a link names. A draft that is gone or refused is left out."""
-    named = frozenset(text for text in texts if _NAME.fullmatch(text))
+    """The catalogue, with the drafts that a link names. A draft that is gone or not admitted is left out."""
+    named = frozenset(file for text in texts if _NAME.fullmatch(text) for file in _admitted(text))
     return _joined(found, named) if named and not setting.why_no_workbench() else found
 
 
+def _admitted(name: str) -> list[Path]:
+    """The file of an admitted draft, or nothing."""
+    places = [folder / setting.DRAFTS / name for folder in folders.readable()]
+    return [own / f"{name}.cu" for own in places if (own / _ADMITTED).is_file()][:1]
+
+
 @lru_cache(maxsize=8)  # pages keep their choices for each catalogue
-def _joined(found: Catalog, named: frozenset[str]) -> Catalog:
+def _joined(found: Catalog, named: frozenset[Path]) -> Catalog:
     kernels = dict(found.kernels)
-    for name in sorted(named):
-        for folder in folders.readable():
-            with suppress(WarpglassError):
-                kernels[name] = load_kernel(folder / setting.DRAFTS / name / f"{name}.cu")
-                break
+    for path in sorted(named):
+        with suppress(WarpglassError):
+            kernels[path.stem] = load_kernel(path)
     return Catalog(kernels, found.faults, found.families, found.stamps)
 
 

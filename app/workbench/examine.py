@@ -7,7 +7,6 @@ from app.workbench import drafts, proposing
 from app.workbench.diagnostics import LONGEST, MOST, Diagnostic, of_error, of_fault, of_verdict, plain
 from app.workbench.wrong import line_of_wrong
 from kernels import exercises
-from kernels.catalog import load_kernel
 from kernels.core.problem import Case
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, WarpglassError
@@ -45,7 +44,7 @@ def examine(text: str, whole: bool) -> dict[str, object]:
     file = drafts.keep(text)  # the worker may be on another host
     found, said, ok, named = _Found(), "", False, ""
     try:
-        kernel = load_kernel(file)
+        kernel = drafts.read(file)
         named = kernel.name
         ok, said = _checked(kernel, found, whole)
     except WarpglassError as error:

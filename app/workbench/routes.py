@@ -3,19 +3,21 @@
 POST /wg/workbench/check?who=NAME[&whole=1]   the text -> JSON: {diagnostics, ok, said, kernel, pages} or {error}
 POST ...&exercise=NAME                        the text as an answer to an exercise -> the same, with its cases
 
-The text has at most MOST_BYTES. A new question of a page stops its question before. Only our own pages can ask.
+The text has at most MOST_BYTES. A new question of a page stops its question before, and so does a closed connection.
+A program without a cookie has a page for each question. A browser has at most MOST_OPEN questions, and an address
+MOST_OF_ADDRESS. Only our own pages can ask.
 """
 
 import asyncio
-import traceback
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.guards import audit, browsers
+from app.guards import audit, browsers, faults
 from app.guards.origin import body_of, ours
 from app.stories import listed
 from app.workbench import drafts, examine
@@ -25,15 +27,22 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import FAULT, BuildError, ProblemError, RunCancelled, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
+from kernels.run.workers.fair import group_of
 
 TIME_LIMITS = {False: 40.0, True: 60.0}  # seconds of a worker, for a few problems and for all
+MOST_OPEN, MOST_OF_ADDRESS = 2, 128  # open questions of a browser, and of an address: a class may share one
 Answer = dict[str, object]
 _asking: dict[str, workers.Job] = {}  # page -> its question
 
 
+class TooManyChecks(ProblemError):
+    pass
+
+
 @ours
 async def check(request: Request) -> Response:
-    who = browsers.page_of(request, request.query_params.get("who", ""))
+    name = request.query_params.get("who", "") if browsers.known(request) else secrets.token_hex(8)
+    who = browsers.page_of(request, name)
     if reason := setting.why_no_workbench():
         audit.note("refused_text", who, reason="closed")
         return JSONResponse({"error": reason}, 403)
@@ -46,19 +55,28 @@ async def check(request: Request) -> Response:
     except UnicodeDecodeError:
         audit.note("refused_text", who, reason="encoding")
         return JSONResponse({"error": "The text is not UTF-8. Save it as UTF-8, and open it again."}, 400)
+    try:
+        drafts.check_lines(text)
+    except ProblemError as error:
+        audit.note("refused_text", who, reason="line")
+        return JSONResponse({"error": str(error)}, 400)
     if not setting.why_no_jail():
         audit.note("jailed_run", who, draft=drafts.name_of(text))
     try:
         if exercise := request.query_params.get("exercise"):
-            return JSONResponse(await _asked(who, TIME_LIMITS[True], examine.graded, exercise, text))
-        return JSONResponse(await _answer(text, who, bool(request.query_params.get("whole"))))
+            answer = _asked(who, TIME_LIMITS[True], examine.graded, exercise, text)
+        else:
+            answer = _answer(text, who, bool(request.query_params.get("whole")))
+        return JSONResponse(await _until_gone(request, answer))
+    except TooManyChecks as error:
+        return JSONResponse({"error": str(error)}, 429)
     except RunCancelled:
         return JSONResponse({"error": "A newer text is being checked."})
     except WarpglassError as error:
         of_the_text = isinstance(error, (ProblemError, BuildError))
         return JSONResponse({"error": str(error)}, 400 if of_the_text else 503)
     except Exception as error:
-        traceback.print_exception(error)
+        faults.write(error)
         return JSONResponse({"error": f"The text could not be checked. {FAULT}"}, 500)
 
 
@@ -68,7 +86,31 @@ async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     said = await _asked(who, TIME_LIMITS[whole], examine.examine, text, whole)
     if not said["kernel"]:
         audit.note("refused_text", who, reason="comment", draft=path.stem)
-    return {**said, "pages": await run_in_threadpool(pages, path.stem) if said["kernel"] else []}
+        return {**said, "pages": []}
+    await run_in_threadpool(drafts.admit, path)
+    return {**said, "pages": await run_in_threadpool(pages, path.stem)}
+
+
+def _check_room(browser: str) -> None:
+    """Raises TooManyChecks if a browser or its address has too many open questions."""
+    browsers_asking = [page.partition("/")[0] for page in _asking]
+    if browsers_asking.count(browser) >= MOST_OPEN:
+        raise TooManyChecks(f"{MOST_OPEN} checks of this browser are open. Wait for one, or close its page.")
+    if sum(group_of(other) == group_of(browser) for other in browsers_asking) >= MOST_OF_ADDRESS:
+        raise TooManyChecks(f"{MOST_OF_ADDRESS} checks of this network are open. Try again in a minute.")
+
+
+async def _until_gone(request: Request, answer: Coroutine[object, object, Answer]) -> Answer:
+    """The answer. A closed connection cancels it. Raises WarpglassError."""
+    asked, gone = asyncio.ensure_future(answer), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        raise RunCancelled("The page has closed its question.")
+    finally:
+        asked.cancel()
+        gone.cancel()
 
 
 async def _asked(who: str, seconds: float, function: Callable[..., Answer], *args: object) -> Answer:
@@ -76,10 +118,11 @@ async def _asked(who: str, seconds: float, function: Callable[..., Answer], *arg
     if before := _asking.pop(who, None):
         before.cancel()
     client = who.partition("/")[0]
+    _check_room(client)
     job = workers.submit(function, *args, backend="cpu", title="The check", time_limit=seconds, client=client)
     _asking[who] = job
     try:
-        return await asyncio.shield(asyncio.wrap_future(job))
+        return await asyncio.wrap_future(job)
     finally:
         if _asking.get(who) is job:
             del _asking[who]

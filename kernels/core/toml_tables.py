@@ -6,14 +6,16 @@ from typing import Any, TypeVar
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FrontMatterError
 
+MOST_VALUES, DEEPEST = 1000, 8  # of an opening comment: values, and tables within tables. Our largest: 340, 6
+MOST_NAMES = 100  # tables under a key, such as constants
 Table = dict[str, Any]
 T = TypeVar("T")
 
 
 def parse(name: str, text: str) -> Table:
-    """The table of an opening comment. name: the file."""
+    """The table of an opening comment. name: the file. Raises FrontMatterError, also for too many values."""
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
     except (ValueError, RecursionError) as error:
@@ -21,6 +23,18 @@ def parse(name: str, text: str) -> Table:
             f"{name}: the opening comment cannot be read ({shortened(str(error))}). Nest fewer tables, and write "
             "shorter numbers."
         ) from None
+    level = [table]
+    depth = count = 0
+    while level and depth <= DEEPEST and count <= MOST_VALUES:
+        level = [value for one in level for value in (one.values() if isinstance(one, dict) else one)]
+        depth, count = depth + 1, count + len(level)
+        level = [value for value in level if type(value) in (dict, list)]
+    if level and depth > DEEPEST or count > MOST_VALUES:
+        raise FrontMatterError(
+            f"{name}: the opening comment has more than {MOST_VALUES:,} values, or tables more than {DEEPEST} deep. "
+            "Write fewer values, and nest fewer tables."
+        )
+    return table
 
 
 def check_keys(file: str, where: str, table: Table, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
@@ -52,4 +66,6 @@ def tables(file: str, key: str, table: Table) -> dict[str, Table]:
             if name in found:
                 raise FrontMatterError(f"{file}: {key}.{name} is there twice. Keep one of them.")
             found[name] = typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
+    if len(found) > MOST_NAMES:
+        raise FrontMatterError(f"{file}: {key} has {len(found):,} tables. Write at most {MOST_NAMES}.")
     return found

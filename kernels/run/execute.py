@@ -128,9 +128,11 @@ def probe_plain(request: Request) -> tuple[Build, Plan, Probed, dict[str, np.nda
 
 
 def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
-    """The Run of probe_plain's result. Raises RunError for a stopped run."""
+    """The Run of probe_plain's result. Raises RunError for a stopped run, and for a false log."""
     if probed.stopped:
         raise probing.stop(probed)
+    if built.jailed:
+        tables.check_rows(probed, request.kernel, plan, request.scope)
     trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))
     return replace(_run_of(request, built, plan, arrays, trace), faults=probed.faults)
 

@@ -138,7 +138,9 @@ export class Question {
     if (seconds < 1) return;
     const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
       time = `${Math.round(seconds)} s so far.`;
-    const words = running ? `is running: ${time}` : `waits for a free worker: ${why || ahead}; ${time}`;
+    const words = running
+      ? `is running: ${time}`
+      : `waits for a free worker: ${why || ahead}; ${time}`;
     this.report(
       element(
         'p',

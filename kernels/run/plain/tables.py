@@ -9,9 +9,12 @@ import pyarrow as pa
 from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
 from kernels.build.plain.functions import line_of_kernel
+from kernels.build.plain.lines import LINE_BITS
 from kernels.core.distinct import distinct
 from kernels.core.launch import Plan
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
+from kernels.errors import RunError
 from kernels.run.plain.launches import LOG, Probed
 from kernels.trace.automatic import BARRIER, PHASE, START
 from kernels.trace.probes import Site, Sites
@@ -19,6 +22,7 @@ from kernels.trace.trace import Trace, assemble
 
 EVENTS = ("load", "store", "atomic", BARRIER, "shuffle", START)  # enum simt_kind of device/simt/cuda/calls.h
 MARKS, SHUFFLE, VALUE, KEY = (3, 5), 4, 6, 7
+SHARED_BYTES = 2**24  # more than any shared array has
 DYNAMIC = "shared memory"  # the runtime's name of all dynamic shared memory
 
 
@@ -26,6 +30,30 @@ def trace(probed: Probed, kernel: KernelSpec, plan: Plan, provenance: Mapping[st
     """The Trace of a run. Shuffles have no column of their own, so it leaves them out."""
     tables = [_launch(probed, number, kernel, plan) for number in range(len(probed.logs))]
     return Trace(pa.concat_tables(tables), sum(log.lost for log in probed.logs), dict(provenance))
+
+
+def check_rows(probed: Probed, kernel: KernelSpec, plan: Plan, scope: Scope) -> None:
+    """Raises RunError for a row that no run logs. A jailed kernel can write into its log."""
+    tensors = {tensor.name: tensor.nbytes for tensor in plan.tensors}
+    room = np.array([SHARED_BYTES if held.shared else tensors.get(held.name, 0) for held in probed.regions] or [0])
+    for log, launch in zip(probed.logs, plan.launches):
+        rows, (first, blocks) = log.rows, scope.blocks(launch, plan)
+        kind, region = rows["what"] & 15, rows["region"].astype(int)
+        of_mark, of_region = np.isin(kind, (VALUE, KEY)), kind < EVENTS.index(BARRIER)
+        bytes_of = np.where(region < len(room), room[np.minimum(region, len(room) - 1)], 0)
+        false = {
+            "kind": (kind > KEY) | (kind == EVENTS.index(START)),
+            "region": of_region & ((rows["offset"] < 0) | (rows["offset"] >= bytes_of)),
+            "mark": of_mark & (region >= len(watching.marks(kernel))),
+            "line": rows["place"] >> LINE_BITS >= len(probed.lines.files),
+            "block": (rows["block"] < first) | (rows["block"] >= first + blocks),
+            "thread": rows["thread"] >= launch.threads,
+        }
+        if said := [name for name, found in false.items() if found.any()]:
+            raise RunError(
+                f"The kernel wrote its own rows into the log of {launch.entry}: the run has no row with that "
+                f"{said[0]}. Remove its calls of the runtime's functions."
+            )
 
 
 def traffic(trace: Trace) -> pd.DataFrame:

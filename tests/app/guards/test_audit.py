@@ -139,7 +139,9 @@ def test_each_event_has_one_line_and_no_secret(client, log, answered, monkeypatc
 
 
 def test_a_page_of_a_draft_is_a_jailed_run_once(client, log, jobs):
-    name = drafts.keep(TEXT).stem
+    path = drafts.keep(TEXT)
+    drafts.admit(path)
+    name = path.stem
     client.post("/wg/enter", data={"password": PASSWORD})
     question = f"/wg/ask/any_kernel?kernel={name}&backend=cpu"
     jobs.held = True

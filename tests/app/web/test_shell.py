@@ -35,4 +35,5 @@ def test_the_page_of_every_story_is_served_with_our_frame_before_anything_is_dra
         got = client.get("/" if path == "start" else f"/{path}")
         assert modules.modules()["shell/frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
         assert f'href="./wg/{modules.version()}/{modules.ENTRY}"' in got.text and got.text.count("</head>") == 1
-    assert client.get("/nowhere").status_code == 404
+    unknown = client.get("/nowhere", follow_redirects=False)
+    assert unknown.status_code == 303 and unknown.headers["location"] == "/?nopage=nowhere"

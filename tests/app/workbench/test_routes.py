@@ -1,18 +1,25 @@
 """The workbench's route and its walls: off for others, with --strangers only in the jail, and never without limits."""
 
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from app.guards import faults
 from app.stories import STORIES
 from app.stories.workbench import STARTER
 from app.web import asking, server
-from app.workbench import drafts, routes
+from app.workbench import drafts, examine, routes
 from kernels.catalog import current
 from kernels.core.sources import MOST_BYTES
 from kernels.errors import BuildError, FrontMatterError, WorkerDied
 from kernels.jail import in_place, jail, setting
 from kernels.run import workers
+from kernels.run.workers.job import Job
 
 TEXT = STARTER.read_text()
 
@@ -71,6 +78,113 @@ def test_the_page_says_the_setting_in_one_sentence(monkeypatch, word):
 
 def test_another_site_cannot_ask(client):
     assert post(client, headers={"origin": "https://elsewhere.example"}).status_code == 403
+
+
+def test_a_line_has_a_limit(client):
+    said = post(client, text=f"{TEXT}\n{'x' * (drafts.MOST_LINE + 1)}")
+    assert said.status_code == 400 and f"Line {TEXT.count(chr(10)) + 2} has 2,001 characters" in said.json()["error"]
+
+
+def test_the_web_process_reads_only_a_text_that_a_worker_read(monkeypatch):
+    path = drafts.keep(f"{TEXT}// never checked\n")
+    monkeypatch.setattr(drafts, "load_kernel", lambda path: pytest.fail("the web process reads it"))
+    assert drafts.with_drafts(current(), [path.stem]) is current()
+
+
+def test_a_text_that_takes_long_to_read_has_no_page(monkeypatch):
+    monkeypatch.setattr(drafts, "READ_SECONDS", 0.0)
+    said = examine.examine(f"{TEXT}// slow\n", False)
+    assert not said["kernel"] and "it allows 0 s" in said["diagnostics"][0]["message"]
+
+
+def test_an_error_of_a_drafts_page_is_short_and_no_fault_of_ours(client, monkeypatch, capfd):
+    def fail(*_):
+        raise BuildError("a probe must be the only statement: " + "x" * 10**5)
+
+    monkeypatch.setattr(server, "answer", fail)
+    said = client.get("/wg/ask/tiling")
+    assert said.status_code == 400 and len(said.json()["error"]) == server.MOST_SAID and not capfd.readouterr().err
+
+
+def test_the_log_shortens_each_line(capfd):
+    faults.write(KeyError("x" * 10**5))
+    assert len(capfd.readouterr().err) < 2 * faults.LONGEST
+
+
+# ---- questions at the same time ----
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """The jobs of all questions. None of them ends by itself."""
+    jobs = []
+
+    def submit(*_, client, **__):
+        jobs.append(Job("The check", 1.0, client=client))
+        return jobs[-1]
+
+    monkeypatch.setattr(routes.workers, "submit", submit)
+    return jobs
+
+
+def asked(who):
+    return asyncio.ensure_future(routes._asked(who, 1.0, examine.examine, TEXT, False))
+
+
+async def ended(*tasks):
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_browser_and_an_address_have_few_open_checks(waiting, monkeypatch):
+    monkeypatch.setattr(routes, "MOST_OF_ADDRESS", 3)
+
+    async def ask():
+        tasks = [asked("1.1.1.1 b/one"), asked("1.1.1.1 b/two")]
+        await asyncio.sleep(0)
+        with pytest.raises(routes.TooManyChecks, match="2 checks of this browser are open"):
+            await asked("1.1.1.1 b/three")
+        tasks += [asked("1.1.1.1 b/two"), asked("1.1.1.1 c/one"), asked("2.2.2.2 d/one")]  # the first stops a question
+        await asyncio.sleep(0)
+        with pytest.raises(routes.TooManyChecks, match="3 checks of this network are open"):
+            await asked("1.1.1.1 d/one")
+        assert len(waiting) == 5 and waiting[1].done() and len(routes._asking) == 4
+        await ended(*tasks)
+
+    asyncio.run(ask())
+    assert not routes._asking
+
+
+def test_too_many_checks_is_429(client, monkeypatch):
+    monkeypatch.setattr(routes, "MOST_OPEN", 0)
+    assert post(client).status_code == 429
+
+
+def test_a_closed_connection_stops_its_check(waiting):
+    async def ask():
+        messages = asyncio.Queue()
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": [], "client": ("1", 1)}
+        messages.put_nowait({"type": "http.request", "body": TEXT.encode(), "more_body": False})
+        answer = asyncio.ensure_future(routes.check(Request(scope, messages.get)))
+        while not waiting:
+            await asyncio.sleep(0.01)
+        messages.put_nowait({"type": "http.disconnect"})
+        await asyncio.wait_for(answer, 5)
+
+    asyncio.run(ask())
+    assert waiting[0].done() and not routes._asking
+
+
+def test_programs_without_cookies_do_not_stop_each_other(client, waiting):
+    with ThreadPoolExecutor() as threads:
+        answers = [threads.submit(post, client, f"{TEXT}// {n}\n") for n in range(2)]
+        while len(waiting) < 2:
+            time.sleep(0.01)
+        assert not any(job.done() for job in waiting)
+        for job in waiting:
+            job.set_result({"kernel": "", "said": "done"})
+        assert [answer.result().json()["said"] for answer in answers] == ["done", "done"]
 
 
 def test_a_text_has_a_limit(client):

@@ -501,3 +501,23 @@ def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_pa
     assert "huge.cu: launches.twice.grid: cannot evaluate" in said
     assert "power.cu: launches.twice.grid: cannot evaluate" in said
     assert "never.cu: its conditions refuse every check problem" in said
+
+
+def _constants(names):
+    return "\n".join(f'[constants.{name}]\ndefault = 1\nvalues = [1]\nmeaning = "x"' for name in names)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (_constants(f"C{n}" for n in range(101)), "constants has 102 tables"),
+        (_constants(['"' + ",".join(f"C{n}" for n in range(101)) + '"']), "constants has 102 tables"),
+        ("[watch]\n" + "\n".join(f'"a{n}" = "x"' for n in range(1001)), "more than 1,000 values"),
+        ("[a" + ".b" * 900 + "]", "tables more than 8 deep"),
+    ],
+)
+def test_an_opening_comment_has_a_limit(tmp_path, more, said):
+    file = tmp_path / "twice.cu"
+    file.write_text(GOOD.replace("[[tuned]]", f"{more}\n\n[[tuned]]", 1))
+    with pytest.raises(FrontMatterError, match=said):
+        load_kernel(file)

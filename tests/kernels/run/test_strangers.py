@@ -69,11 +69,12 @@ limits = "wrong"
 source = "the tests"
 family = "paged"
 problem = "ranges"
-launches = [{entry = "zeros", block = ["32"], shared_bytes = "0", item = "sequence", grid = ["num_seqs * num_heads"], args = [
-  "k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]}]
+launches = [{entry = "zeros", block = ["32"], shared_bytes = "0", item = "sequence",
+  grid = ["num_seqs * num_heads"], args = ["k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]}]
 */
 #include "common.cuh"
-extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem, int num_kv_heads, int head_dim PROBE_PARAM) {
+extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem, int num_kv_heads,
+                                 int head_dim PROBE_PARAM) {
   PROBE_BEGIN();
   if (threadIdx.x) return;
   for (int i = 0; i < num_kv_heads; ++i) k_scale_gmem[i] = v_scale_gmem[i] = 0.f;
@@ -94,9 +95,33 @@ def test_a_kernel_cannot_write_the_inputs_of_its_own_truth(tmp_path):
 
 def test_a_plain_kernel_that_changes_an_input_hears_its_name(tmp_path):
     text = (Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu").read_text()
-    (tmp_path / "changing.cu").write_text(text.replace("  if (row < seq_len)\n", "  ((float*)K)[0] = 7;\n  if (row < seq_len)\n"))
+    (tmp_path / "changing.cu").write_text(
+        text.replace("  if (row < seq_len)\n", "  ((float*)K)[0] = 7;\n  if (row < seq_len)\n")
+    )
     with pytest.raises(RunError, match="changed its input k"):
         execute.run(request_of(load_kernel(tmp_path / "changing.cu")))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("what", 9, "kind"),
+        ("what", 6, "mark"),
+        ("region", 200, "region"),
+        ("offset", 2**40, "region"),
+        ("offset", -4, "region"),
+        ("place", 2**31, "line"),
+        ("block", 2**20, "block"),
+        ("thread", 2**15, "thread"),
+    ],
+)
+def test_a_false_row_of_a_log_is_an_error_of_the_kernel(field, value, said):
+    request = request_of(load_kernel(Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu"))
+    built, plan, probed, arrays = execute.probe_plain(request)
+    assert built.jailed
+    probed.logs[0].rows[field][np.flatnonzero(probed.logs[0].rows["what"] & 15 == 0)[0]] = value
+    with pytest.raises(RunError, match=f"no row with that {said}"):
+        execute.run_of_probe(request, built, plan, probed, arrays)
 
 
 @pytest.fixture
@@ -391,6 +416,11 @@ def test_a_bomb_for_the_compiler_ends_at_a_limit(compiled, above):
     assert compiled(above)
     assert time.monotonic() - start < 90
     assert not compiled("")
+
+
+def test_a_build_has_a_limit(compiled):
+    found = compiled("__attribute__((used)) static char big[8 << 20] = {1};")
+    assert "its build has 8." in found and "smaller" in found
 
 
 def test_a_good_kernel_has_the_product_of_the_same_compile_outside(compiled, small_kernel, monkeypatch):
