@@ -69,11 +69,17 @@ limits = "wrong"
 source = "the tests"
 family = "paged"
 problem = "ranges"
-launches = [{entry = "zeros", block = ["32"], shared_bytes = "0", item = "sequence", grid = ["num_seqs * num_heads"], args = [
-  "k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]}]
+[[launches]]
+entry = "zeros"
+block = ["32"]
+shared_bytes = "0"
+item = "sequence"
+grid = ["num_seqs * num_heads"]
+args = ["k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]
 */
 #include "common.cuh"
-extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem, int num_kv_heads, int head_dim PROBE_PARAM) {
+extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem,
+                                 int num_kv_heads, int head_dim PROBE_PARAM) {
   PROBE_BEGIN();
   if (threadIdx.x) return;
   for (int i = 0; i < num_kv_heads; ++i) k_scale_gmem[i] = v_scale_gmem[i] = 0.f;
@@ -94,7 +100,9 @@ def test_a_kernel_cannot_write_the_inputs_of_its_own_truth(tmp_path):
 
 def test_a_plain_kernel_that_changes_an_input_hears_its_name(tmp_path):
     text = (Path(__file__).parents[1] / "plain" / "tutorials" / "t01_static_shared.cu").read_text()
-    (tmp_path / "changing.cu").write_text(text.replace("  if (row < seq_len)\n", "  ((float*)K)[0] = 7;\n  if (row < seq_len)\n"))
+    (tmp_path / "changing.cu").write_text(
+        text.replace("  if (row < seq_len)\n", "  ((float*)K)[0] = 7;\n  if (row < seq_len)\n")
+    )
     with pytest.raises(RunError, match="changed its input k"):
         execute.run(request_of(load_kernel(tmp_path / "changing.cu")))
 
