@@ -154,7 +154,7 @@ def memory(
 
 
 def _sum(array: np.ndarray) -> int:
-    return zlib.crc32(array.reshape(-1).view(np.uint8))
+    return zlib.crc32(array.reshape(-1).view(np.uint8).data)
 
 
 @lru_cache

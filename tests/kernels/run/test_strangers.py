@@ -69,12 +69,17 @@ limits = "wrong"
 source = "the tests"
 family = "paged"
 problem = "ranges"
-launches = [{entry = "zeros", block = ["32"], shared_bytes = "0", item = "sequence",
-  grid = ["num_seqs * num_heads"], args = ["k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]}]
+[[launches]]
+entry = "zeros"
+block = ["32"]
+shared_bytes = "0"
+item = "sequence"
+grid = ["num_seqs * num_heads"]
+args = ["k_scale", "v_scale", "o", "int32 num_kv_heads", "int32 head_dim"]
 */
 #include "common.cuh"
-extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem, int num_kv_heads,
-                                 int head_dim PROBE_PARAM) {
+extern "C" __global__ void zeros(float* k_scale_gmem, float* v_scale_gmem, unsigned short* O_gmem,
+                                 int num_kv_heads, int head_dim PROBE_PARAM) {
   PROBE_BEGIN();
   if (threadIdx.x) return;
   for (int i = 0; i < num_kv_heads; ++i) k_scale_gmem[i] = v_scale_gmem[i] = 0.f;
