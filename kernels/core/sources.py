@@ -102,8 +102,8 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         if not _is_plain(header) if quoted else not _is_inside(header):
             raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
         if header == "common.cuh":
-            said = [condition[1] for condition in _CONDITION.finditer(bare, 0, at)]
-            if said.count("if") > said.count("endif"):
+            conditions = [condition[1] for condition in _CONDITION.finditer(bare, 0, at)]
+            if conditions.count("if") > conditions.count("endif"):
                 raise FrontMatterError(
                     f"{name}: line {line_of(at)}: it includes common.cuh in an #if, so a build may lack its "
                     "probes. Move the include out of the #if."
@@ -132,7 +132,7 @@ def _blanked(skipped: re.Match[str]) -> str:
 
 
 def read_text(file: Path) -> str:
-    """The text of a small regular file, without control characters. Raises ProblemError."""
+    """The text of a small regular file, without control characters. Raises ProblemError, FrontMatterError."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO does not wait for its writer
         with open(descriptor, encoding="utf-8") as opened:  # noqa: PTH123 - no path
@@ -146,5 +146,7 @@ def read_text(file: Path) -> str:
         raise ProblemError(f"{file} has more than {MOST_BYTES:,} characters. Split it into smaller files.")
     if odd := _ODD.search(text):
         line = 1 + text.count("\n", 0, odd.start())
-        raise ProblemError(f"{file.name}: line {line}: it has the control character U+{ord(odd[0]):04X}. Remove it.")
+        raise FrontMatterError(
+            f"{file.name}: line {line}: it has the control character U+{ord(odd[0]):04X}. Remove it."
+        )
     return text
