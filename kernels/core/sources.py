@@ -16,14 +16,17 @@ from kernels.errors import FrontMatterError, ProblemError
 MOST_BYTES = 256 * 1024  # of one file; our largest has 28 KB
 MOST_FILES = 64  # of one kernel
 _SPLICE = re.compile(r"\\[ \t]*\n")
+# Compilers, Python and readers differ about their meaning: some end a line, some hide the next character.
+_ODD = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ufefe\uff00-\U0010ffff]")
 _SKIPPED = re.compile(
-    r"""(?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)  # a digit separator starts no literal
+    r"""(?P<number>(?<![\w.])\.?\d(?:[eEpP][+-]|'?[\w.])*)  # a digit separator starts no literal
     |//[^\n]*|/\*.*?(?:\*/|\Z)
-    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?(?:\)(?P=end)"|\Z)
-    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
+    |(?:(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?(?:\)(?P=end)"|\Z)
+    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')(?P<glued>(?:u8|[uUL])?R(?="))?""",
     re.S | re.X,
 )
 _DIRECTIVE = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)[^\S\n]*(include|import|include_next|embed)\b([^\n]*)$", re.M)
+_CONDITION = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)[^\S\n]*(if|endif)", re.M)
 _HAS = re.compile(r"\b__has_(?:include(?:_next)?|embed)\b")
 _REMEDY = 'Put the header next to the kernel and write #include "NAME".'
 
@@ -40,7 +43,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
     def add(name: str, file: Path) -> None:
         if len(found) == MOST_FILES:
             raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some files.")
-        found[name] = read_text(file).replace("\v", " ")  # _blanked has a meaning for it
+        found[name] = read_text(file)
         for line, header in includes(name, found[name]):
             if header in found or (shim / header).is_file() or (shim / "cuda" / header).is_file():
                 continue
@@ -77,6 +80,14 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
     def refused(at: int, what: str) -> FrontMatterError:
         return FrontMatterError(f"{name}: line {line_of(at)}: {what}. {_REMEDY}")
 
+    def literal(skipped: re.Match[str]) -> str:
+        if skipped["glued"]:
+            where = f"{name}: line {line_of(skipped.end())}: "
+            raise FrontMatterError(f'{where}compilers differ about a literal directly before R". Put a blank before R.')
+        return skipped[0] if skipped["number"] else " " * len(skipped[0])
+
+    if (at := _SKIPPED.sub(literal, joined).find("$")) >= 0:
+        raise FrontMatterError(f"{name}: line {line_of(at)}: it has a $ outside of a literal. Remove it.")
     if asked := _HAS.search(bare):
         raise refused(asked.start(), f"it uses {asked[0]}, and the answer depends on the disk")
     found = []
@@ -90,6 +101,13 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         header = named[1]
         if not _is_plain(header) if quoted else not _is_inside(header):
             raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
+        if header == "common.cuh":
+            conditions = [condition[1] for condition in _CONDITION.finditer(bare, 0, at)]
+            if conditions.count("if") > conditions.count("endif"):
+                raise FrontMatterError(
+                    f"{name}: line {line_of(at)}: it includes common.cuh in an #if, so a build may lack its "
+                    "probes. Move the include out of the #if."
+                )
         if quoted:
             found.append((line_of(at), header))
     return tuple(found)
@@ -114,7 +132,7 @@ def _blanked(skipped: re.Match[str]) -> str:
 
 
 def read_text(file: Path) -> str:
-    """The text of a small regular file. Raises ProblemError."""
+    """The text of a small regular file, without control characters. Raises ProblemError, FrontMatterError."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO does not wait for its writer
         with open(descriptor, encoding="utf-8") as opened:  # noqa: PTH123 - no path
@@ -126,4 +144,9 @@ def read_text(file: Path) -> str:
         raise ProblemError(f"{file} cannot be read: {error}.") from None
     if len(text) > MOST_BYTES:
         raise ProblemError(f"{file} has more than {MOST_BYTES:,} characters. Split it into smaller files.")
+    if odd := _ODD.search(text):
+        line = 1 + text.count("\n", 0, odd.start())
+        raise FrontMatterError(
+            f"{file.name}: line {line}: it has the control character U+{ord(odd[0]):04X}. Remove it."
+        )
     return text

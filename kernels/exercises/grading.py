@@ -136,7 +136,7 @@ def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
 
 
 def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
-    lines = tuple(int(line) for line in re.findall(r"\.cu(?::| line )(\d+)", message)[:1])
+    lines = tuple(int(line) for line in re.findall(r"\.cu(?::|:? line )(\d+)", message)[:1])
     return Grade(exercise.name, False, "It does not compile.", (), (Evidence(BUILD, message, lines),), jailed)
 
 

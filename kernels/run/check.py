@@ -171,8 +171,11 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
+    probed_faults = probing.errors(probed.faults)
+    if not kernel.plain and not records:
+        probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
     both = (
-        verdict("probed", probed.max_abs_errors, " ".join(probing.errors(probed.faults)), records, probed.faults),
+        verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, probed.faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
     return _explained(request, both, (probed.arrays, timed), orders)

@@ -34,7 +34,7 @@ SPACES = {"gmem": "global", "smem": "shared"}
 PLUMBING = {"PROBE_PARAM", "PROBE_BEGIN", "PROBE_REF", "PROBE_PASS", "PROBE_CHILDREN", "PROBE_CHILD"}
 """The macros without a record."""
 _LOGGING = ("PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE", *MACROS)
-_PROBE = re.compile(rf"\b({'|'.join(_LOGGING)})\((.*)\);\s*$")
+_PROBE = re.compile(rf"(?:(?!\bPROBE_).)*+({'|'.join(_LOGGING)})\((.*)\);\s*")
 _IS_PROBE = re.compile(rf"\b(PROBE_BEGIN|{'|'.join(_LOGGING)})\(")
 
 
@@ -205,9 +205,9 @@ def _at_computation(site: Site, computed: Mapping[str, tuple[str, int]]) -> Site
 def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterator[Site]:
     lines, probed = _probed_lines(text)
     for number, line, macros in probed:
-        probe = _PROBE.search(line)
+        probe = _PROBE.fullmatch(line)
         if not probe or len(macros) != 1:
-            raise BuildError(f"{file}:{number}: a probe must be the only statement on its line: {line.strip()}")
+            raise BuildError(f"{file}:{number}: a probe must be the only statement on its line: {line.strip()[:80]}")
         yield _site(file, number, probe[1], _arguments(probe[2]), lines, constants)
 
 

@@ -6,7 +6,8 @@ switch off the probes, inline assembly, and calls of the shim's own functions.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -17,6 +18,11 @@ _SPLICE = re.compile(r"\\[ \t\v\f]*\n|\?\?/[ \t\v\f]*\n")
 _DIRECTIVE = re.compile(r"(?:^|\*/)[ \t\v\f]*(?:#|%:|\?\?=)", re.M)
 _LINE = re.compile(r"^[ \t\v\f]*(?:#|%:|\?\?=)[ \t\v\f]*line\b[^\n]{0,60}", re.M)
 _PLACE = re.compile(r"\d[\d']*+[ \t\v\f]*+(?:/\*|\w*+\")[^\n]{0,60}")
+_TELLING = re.compile(
+    r"\b(?:__(?:SANITIZE|GNU|GX|GCC|GLIBC|OPTIMIZE|NO_INLINE|STRICT_ANSI|ELF|SSE|AVX|MMX|FMA|x86_64|amd64|linux|unix)\w*"
+    r"|_GLIBCXX\w*|_GNU_SOURCE|PROBED|__(?:DATE|TIME|TIMESTAMP|BASE_FILE|INCLUDE_LEVEL)__)(?!\w)"
+)
+_PRIVATE = re.compile(r"\b(?:simt|SIMT)_\w*")
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _TOKEN = re.compile(
     r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?(?:\)\1"|\Z)|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"|(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)*\''
@@ -37,10 +43,10 @@ PRAGMAS = re.compile(
     r"|(?:end)?region\b|hd_warning_disable|nv_exec_check_disable|STDC FP_CONTRACT\b"
 )
 BUILTINS = re.compile(
-    r"__builtin_(?:expect\w*|assume\w*|unreachable|trap|constant_p|offsetof|bit_cast|is_constant_evaluated|addressof|va_\w+"
+    r"__builtin_(?:expect\w*|assume\w*|unreachable|trap|offsetof|bit_cast|is_constant_evaluated|addressof|va_\w+"
     r"|(?:mem|str)(?:cpy|set|move|cmp|len)|(?:popcount|clz|ctz|ffs|parity|bswap\d*|abs|fabs|labs)(?:l|ll|f)?|(?:huge_val|inf|nans?)[fl]?"
     r"|is\w+|signbit\w*|fpclassify|(?:sqrt|exp2?|log2?|pow|fma|fm(?:in|ax)|floor|ceil|round|trunc|rint|copysign|sin|cos|tanh?|erf)f?"
-    r"|FILE|LINE|FUNCTION|COLUMN)$"
+    r"|FILE|LINE|FUNCTION)$"
 )
 """The compiler's functions that a kernel may use: each access of theirs has a record."""
 SHIM = {
@@ -50,28 +56,35 @@ SHIM = {
 """The shim's names that CUDA's names and the build's edits expand to."""
 _OWN = re.compile(r"_*(?:simt|tsan|ubsan|asan|sanitizer|wrap|real)_\w*$|simt$|SIMT_\w*$")
 _EDIT = re.compile(r"simt_(?:to_)?\d+$")  # an operand of accepted inline PTX
-MARKS = ("simt_watch", "simt_quiet")
-"""The shim's names in the calls of marks, which the build writes into a kernel with [watch]."""
+LAUNCH = ("simt_run", "simt_call")
+"""The shim's names in the launches, which the build writes below a kernel, each once for a launch."""
 Word = tuple[str, str, int]  # the text of a token or of a #pragma, its file, its line
 
 
-def check_places(name: str, text: str) -> None:
-    """Raises BuildError for a line of a kernel's file that gives other lines another place: `#line`, or `# 1 "x.h"`.
+def check_text(name: str, text: str) -> None:
+    """Raises BuildError for what the preprocessor takes out of a kernel's file.
 
-    For the second form, comments and literals do not matter: a text could hide it from a reader of them.
+    A line may give other lines another place: `#line`, or `# 1 "x.h"`. For the second form, comments and literals do
+    not matter: a text could hide it from a reader of them. A macro may tell one build from another, or be the shim's.
     """
     pieces = _SPLICE.split(text)
     joined, end = "".join(pieces), -1
+    code = bare(joined)
 
-    def refused(at: int, said: str) -> BuildError:
+    def fault(at: int, said: str) -> BuildError:
         before = accumulate(map(len, pieces))
         line = 1 + joined.count("\n", 0, at) + sum(place <= at for place in before)
-        return BuildError(
-            f"{name} line {line}: it gives its lines another place ({' '.join(said.split())}). {_REMEDY}."
-        )
+        return BuildError(f"{name} line {line}: {said}.")
 
-    if plain := _LINE.search(bare(joined)):
+    def refused(at: int, said: str) -> BuildError:
+        return fault(at, f"it gives its lines another place ({' '.join(said.split())}). {_REMEDY}")
+
+    if plain := _LINE.search(code):
         raise refused(plain.start(), plain[0])
+    if telling := _TELLING.search(code):
+        raise fault(telling.start(), f"{telling[0][:60]} tells one build from another. {_REMEDY}")
+    if private := _PRIVATE.search(code):
+        raise fault(private.start(), _of_runtime(private[0]))
     for found in _DIRECTIVE.finditer(joined):
         at = found.end()
         while at < len(joined):
@@ -88,24 +101,35 @@ def check_places(name: str, text: str) -> None:
             raise refused(at, f"# {said[0]}")
 
 
-def check(text: str, names: Iterable[str], sources: Path, marked: bool) -> None:
+def check(text: str, names: Iterable[str], sources: Path, marks: Sequence[str], launches: int) -> None:
     """Raises BuildError with file, line and remedy for the first word that a kernel may not use.
 
-    text: the preprocessor's output for files that passed check_places.
-    names: of the kernel's files in the folder `sources`. The words of all other files are ours or the toolchain's.
-    marked: whether the build wrote calls of marks into the text.
+    text: the preprocessor's output for files that passed check_text. The headers of others come before the kernel's.
+    names: of the kernel's files in the folder `sources`.
+    marks: the names in place of watching.MARKS in the calls of marks that the build wrote into the text.
+    launches: how many launches the build wrote below the kernel. A macro of the kernel could change them.
     """
-    shim = {*SHIM, *(MARKS if marked else ())}
-    own = {str(sources / name) for name in names}
-    words = list(_words(text, own))
+    shim = {*SHIM, *marks}
+    unit = str(sources / "unit.cpp")
+    words, quiet = list(_words(text, {str(sources / name) for name in names}, unit)), False
+    counts = Counter(word for word, *_ in words)
     for at, (word, file, line) in enumerate(words):
+        if word == marks[0]:
+            quiet = words[at + 2][0] == "1"
+        elif quiet and word in ("{", "throw"):  # a jump out of the value would leave the probes silent
+            raise BuildError(f"{Path(file).name} line {line}: the value of a mark has {word!r}. Mark a plain value.")
+        if word in LAUNCH and file == unit and counts[word] == launches:
+            continue
         if reason := _reason(words, at, word, shim):
             raise BuildError(f"{Path(file).name} line {line}: {reason}.")
 
 
-def _words(text: str, own: set[str]) -> Iterator[Word]:
-    """The tokens and pragmas of the kernel's own files. Raises BuildError for a forged place."""
-    files, line = ["unit.cpp"], 1
+def _words(text: str, own: set[str], unit: str) -> Iterator[Word]:
+    """The tokens and pragmas from the kernel's first line on.
+
+    Raises BuildError for a forged place, and for a header of others there: a macro of the kernel could change it.
+    """
+    files, line, judged = [unit], 1, False
     code, first, place = list[str](), 1, ""
 
     def tokens() -> Iterator[Word]:
@@ -117,25 +141,32 @@ def _words(text: str, own: set[str]) -> Iterator[Word]:
             yield _DIGRAPHS.get(found[0], found[0]), place, number
         code.clear()
 
-    def forged(said: str) -> BuildError:
+    def fault(said: str) -> BuildError:
         kernel = next((file for file in reversed(files) if file in own), next(iter(own)))
-        return BuildError(f"{Path(kernel).name} line {line}: it gives its lines another place ({said}). {_REMEDY}.")
+        return BuildError(f"{Path(kernel).name} line {line}: {said}.")
 
-    for row in text.splitlines():
+    def forged(said: str) -> BuildError:
+        return fault(f"it gives its lines another place ({said}). {_REMEDY}")
+
+    for row in text.split("\n"):
         if marker := _MARKER.match(row):
             yield from tokens()
             number, name, flags = int(marker[1]), marker[2], marker[3].split()
             if "1" in flags:
+                judged = judged or name in own
+                if judged and name not in own:
+                    header = Path(name).name
+                    raise fault(f"it includes {header} in an unusual form. Write #include <{header}> on its own line")
                 files.append(name)
             elif "2" in flags and len(files) > 1:
                 files.pop()
-                if files[-1] in own and files[-1] != name:
+                if judged and files[-1] != name:
                     raise forged(f"#line {number}")
-            elif files[-1] in own and name != files[-1]:
+            elif judged and name != files[-1]:
                 raise forged(f"#line {number} {name[:60]!r}")
             line = number
             continue
-        if files[-1] in own:
+        if judged:
             if re.match(r"\s*#\s*pragma\b", row):
                 yield from tokens()
                 yield row.strip(), files[-1], line
@@ -165,8 +196,12 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
         return f"it uses {word}, which CUDA does not have. {_REMEDY}"
     is_call = at + 1 < len(words) and words[at + 1][0] in ("(", "<")  # its address would lead to the runtime's memory
     if _OWN.match(word) and not (word in shim and is_call) and not _EDIT.match(word):
-        return f"the name {word[:60]} belongs to the CPU's runtime. Choose another name"
+        return _of_runtime(word)
     return ""
+
+
+def _of_runtime(word: str) -> str:
+    return f"the name {word[:60]} belongs to the CPU's runtime. Choose another name"
 
 
 def _of_pragma(row: str) -> str:

@@ -1,6 +1,7 @@
 """The constructs that a plain kernel may not use, each refused with its line and a remedy."""
 
 import re
+from collections.abc import Collection
 
 from kernels.build.plain import ptx
 from kernels.build.plain.edits import device_text
@@ -9,7 +10,7 @@ from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HE
 from kernels.build.plain.tokens import bare, line_of, tokens
 from kernels.errors import BuildError
 
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", re.M)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")', re.M)
 _LAUNCH = (
     "it launches a kernel in device code. Write probes and children by hand (kernels/launches.md), or launch from the "
     "host"
@@ -31,9 +32,27 @@ def check(name: str, text: str) -> None:
         raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
 
 
+def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, str]]:
+    """(start, end, header) of each include of a header that is none of the kernel's own files.
+
+    Raises BuildError for a header of the shim.
+    """
+    listed = [(found.start(), found.end(), found[1] or found[2]) for found in _includes(text) if found[2] not in own]
+    for start, _, header in listed:
+        if reason := _of_header(header):
+            raise BuildError(f"{name} line {line_of(text, start)}: {reason}.")
+    return listed
+
+
+def _includes(text: str) -> list[re.Match[str]]:
+    """The includes outside of comments and raw strings."""
+    code = bare(text)
+    return [found for found in _INCLUDE.finditer(text) if code[found.start() + found[0].index("#")] == "#"]
+
+
 def _found(text: str) -> list[tuple[int, str]]:
     found = tokens(text)
-    listed = [(f.start(1), _of_header(f[1])) for f in _INCLUDE.finditer(_without_comments(text))]
+    listed = [(f.start(1), _of_header(f[1])) for f in _includes(text) if f[1] is not None]
     reasons = [(at, reason) for at, reason in listed if reason]
     reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
     reasons += [(s.start, _of_ptx(s.refused)) for s in ptx.statements(device_text(text)) if s.refused]
@@ -51,11 +70,6 @@ def _of_header(name: str) -> str:
     return (
         f"it includes <{name}>, which is not among CUDA's own headers here. Write the part that it needs into the file"
     )
-
-
-def _without_comments(text: str) -> str:
-    """The text without comments. An include's name is no literal."""
-    return bare(text)
 
 
 def _of_ptx(instruction: str) -> str:

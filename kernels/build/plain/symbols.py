@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from kernels.build import confined
+from kernels.build.plain.standard import CUDA
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 
@@ -17,8 +18,12 @@ _MATH = (
     r"|fabs|fma|fmod|fmax|fmin|fdim|ceil|floor|trunc|round|roundeven|rint|nearbyint|ll?rint|ll?round|ilogb|copysign"
     r"|nan|modf|frexp|ldexp|scalbl?n|next(?:after|toward)|remainder|remquo|[jy][01n]"
 )
+CALLS = {*re.findall(r"\b(simt_\w+)\(", (CUDA / "calls.h").read_text())}
+"""The runtime's functions that CUDA's names call."""
+OF_MARKS = {"simt_quiet", "simt_log_value"}
+"""Those of a kernel with [watch] only."""
 _RUNTIME = (
-    r"simt_\w+|__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)"
+    r"__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)"
     r"|__ubsan_handle_out_of_bounds"
 )
 _COMPILER = (
@@ -33,6 +38,7 @@ LOGGED = ("memcpy", "memmove", "memset")
 
 def close(spec: KernelSpec, unit: Path) -> None:
     """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
+    calls = CALLS - (set() if spec.watch else OF_MARKS) | {f"simt_{name}" for name in LOGGED}
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
     for command in (["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed], ["readelf", "-sW"]):
         try:
@@ -47,7 +53,7 @@ def close(spec: KernelSpec, unit: Path) -> None:
             )
     for row in done.stdout.splitlines():
         words = row.split()
-        if len(words) == 8 and words[6] == "UND" and not ALLOWED.match(words[7]):
+        if len(words) == 8 and words[6] == "UND" and words[7] not in calls and not ALLOWED.match(words[7]):
             raise BuildError(
                 f"{spec.path.name} calls {words[7][:80]}, which is no function of device code. Use CUDA's own "
                 "functions and C's mathematics."

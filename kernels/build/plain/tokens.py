@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _SKIPPED = re.compile(
-    r"""(?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)
+    r"""(?P<number>(?<![\w.])\.?\d(?:[eEpP][+-]|'?[\w.])*)
     |//[^\n]*|/\*.*?(?:\*/|\Z)
     |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?(?:\)(?P=end)"|\Z)
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",

@@ -5,14 +5,16 @@ An instrumented build calls a function before each access (-fsanitize=thread) an
 deletes accesses, so that each access of the source stays one. The build has a table of its lines (lines.py).
 """
 
+import secrets
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, cpp
 from kernels.build.plain import lines, preprocessed, refusals, symbols, watching
 from kernels.build.plain.edits import cpu_text
-from kernels.build.plain.standard import CUDA
+from kernels.build.plain.standard import CUDA, CUDA_HEADERS
 from kernels.build.product import EntryFacts
 from kernels.core.signatures import symbol_of
 from kernels.core.spec import KernelSpec
@@ -32,6 +34,18 @@ KEEPING = (
     *(f"--param={name}=100000" for name in ("max-inline-insns-auto", "max-inline-insns-single", "inline-unit-growth")),
 )
 _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
+_MARKS = ("SIMT_QUIET", "SIMT_WATCH")  # in language.h
+_LAUNCH = (
+    "extern",
+    "__attribute__",
+    "visibility",
+    "int",
+    "void",
+    "return",
+    "request",
+    "args",
+    "a",
+)  # of SIMT_PLAIN_EXPORT
 SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
 
@@ -42,7 +56,7 @@ class Toolchain(cpp.Toolchain):
         super().__init__()
         self.instrumented = instrumented
         self.options = [option for option in self.options if option != "-Wl,-z,defs"]
-        self.options += ["-w", "-fno-threadsafe-statics", "-fno-strict-aliasing"]
+        self.options += ["-w", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fno-dollars-in-identifiers"]
         if instrumented:
             if "clang" in self.version or "zig" in self.version:
                 raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
@@ -60,18 +74,24 @@ class Toolchain(cpp.Toolchain):
         for name, text in self.headers():
             (sources / "cuda" / name).parent.mkdir(parents=True, exist_ok=True)
             (sources / "cuda" / name).write_text(text)
+        names, included = [name for name, _ in spec.files], dict[str, None]()
+        end = secrets.token_hex(8)
+        quiet, watch = marks = tuple(f"{name}_{end}" for name in watching.MARKS)
         for name, text in spec.files:
             refusals.check(name, text)
-            preprocessed.check_places(name, text)
-            calls = watching.edits(spec, name) if self.instrumented else []
-            (sources / name).write_text(cpu_text(text, more=calls))
-        (sources / "unit.cpp").write_text(_unit(spec))
+            preprocessed.check_text(name, text)
+            headers = refusals.headers(name, text, names)
+            included |= dict.fromkeys(header for *_, header in headers)
+            calls = watching.edits(spec, name, (quiet, watch)) if self.instrumented else []
+            more = [*calls, *((first, last, "") for first, last, _ in headers)]
+            (sources / name).write_text(cpu_text(text, more=more))
+        (sources / "unit.cpp").write_text(_unit(spec, included, marks))
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
         preprocessed_text = sources / "unit.ii"
         made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
         cpp.compiled(spec, [*self.command, *options, *made], sources)
-        names, marked = [name for name, _ in spec.files], self.instrumented and bool(spec.watch)
-        preprocessed.check(preprocessed_text.read_text(errors="replace"), names, sources, marked)
+        made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
+        preprocessed.check(made_text, names, sources, marks, launches)
         made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(preprocessed_text), "-o", str(unit)]
         log = cpp.compiled(spec, [*self.command, *options, *made], sources)
         symbols.close(spec, unit)
@@ -105,8 +125,20 @@ class Toolchain(cpp.Toolchain):
         return cache.get(key, "runtime.o", make)[0] / "runtime.o"
 
 
-def _unit(spec: KernelSpec) -> str:
-    """The compiled file: CUDA's names, the kernel, and its launches."""
-    entries = dict.fromkeys(launch.entry for launch in spec.launch_texts)
-    exports = "".join(f"SIMT_PLAIN_EXPORT({symbol_of(entry)}, {entry})\n" for entry in entries)
-    return f'#include "language.h"\n#include "{spec.files[0][0]}"\n{exports}'
+def _unit(spec: KernelSpec, headers: Iterable[str], marks: Sequence[str]) -> str:
+    """The compiled file: the kernel's headers, CUDA's names, the kernel, and its launches.
+
+    No macro of the kernel changes a header, and no macro tells the kernel which build it is in.
+    headers: that the kernel includes, apart from its own files.
+    marks: the names of this build in place of watching.MARKS.
+    """
+    entries = {launch.entry: symbol_of(launch.entry) for launch in spec.launch_texts}
+    of_cuda = [header for header in headers if header in CUDA_HEADERS]
+    rows = [f"#include <{header}>" for header in headers if header not in CUDA_HEADERS]
+    rows += [f"#define {macro} {name}" for macro, name in zip(_MARKS, marks)]
+    rows += [f'#include "{header}"' for header in ("language.h", *of_cuda)]
+    rows += [f"#undef {macro}" for macro in (*_MARKS, "PROBED", "__SANITIZE_THREAD__")]
+    rows += [f'#include "{spec.files[0][0]}"']
+    rows += [f"#undef {word}" for word in (*_LAUNCH, *(f"launch_{symbol}" for symbol in entries.values()))]
+    rows += [f"SIMT_PLAIN_EXPORT({symbol}, {entry})" for entry, symbol in entries.items()]
+    return "\n".join([*rows, ""])

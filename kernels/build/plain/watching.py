@@ -13,6 +13,8 @@ from kernels.core.watch import Watched, WatchText
 from kernels.errors import BuildError
 
 LOOP, LOOP_END = LOOPS = ("loop", "loop_end")
+MARKS = ("simt_quiet", "simt_watch")
+"""The names in the calls of marks. Each build adds a random end, so that no kernel can use them."""
 THREAD = "at_thread"  # the default key of a value: the thread's number in its block
 
 
@@ -61,8 +63,9 @@ def marks(spec: KernelSpec) -> tuple[Mark, ...]:
     return tuple(found)
 
 
-def edits(spec: KernelSpec, file: str) -> list[tuple[int, int, str]]:
-    """The calls of a file's marks, as edits of its text."""
+def edits(spec: KernelSpec, file: str, names: tuple[str, str] = MARKS) -> list[tuple[int, int, str]]:
+    """The calls of a file's marks, as edits of its text. names: in them, in place of MARKS."""
+    quiet, watch = names
     pieces = set[tuple[int, int, int, str]]()  # place, rank there, number, text
     for number, mark in enumerate(marks(spec)):
         if mark.file != file:
@@ -70,7 +73,7 @@ def edits(spec: KernelSpec, file: str) -> list[tuple[int, int, str]]:
         value, *keys = mark.expressions
         given = ", ".join([str(number), f"(float)({value or 0})", *(f"(long long)({key})" for key in keys)])
         of_loop = mark.event in LOOPS
-        pieces.add((mark.at, 4 if of_loop else 1, number, f" simt_quiet(1); simt_watch({given}); simt_quiet(0); "))
+        pieces.add((mark.at, 4 if of_loop else 1, number, f" {quiet}(1); {watch}({given}); {quiet}(0); "))
         if mark.wraps:
             pieces |= {(mark.wraps[0], 0, 0, "{"), (mark.wraps[1], 3 if of_loop else 2, 0, "}")}
     found: dict[int, str] = {}

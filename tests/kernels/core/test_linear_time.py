@@ -29,6 +29,7 @@ PACKAGES = (
     kernels.trace,
 )
 LENGTHS = (60, 250, 1_000, 4_000)  # characters
+LONG = (*LENGTHS, 16_000)  # of long openers without an end, such as PROBE_LOAD(
 NOISE_S = 0.008  # a quadratic expression takes much longer for the longest text
 MOST = 8.0  # for a text 4 times as long. The square is 16
 FEW = (" ", "\n", "a", "1", "(", "a,", "\\")
@@ -190,10 +191,12 @@ def literals(pattern):
 def slow(pattern, use=""):
     """The text of which a four times longer one takes much more than four times as long, or None."""
     own = literals(pattern)
+    openers = [f"{piece}(" for piece in own if r"\(" in pattern.pattern]
     for start in ("", *own):
-        for piece in (*(FEW if start else PIECES), *own):
-            text = (start + piece * LENGTHS[-1])[: LENGTHS[-1]]
-            for short, long in pairwise(LENGTHS):  # so that a cubic one takes no minutes
+        for piece in (*(FEW if start else PIECES), *own, *openers):
+            lengths = LONG if piece in openers else LENGTHS
+            text = (start + piece * lengths[-1])[: lengths[-1]]
+            for short, long in pairwise(lengths):  # so that a cubic one takes no minutes
                 if seconds(pattern, use, text[:long]) > NOISE_S:
                     early = max(1e-6, min(seconds(pattern, use, text[:short]) for _ in range(3)))
                     if min(seconds(pattern, use, text[:long]) for _ in range(2)) > MOST * early:
@@ -204,6 +207,8 @@ def slow(pattern, use=""):
 def test_a_quadratic_expression_is_found():
     assert slow(re.compile(r"(?<![\w.])\s*\b(\w+)\s*/"))
     assert slow(re.compile(r"/\*.*?\*/", re.S))
+    assert slow(re.compile(r'R"([^()\s]{0,16})\(.*?\)\1"', re.S))
+    assert slow(re.compile(r"\b(PROBE_LOAD|PROBE_STORE)\((.*)\);\s*$"))
     assert not slow(re.compile(r"/\*.*?(?:\*/|\Z)", re.S))
 
 

@@ -71,6 +71,32 @@ def test_an_include_from_outside_is_refused_with_its_line(tmp_path, include):
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('\0#include "/etc/hostname"', r"control character U\+0000"),
+        ('#\0import "/etc/hostname"', r"control character U\+0000"),
+        ('#inc\\\f\nlude "/etc/hostname"', r"control character U\+000C"),
+        ("#em\\\f\nbed </etc/hostname>", r"control character U\+000C"),
+        ('\ufeff#include "/etc/hostname"', r"control character U\+FEFF"),
+        ('const char* a = R"(\u2028# 1 "a.h" 1\u2028)";', r"control character U\+2028"),
+        ("// \x85 ends a line for Python", r"control character U\+0085"),
+        ('const char* a = $R"(";\n#include "/etc/hostname"\nconst char* b = ")";', r"\$ outside of a literal"),
+        ('const char* a = "a"R"(";\n#include "/etc/hostname"\nconst char* b = ")";', 'directly before R"'),
+        ('#define A 1e+\'a\'R"(\'\n#include "/etc/hostname"\n#define B )"', "plain file name"),
+        ("#if 0", "includes common.cuh in an #if"),
+        ("#ifndef A\n#define A", "includes common.cuh in an #if"),
+    ],
+)
+def test_a_text_that_compilers_read_in_another_way_is_refused_with_its_line(tmp_path, line, said):
+    with pytest.raises(ProblemError, match=rf"^mine\.cu: line \d+: .*{said}"):
+        load_kernel(dropped(tmp_path, line))
+
+
+def test_a_dollar_in_a_comment_or_in_a_literal_is_accepted(tmp_path):
+    load_kernel(dropped(tmp_path, "// $O = PV$\nconst char* price = \"$1\"; const char sign = '$';"))
+
+
+@pytest.mark.parametrize(
     "include",
     [
         '#include "own.cuh"',

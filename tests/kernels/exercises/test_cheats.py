@@ -1,10 +1,16 @@
 """Answers that pass an exercise without its solution, by hiding accesses from the check. Each is refused."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
 from kernels import exercises
+from kernels.build import cpp
+from kernels.build.plain import symbols
+from kernels.build.plain.toolchain import Toolchain
+from kernels.catalog import KERNELS
+from kernels.errors import BuildError
 from kernels.exercises import grading
 
 ALL = exercises.listed()
@@ -45,6 +51,12 @@ def swapped(name, *edits):
 
 POINTED = (
     'extern "C" void* {0}(void*, const void*, size_t);\nstatic void* (*volatile by)(void*, const void*, size_t) = {0};'
+)
+PASTE = "#define P(a, b) a##b\n"
+OFF = 'extern "C" void P(sim, t_quiet)(int); static int off_ = (P(sim, t_quiet)(1), 0);'
+DECLS = (
+    f'{PASTE}#undef __BEGIN_DECLS\n#define __BEGIN_DECLS {OFF} extern "C" {{{{\n{{}}\n'
+    '#undef __BEGIN_DECLS\n#define __BEGIN_DECLS extern "C" {{'
 )
 ADD = ("O_sum[query * head_dim + thread] += o;", "if (thread == 0) l_sum[query] += l;")
 FENCED = "atomicAdd(&{0}, 0.f); {0} += {1}; __threadfence(); atomicAdd(&{0}, 0.f);"
@@ -145,6 +157,53 @@ REFUSED = {  # by their text, before any run
     "a probe of its own": (
         BANKS,
         kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);'),
+    ),
+    "a macro in place of a probe": (
+        BANKS,
+        head(BANKS, "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)"),
+    ),
+    "a forged header in a literal": (BANKS, head(BANKS, 'const char* m = R"(\f# 1 "a.h" 1\f# 1 "b.h" 1\f)";' + OFF)),
+    "a forged header between lines of Unicode": (
+        BANKS,
+        head(BANKS, 'const char* m = R"(\u2028# 1 "a.h" 1\u2028# 1 "b.h" 1\u2028)";' + OFF),
+    ),
+    "a name with a dollar": (
+        BANKS,
+        head(BANKS, f'[[clang::noinline($R"(")]] void f(); {OFF} [[clang::noinline(")")]] void g();'),
+    ),
+    "a suffix with a dollar": (
+        BANKS,
+        head(BANKS, f'const char* operator""_$R(const char*, size_t); auto a = "a"_$R"("; {OFF} auto b = ")";'),
+    ),
+    **{
+        f"a macro of a header, {form}": (BANKS, head(BANKS, DECLS.format(form)))
+        for form in ('#include "assert.h"', "#/**/include <assert.h>", "%:include <assert.h>")
+    },
+    "the runtime's source": (BANKS, head(BANKS, '#include "runtime.cpp"')),
+    "a macro below the kernel": (
+        BANKS,
+        head(BANKS, f"{PASTE}#undef SIMT_PLAIN_EXPORT\n#define SIMT_PLAIN_EXPORT(symbol, ...) {OFF}"),
+    ),
+    "a macro of the launch": (BANKS, head(BANKS, f"{PASTE}#define int {OFF} int")),
+    "a macro of the entry": (
+        BANKS,
+        f"{ALL[BANKS].start}\n{PASTE}#define flash flash, a); }}, args); }} {OFF} int f_(void* request, void** args) "
+        "{ return P(sim, t_run)(request, [](void** a) { P(sim, t_call)(&flash\n",
+    ),
+    "a macro of another build": (
+        ATOMIC,
+        ALL[ATOMIC].solution.replace(
+            "#define TILE",
+            "#ifndef __SANITIZE_THREAD__\n"
+            "#undef atomicAdd\n#define atomicAdd(p, v) (*(p) += (v))\n#endif\n#define TILE",
+        ),
+    ),
+    "a macro of the compiler": (
+        ATOMIC,
+        ALL[ATOMIC].solution.replace(
+            "#define TILE",
+            "#ifndef __GNUG__\n#undef atomicAdd\n#define atomicAdd(p, v) (*(p) += (v))\n#endif\n#define TILE",
+        ),
     ),
 }
 
@@ -295,21 +354,22 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
         ),
         {"atomic"},
     ),
+    "atomicAdd by a macro that tells builds apart": (
+        ATOMIC,
+        ALL[ATOMIC].solution.replace(
+            "#define TILE",
+            "#define P(a, b) a##b\n#if !P(__SANI, TIZE_THREAD__) && !P(PRO, BED)\n#undef atomicAdd\n"
+            "#define atomicAdd(p, v) (*(p) += (v))\n#endif\n#define TILE",
+        ),
+        {"atomic"},
+    ),
+    "a macro of a header": (BANKS, head(BANKS, DECLS.format("#include <assert.h>")), {"bank conflict"}),
     "atomicAdd by a macro": (
         ATOMIC,
         ALL[ATOMIC].solution.replace(
             "#define TILE", "#undef atomicAdd\n#define atomicAdd(p, v) (*(p) += (v))\n#define TILE"
         ),
         {"atomic"},
-    ),
-    "a macro in place of a probe": (
-        BANKS,
-        head(
-            BANKS,
-            "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)\n#define simt_access(...)\n#undef threadIdx\n"
-            "#define threadIdx simt_thread_idx()",
-        ),
-        {"bank conflict"},
     ),
     "main": (ATOMIC, ALL[ATOMIC].start + "\nint main() { return 0; }\n", {"atomic"}),
     "another __global__": (
@@ -353,6 +413,29 @@ def test_a_text_that_hides_accesses_does_not_compile(cheat, one_problem):
     found = grading.grade(name, text)
     assert [one.kind for one in found.evidence] == ["does not compile"] and not found.accepted
     assert not found.cases
+
+
+@pytest.mark.parametrize("name", ["simt_quiet", "simt_log_value", "simt_other"])
+def test_an_object_file_calls_no_other_function_of_the_runtime(name, tmp_path):
+    source, unit = tmp_path / "unit.cpp", tmp_path / "unit.o"
+    for called in ("simt_barrier", name):
+        source.write_text(f'extern "C" void {called}();\nvoid f() {{ {called}(); }}')
+        assert cpp.run([*cpp.cpp_compiler(), "-c", str(source), "-o", str(unit)]).returncode == 0
+        if called == name:
+            with pytest.raises(BuildError, match=f"calls {name}, which is no function of device code"):
+                symbols.close(KERNELS["03_flash"], unit)
+        else:
+            symbols.close(KERNELS["03_flash"], unit)
+
+
+def test_no_macro_of_the_compiler_differs_between_the_builds():
+    """Each build undefines __SANITIZE_THREAD__ above the kernel."""
+    found = []
+    for instrumented in (False, True):
+        made = Toolchain(instrumented)
+        options = [option for option in made.options if not option.startswith(("-Wl", "-fuse-ld"))]
+        found.append(set(cpp.run([*made.command, *options, "-dM", "-E", "-x", "c++", os.devnull]).stdout.splitlines()))
+    assert found[0] ^ found[1] == {"#define __SANITIZE_THREAD__ 1"}
 
 
 @pytest.mark.parametrize("cheat", CAUGHT)

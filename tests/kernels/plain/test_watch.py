@@ -11,6 +11,7 @@ import pytest
 
 from explainers.stories.online_softmax import online_softmax
 from explainers.story import probed
+from kernels.build import CPU, Mode, build
 from kernels.build.plain import watching
 from kernels.build.plain.edits import cpu_text
 from kernels.catalog import load_kernel
@@ -138,6 +139,20 @@ def test_a_mark_becomes_a_call_on_its_line(tmp_path, marks, body, call):
     spec = _spec(tmp_path, marks, body)
     assert call in "\n".join(_calls(spec))
     assert _text(spec).count("\n") == spec.source.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("OUT", "the value of a mark has '{'"),
+        ("P(sim, t_quiet)(1)", "the name simt_quiet belongs to the CPU's runtime"),
+    ],
+)
+def test_no_value_of_a_mark_silences_the_probes(tmp_path, value, said):
+    body = "float m;\n#define P(a, b) a##b\n#define OUT ({ goto end; 0.f; })\nm = 1;\nend: o[0] = 1;"
+    spec = _spec(tmp_path, f'"m = 1" = "m = {value}"', body)
+    with pytest.raises(BuildError, match=said):
+        build(spec, Request(spec, spec.problem_type()).defines, Mode.PROBED, CPU)
 
 
 def test_a_value_in_a_marked_loop_has_its_number(tmp_path):

@@ -195,6 +195,7 @@ def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
     spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
     probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
     assert probed.records == 0
+    assert not probed.ok and "includes common.cuh, and no probe logged a record" in probed.message
     row = check.summary(spec, 1, [], [probed, timed])
     assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
     right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")

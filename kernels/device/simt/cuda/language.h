@@ -54,11 +54,14 @@ template <class T> SIMT_OWN bool simt_shared_array(const char* name, T& array) {
 #include "memory.h"
 #include "warp.h"
 
-// The build writes this call at the marks of [watch].
-template <class... K> SIMT_OWN void simt_watch(unsigned number, float value, K... keys) {
+// The build writes calls of these names at the marks of [watch].
+#ifdef SIMT_WATCH
+SIMT_OWN inline void SIMT_QUIET(int on) { simt_quiet(on); }
+template <class... K> SIMT_OWN void SIMT_WATCH(unsigned number, float value, K... keys) {
   const long long listed[] = {keys..., 0};
   simt_log_value(number, value, listed, sizeof...(keys), SIMT_PC);
 }
+#endif
 
 // ---- ends, clocks and output ----
 #undef assert
