@@ -68,6 +68,7 @@ def read(path: Path) -> KernelSpec:
     kernel = load_kernel(path)
     with suppress(ProblemError):  # the check reports a problem that cannot be
         shown = sample(kernel)
+        kernel.plan(shown.problem, shown.settings)
         sites(kernel, {**shown.problem.defines, **kernel.settings(shown.settings)})
     if (seconds := time.thread_time() - began) > READ_SECONDS:
         raise FrontMatterError(
@@ -115,7 +116,8 @@ def _prune(folder: Path) -> None:
             written, found = (own / f"{own.name}.cu").stat().st_mtime, _NAME.fullmatch(own.name)
             drafts[found[1] if found else ""].append((written, own))
     for _ in range(sum(map(len, drafts.values())) - KEPT):
-        _, _, browser = max((name == "", len(held), name) for name, held in drafts.items() if held)
+        held = [(name == "", len(one), -min(one)[0], name) for name, one in drafts.items() if one]
+        browser = max(held)[-1]  # of two with equally many, the one with the oldest draft
         oldest = min(drafts[browser])
         drafts[browser].remove(oldest)
         shutil.rmtree(oldest[1], ignore_errors=True)

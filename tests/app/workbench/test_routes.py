@@ -245,6 +245,22 @@ def test_the_oldest_drafts_of_the_browser_with_most_drafts_go_first(monkeypatch,
     assert first.is_file() and last.is_file() and sum(path.is_file() for path in [again, *flood]) == 2
 
 
+def test_a_new_browser_with_a_draft_keeps_it(monkeypatch, own_cache):
+    monkeypatch.setattr(drafts, "KEPT", 3)
+    paths = []
+    for n in range(6):
+        paths.append(kept(TEXT, f"browser {n}"))
+        os.utime(paths[-1], (1000 + n, 1000 + n))
+    assert [path.is_file() for path in paths] == [False] * 3 + [True] * 3
+
+
+def test_a_text_whose_plan_takes_long_has_no_page():
+    many = TEXT.replace("\n[[launches]]\n", "\n[[launches]]\nrepeat = {n = 64, m = 64}\n", 1)
+    assert many != TEXT
+    said = examine.examine(many, False, drafts.name_of(many, "me"))
+    assert not said["kernel"] and "it allows 0.25 s" in said["diagnostics"][0]["message"]
+
+
 def test_an_older_servers_drafts_go_before_new_ones(monkeypatch, own_cache):
     older = [drafts.keep(TEXT, f"draft_{n:012x}") for n in range(3)]
     monkeypatch.setattr(drafts, "KEPT", 2)
