@@ -4,7 +4,7 @@
     wrong_room_secret    a failed try to open a room
     wrong_room           a failed try of a room's code, or of its leader's secret
     room_opened          the begin of a class
-    jailed_run           a draft in the jail. draft: a hash of its text
+    jailed_run           a draft in the jail. draft: its name, which opens it
     refused_text         a text that no compiler saw. reason: closed, long, line, encoding or comment
     refused_host         a request under a foreign name. host: this name
 

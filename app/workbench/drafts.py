@@ -1,13 +1,17 @@
-"""Drafts: texts from the page, each a .cu in a private folder of its own, under a name of its content.
+"""Drafts: texts from the page, each a .cu in a private folder of its own, under a name that nobody can guess.
+
+The author may share the name: a link with it opens the draft for everybody, also after a restart of the server.
 
 A worker reads each draft first. If the worker takes READ_SECONDS at most, the draft is admitted. The web process reads
 only admitted drafts.
 """
 
-import hashlib
+import hmac
 import re
+import secrets
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -21,21 +25,22 @@ from kernels.errors import FrontMatterError, ProblemError, WarpglassError
 from kernels.jail import setting
 from kernels.trace.probes import sites
 
-KEPT = 256  # drafts on disk; the oldest go first
+KEPT = 256  # drafts on disk
 MOST_LINE = 2000  # characters of a line. Our longest has 145
 READ_SECONDS = 0.25  # of CPU time to read a draft and to find its pages. Our kernels take 0.02
 _ADMITTED = "admitted"  # the file next to an admitted draft
-_NAME = re.compile(r"draft_[0-9a-f]{12}")
+_NAME = re.compile(r"(draft_[0-9a-f]{8})[0-9a-f]{32}")  # its browser, and 128 bits of its browser and text
+_key = secrets.token_bytes(32)  # a new server gives new names, and the drafts keep their old ones
 
 
-def name_of(text: str) -> str:
-    """The name of a draft: a hash of its text."""
-    return f"draft_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+def name_of(text: str, browser: str) -> str:
+    """The name of a browser's draft. Only the web process knows the key: a name does not tell whether a text exists."""
+    own, whole = (hmac.digest(_key, part.encode(), "sha256").hex() for part in (browser, f"{browser}\0{text}"))
+    return f"draft_{own[:8]}{whole[:32]}"
 
 
-def keep(text: str) -> Path:
-    """The file of a text. Raises CacheError without room on the disk."""
-    name = name_of(text)
+def keep(text: str, name: str) -> Path:
+    """The file of a text. name: see name_of. Raises CacheError without room on the disk."""
 
     def put(folder: Path) -> Path:
         own = folder / setting.DRAFTS / name
@@ -63,6 +68,7 @@ def read(path: Path) -> KernelSpec:
     kernel = load_kernel(path)
     with suppress(ProblemError):  # the check reports a problem that cannot be
         shown = sample(kernel)
+        kernel.plan(shown.problem, shown.settings)
         sites(kernel, {**shown.problem.defines, **kernel.settings(shown.settings)})
     if (seconds := time.thread_time() - began) > READ_SECONDS:
         raise FrontMatterError(
@@ -100,9 +106,18 @@ def _joined(found: Catalog, named: frozenset[Path]) -> Catalog:
 
 
 def _prune(folder: Path) -> None:
-    ages = []
-    for draft in folder.iterdir():
+    """Removes drafts over KEPT: the oldest one of the browser with most drafts, again and again.
+
+    Drafts with names of an older version have no page any more. They go first.
+    """
+    drafts = defaultdict[str, list[tuple[float, Path]]](list)
+    for own in folder.iterdir():
         with suppress(OSError):  # another process may remove it now
-            ages.append((draft.stat().st_mtime, draft))
-    for _, draft in sorted(ages)[:-KEPT]:
-        shutil.rmtree(draft, ignore_errors=True)
+            written, found = (own / f"{own.name}.cu").stat().st_mtime, _NAME.fullmatch(own.name)
+            drafts[found[1] if found else ""].append((written, own))
+    for _ in range(sum(map(len, drafts.values())) - KEPT):
+        held = [(name == "", len(one), -min(one)[0], name) for name, one in drafts.items() if one]
+        browser = max(held)[-1]  # of two with equally many, the one with the oldest draft
+        oldest = min(drafts[browser])
+        drafts[browser].remove(oldest)
+        shutil.rmtree(oldest[1], ignore_errors=True)

@@ -35,13 +35,14 @@ def _key(one: Diagnostic) -> tuple[int, str, str]:
     return one.line, one.source, "" if one.source == "check" else one.message
 
 
-def examine(text: str, whole: bool) -> dict[str, object]:
+def examine(text: str, whole: bool, name: str) -> dict[str, object]:
     """The answer for the page: {diagnostics, ok, said, kernel, proposal}.
 
     whole: check all problems, and not only a few.
+    name: of the draft.
     proposal: the text with an opening comment, if it has none, or "".
     """
-    file = drafts.keep(text)  # the worker may be on another host
+    file = drafts.keep(text, name)  # the worker may be on another host
     found, said, ok, named = _Found(), "", False, ""
     try:
         kernel = drafts.read(file)

@@ -61,7 +61,7 @@ async def check(request: Request) -> Response:
         audit.note("refused_text", who, reason="line")
         return JSONResponse({"error": str(error)}, 400)
     if not setting.why_no_jail():
-        audit.note("jailed_run", who, draft=drafts.name_of(text))
+        audit.note("jailed_run", who, draft=drafts.name_of(text, who.partition("/")[0]))
     try:
         if exercise := request.query_params.get("exercise"):
             answer = _asked(who, TIME_LIMITS[True], examine.graded, exercise, text)
@@ -82,8 +82,9 @@ async def check(request: Request) -> Response:
 
 async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     """The worker's answer, and the pages for this draft. Raises WarpglassError."""
-    path = await run_in_threadpool(drafts.keep, text)
-    said = await _asked(who, TIME_LIMITS[whole], examine.examine, text, whole)
+    name = drafts.name_of(text, who.partition("/")[0])
+    path = await run_in_threadpool(drafts.keep, text, name)
+    said = await _asked(who, TIME_LIMITS[whole], examine.examine, text, whole, name)
     if not said["kernel"]:
         audit.note("refused_text", who, reason="comment", draft=path.stem)
         return {**said, "pages": []}

@@ -3,6 +3,7 @@
 A plan on the CPU or on one GPU runs the same launches and copies in order. Its devices are then virtual.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +16,7 @@ from kernels.core.launch import Plan
 from kernels.core.tensors import Role
 from kernels.errors import FrontMatterError
 
-MOST_REPEATS = 4096  # of one table
+MOST_STEPS = 4096  # launches, copies and scratch tensors of a plan. Our largest has 40
 Made = TypeVar("Made")
 
 
@@ -30,14 +31,25 @@ class Waits:
     copies: tuple[int, ...] = ()
 
 
+def check_steps(tables: Iterable[tuple[str, Repeat]], names: Mapping[str, object], place: str) -> None:
+    """Raises FrontMatterError if all tables together, each with its repeats, make too many steps.
+
+    tables: (key, repeat) of each table. place: the file, for messages.
+    """
+    total = 0
+    for key, repeat in tables:
+        counts = [whole(count, names, f"{place}: {key}.repeat.{name}") for name, count in repeat]
+        total += math.prod(max(1, count) for count in counts)  # a count of 0 must not hide a huge one
+        if total > MOST_STEPS:
+            raise FrontMatterError(
+                f"{place}: the tables up to {key} make {total:,} steps. A plan has at most {MOST_STEPS:,}. "
+                "Repeat less, or write fewer tables."
+            )
+
+
 def repeated(repeat: Repeat, when: str, names: Mapping[str, object], where: str) -> Iterator[dict[str, object]]:
-    """The names of each repeat of a table: `names` and the counters. `when` leaves repeats out."""
+    """The names of each repeat of a table: `names` and the counters. `when` leaves repeats out. See check_steps."""
     counts = [whole(count, names, f"{where}.repeat.{name}") for name, count in repeat]
-    total = 1
-    for count in counts:
-        total *= count
-    if total > MOST_REPEATS:
-        raise FrontMatterError(f"{where}.repeat makes {total:,} steps. At most {MOST_REPEATS:,} are possible.")
     for values in product(*map(range, counts)):
         own = {**names, **{name: value for (name, _), value in zip(repeat, values)}}
         if not when or evaluate(when, own, f"{where}.when"):

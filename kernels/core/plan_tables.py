@@ -18,6 +18,7 @@ LAUNCH_KEYS = (
     *("device", "repeat", "when", "heads"),
 )
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
+MOST_TABLES = 64  # [[launches]], or [[copies]]. Our kernels have 4
 COPY_KEYS = ("source", "target", "repeat", "when")
 
 
@@ -59,6 +60,7 @@ def launches(file: str, source: str, plain: bool, table: Table) -> tuple[LaunchT
     entries = typed(file, "launches", table["launches"], list, "tables [[launches]]")
     if not entries:
         raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
+    _check_number(file, "launches", entries)
     parents = parents_of(file, source, entries)
     if parents and table.get("copies"):
         raise FrontMatterError(f"{file}: copies and children exclude each other. Remove the copies or the children.")
@@ -67,6 +69,13 @@ def launches(file: str, source: str, plain: bool, table: Table) -> tuple[LaunchT
     ordered = [replace(text, **order_of(entry)) for text, entry in zip(made, entries)]
     streams = {text.entry: text.stream for text in ordered}
     return tuple(replace(text, stream=streams[text.parent]) if text.parent else text for text in ordered)
+
+
+def _check_number(file: str, key: str, entries: list[Table]) -> None:
+    if len(entries) > MOST_TABLES:
+        raise FrontMatterError(
+            f"{file}: {key} has {len(entries):,} tables. Write at most {MOST_TABLES}, and use `repeat` for more."
+        )
 
 
 def _launch(file: str, source: str, plain: bool, number: int, entry: Table, parents: dict[str, str]) -> LaunchText:
@@ -171,6 +180,7 @@ def _check_argument(file: str, where: str, arg: object) -> None:
 def copies(file: str, table: Table) -> tuple[CopyText, ...]:
     """The copies of a comment."""
     entries = typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
+    _check_number(file, "copies", entries)
     made = []
     for number, entry in enumerate(entries):
         where = f"copies[{number}]"

@@ -4,12 +4,13 @@ import re
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
-# Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
-_NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
-MOST_WORDS = 2_000  # characters between __global__ and the name
+# Between __global__ and the name: void, and attributes with up to three levels of parentheses. No step goes back.
+_NESTED = r"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
+_ATTRIBUTES = rf"(?:(?:__\w++(?<=__)|alignas\b)\s*+(?:{_NESTED}\s*+)?+)*+"
+_HEADER = re.compile(rf"\s++{_ATTRIBUTES}void\s++{_ATTRIBUTES}(\w++)\s*+\(([^();{{}}]*+)\)")
+_GLOBAL = re.compile(r"\b__global__\b")
+_PLAIN_C = re.compile(r'\bextern\s++"C"\s++__global__\s')
 _OF_PROBES = re.compile(r"\bPROBE_(?:PARAM|CHILDREN)\b")
-_GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
 C_TYPES = {
     "int32": ("int", "int32_t", "signed", "signed int"),
     "uint32": ("unsigned", "unsigned int", "uint32_t"),
@@ -33,16 +34,16 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>.
     """
     bare = _COMMENT.sub(" ", source)
-    for found in re.finditer(rf"\b{re.escape(function_of(entry))}\s*+\(([^();{{}}]*)\)", bare):
-        if _GLOBAL.search(bare, max(0, found.start() - MOST_WORDS), found.start()):
-            texts = _OF_PROBES.sub("", found[1]).split(",")
-            return tuple(_parameter(text) for text in texts if text.strip())
+    for after in _GLOBAL.split(bare)[1:]:
+        found = _HEADER.match(after)
+        if found and found[1] == function_of(entry):
+            return tuple(_parameter(text) for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip())
     return ()
 
 
 def _parameter(text: str) -> tuple[str, str]:
     words = [word for word in re.findall(r"[\w:<>]+|[*&]", text) if word not in _QUALIFIERS]
-    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), words[-1]
+    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])
 
 
 def signature(source: str, entry: str) -> tuple[str, ...]:
@@ -62,7 +63,8 @@ def symbol_of(entry: str) -> str:
 
 def is_plain_c(source: str, entry: str) -> bool:
     """Whether an entry is extern "C", so that its symbol is its name."""
-    return re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(entry)}\s*\(', source) is not None
+    name = re.compile(rf"\b{re.escape(entry)}\s*+\(")
+    return any(name.search(re.split("[;{]", after, maxsplit=1)[0]) for after in _PLAIN_C.split(source)[1:])
 
 
 def without_comments(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.core.copies import CopyText
+from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
@@ -321,6 +322,9 @@ def _plan(
     names = {**spec._problem_names(problem), **dict(settings), **dict(sizes)}
     place = spec.path.name
     check_conditions(spec.conditions, names, place)
+    tables = [(f"launches.{text.entry}", text.repeat) for text in spec.launch_texts]
+    tables += [(f"copies[{number}]", text.repeat) for number, text in enumerate(spec.copy_texts)]
+    check_steps([*tables, *((f"scratch.{text.name}", text.repeat) for text in spec.scratch)], names, place)
     scratch = [tensor for text in spec.scratch for tensor in scratch_tensors(text, names, place)]
     plan = plan_of(spec.launch_texts, spec.copy_texts, names, (*problem.tensors(), *scratch), place)
     return replace(plan, graph=spec.graph)

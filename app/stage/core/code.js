@@ -8,7 +8,7 @@ const KEPT = 'warpglass-probes', // whether probe lines are hidden
   FILE = 'warpglass-workbench-file', // the name of the Workbench's text (workbench/keeping.js)
   DEEP = /^ {17,}(?=\S)/, // arguments under those of a line before: a narrow pane would wrap them one by one
   SHALLOW = ' '.repeat(8),
-  DRAFT = /^draft_[0-9a-f]{12}(?=\.cu$|$)/; // the server's name of this text
+  DRAFT = /^draft_[0-9a-f]{40}(?=\.cu$|$)/; // the server's name of this text
 
 // A source line as a row: number, count, code and comment apart; its data-place is "FILE:LINE".
 function codeRow(text, name, line, dim) {

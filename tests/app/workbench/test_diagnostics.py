@@ -3,13 +3,14 @@
 import pytest
 
 from app.stories.workbench import STARTER
-from app.workbench import examine
+from app.workbench import drafts, examine
 from app.workbench.places import place
 from kernels import exercises, jail
 from kernels.run.backends import cpu
 
 pytestmark = pytest.mark.skipif(bool(jail.why_none()), reason=jail.why_none())
 TEXT = STARTER.read_text()
+NAME = drafts.name_of(TEXT, "me")
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +36,14 @@ def line_of(part):
     ],
 )
 def test_a_message_has_its_line_and_its_source(old, new, source, line, said):
-    found = examine.examine(TEXT.replace(old, new, 1), False)
+    found = examine.examine(TEXT.replace(old, new, 1), False, NAME)
     first = found["diagnostics"][0]
     assert not found["ok"] and (first["source"], first["line"]) == (source, line_of(line)), first
     assert said in first["message"] and "draft_" not in str(found["diagnostics"])
 
 
 def test_the_compiler_names_every_error_with_its_column():
-    found = examine.examine(TEXT.replace("expf(", "expg(").replace("float m_new", "float n_new"), False)
+    found = examine.examine(TEXT.replace("expf(", "expg(").replace("float m_new", "float n_new"), False, NAME)
     lines = TEXT.splitlines()
     assert len(found["diagnostics"]) >= 3
     for one in found["diagnostics"]:
@@ -50,7 +51,7 @@ def test_the_compiler_names_every_error_with_its_column():
 
 
 def test_a_missing_barrier_is_a_race_at_both_lines():
-    found = examine.examine(TEXT.replace("    __syncthreads();\n", "", 1), False)["diagnostics"]
+    found = examine.examine(TEXT.replace("    __syncthreads();\n", "", 1), False, NAME)["diagnostics"]
     written, read = line_of("K_smem[i / head_dim]"), line_of("sum[d % 4] = fmaf")
     said = f"Line {written} writes K_smem["
     assert any(one["message"].startswith(said) and "another lane" in one["message"] for one in found), (read, found)
@@ -59,15 +60,15 @@ def test_a_missing_barrier_is_a_race_at_both_lines():
 def test_a_text_without_an_opening_comment_gets_a_proposal():
     launch = "int main() {\n  attention<<<dim3((n + 31) / 32, h), 32>>>(Q, K, V, O, n, 64, 0, 0.125f);\n}\n"
     bare = TEXT[TEXT.index("#include <math.h>") :] + launch
-    found = examine.examine(bare, False)
+    found = examine.examine(bare, False, NAME)
     assert found["diagnostics"][0]["message"].startswith("It does not begin with a comment")
     assert found["proposal"].endswith(bare) and 'title = "My kernel"' in found["proposal"]
-    assert examine.examine("int x;", False)["diagnostics"][-1]["message"].endswith("so it proposes nothing.")
+    assert examine.examine("int x;", False, NAME)["diagnostics"][-1]["message"].endswith("so it proposes nothing.")
 
 
 def test_an_endless_loop_ends_at_the_limit_and_is_marked_at_its_line():
     text = TEXT.replace("m = m_new;", "for (;;) __syncwarp();", 1)
-    found = cpu.limited(6.0, examine.examine, text, False)["diagnostics"]
+    found = cpu.limited(6.0, examine.examine, text, False, NAME)["diagnostics"]
     assert [one["line"] for one in found] == [line_of("    m = m_new;")] and "limit" in found[0]["message"], found
 
 
@@ -81,12 +82,12 @@ def test_an_endless_loop_ends_at_the_limit_and_is_marked_at_its_line():
     ],
 )
 def test_a_hostile_text_gets_a_message_and_shows_no_file(added):
-    found = examine.examine(TEXT.replace("#define TILE", f"{added}\n#define TILE", 1), False)
+    found = examine.examine(TEXT.replace("#define TILE", f"{added}\n#define TILE", 1), False, NAME)
     assert not found["ok"] and found["diagnostics"] and "root:" not in str(found), found
 
 
 def test_the_starter_is_right():
-    found = examine.examine(TEXT, False)
+    found = examine.examine(TEXT, False, NAME)
     assert found["ok"] and not found["diagnostics"], found
     assert "of 63 problems agree with float64" in found["said"]
 

@@ -1,6 +1,8 @@
 """The workbench's route and its walls: off for others, with --strangers only in the jail, and never without limits."""
 
 import asyncio
+import hashlib
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,11 +35,15 @@ def post(client, text=TEXT, **more):
     return client.post("/wg/workbench/check?who=me", content=text, **more)
 
 
+def kept(text, browser="me"):
+    return drafts.keep(text, drafts.name_of(text, browser))
+
+
 def test_a_server_for_others_refuses_every_text(client, monkeypatch):
     monkeypatch.setenv(setting.VARIABLE, "off")
     said = post(client)
     assert said.status_code == 403 and "Start it with --strangers" in said.json()["error"]
-    name = drafts.keep(TEXT).stem
+    name = kept(TEXT).stem
     assert name not in drafts.with_drafts(current(), [name]).kernels
 
 
@@ -53,14 +59,14 @@ def test_a_draft_is_jailed_on_this_machine_too(monkeypatch, word):
     monkeypatch.setattr(in_place, "why_none", lambda: "")
     monkeypatch.setattr(jail, "why_none", lambda: "")
     monkeypatch.setenv(setting.VARIABLE, word)
-    assert setting.is_jailed(drafts.keep(TEXT)) and not setting.why_no_workbench()
+    assert setting.is_jailed(kept(TEXT)) and not setting.why_no_workbench()
     assert not setting.is_jailed(current().find("03_flash").path)
 
 
 def test_this_machine_without_a_jail_says_whose_rights_a_text_has(monkeypatch):
     monkeypatch.setenv(setting.VARIABLE, "local")
     monkeypatch.setattr(in_place, "why_none", lambda: "the kernel has no Landlock")
-    assert not setting.is_jailed(drafts.keep(TEXT))
+    assert not setting.is_jailed(kept(TEXT))
     assert setting.of_workbench().startswith("Your kernel runs with your own rights")
 
 
@@ -86,14 +92,14 @@ def test_a_line_has_a_limit(client):
 
 
 def test_the_web_process_reads_only_a_text_that_a_worker_read(monkeypatch):
-    path = drafts.keep(f"{TEXT}// never checked\n")
+    path = kept(f"{TEXT}// never checked\n")
     monkeypatch.setattr(drafts, "load_kernel", lambda path: pytest.fail("the web process reads it"))
     assert drafts.with_drafts(current(), [path.stem]) is current()
 
 
 def test_a_text_that_takes_long_to_read_has_no_page(monkeypatch):
     monkeypatch.setattr(drafts, "READ_SECONDS", 0.0)
-    said = examine.examine(f"{TEXT}// slow\n", False)
+    said = examine.examine(f"{TEXT}// slow\n", False, drafts.name_of("", ""))
     assert not said["kernel"] and "it allows 0 s" in said["diagnostics"][0]["message"]
 
 
@@ -128,7 +134,7 @@ def waiting(monkeypatch):
 
 
 def asked(who):
-    return asyncio.ensure_future(routes._asked(who, 1.0, examine.examine, TEXT, False))
+    return asyncio.ensure_future(routes._asked(who, 1.0, examine.examine, TEXT, False, drafts.name_of(TEXT, who)))
 
 
 async def ended(*tasks):
@@ -223,7 +229,59 @@ def test_a_text_is_answered_with_the_pages_that_can_show_it(client):
     assert asked.link["kernel"] == said["kernel"] and not asked.error
 
 
-def test_only_some_drafts_are_kept(monkeypatch):
+@pytest.fixture
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_oldest_drafts_of_the_browser_with_most_drafts_go_first(monkeypatch, own_cache):
+    monkeypatch.setattr(drafts, "KEPT", 4)
+    first, again = kept(TEXT, "A"), kept(TEXT, "B")
+    flood = [kept(f"{TEXT}// {n}\n", "B") for n in range(9)]
+    for age, path in enumerate([*flood, again, first]):
+        if path.is_file():
+            os.utime(path, (1000 - age, 1000 - age))  # seconds: A's draft is the oldest
+    last = kept(f"{TEXT}// last\n", "B")
+    assert first.is_file() and last.is_file() and sum(path.is_file() for path in [again, *flood]) == 2
+
+
+def test_a_new_browser_with_a_draft_keeps_it(monkeypatch, own_cache):
     monkeypatch.setattr(drafts, "KEPT", 3)
-    paths = [drafts.keep(f"{TEXT}// {n}\n") for n in range(5)]
-    assert sum(path.is_file() for path in paths) == 3
+    paths = []
+    for n in range(6):
+        paths.append(kept(TEXT, f"browser {n}"))
+        os.utime(paths[-1], (1000 + n, 1000 + n))
+    assert [path.is_file() for path in paths] == [False] * 3 + [True] * 3
+
+
+def test_a_text_whose_plan_takes_long_has_no_page():
+    many = TEXT.replace("\n[[launches]]\n", "\n[[launches]]\nrepeat = {n = 64, m = 64}\n", 1)
+    assert many != TEXT
+    said = examine.examine(many, False, drafts.name_of(many, "me"))
+    assert not said["kernel"] and "it allows 0.25 s" in said["diagnostics"][0]["message"]
+
+
+def test_an_older_servers_drafts_go_before_new_ones(monkeypatch, own_cache):
+    older = [drafts.keep(TEXT, f"draft_{n:012x}") for n in range(3)]
+    monkeypatch.setattr(drafts, "KEPT", 2)
+    assert [path.is_file() for path in (kept(TEXT), kept(f"{TEXT}// 2\n"))] == [True, True]
+    assert not any(path.is_file() for path in older)
+
+
+def test_a_name_has_128_bits_of_a_secret_of_browser_and_text(monkeypatch):
+    name = drafts.name_of(TEXT, "A")
+    assert name == drafts.name_of(TEXT, "A")
+    others = {drafts.name_of(f"{TEXT} ", "A"), drafts.name_of(TEXT, "B")}
+    assert len({name[-32:], *(other[-32:] for other in others)}) == 3
+    monkeypatch.setattr(drafts, "_key", b"of another server")
+    assert drafts.name_of(TEXT, "A")[-32:] != name[-32:]
+
+
+def test_the_link_of_the_author_opens_the_draft_for_others_and_after_a_restart(client, monkeypatch):
+    name = post(client).json()["kernel"]
+    monkeypatch.setattr(drafts, "_key", b"of the next server")
+    other = TestClient(Starlette(routes=server.routes("")))
+    shown = other.get("/wg/ask/any_kernel", params={"kernel": name})
+    assert shown.status_code == 200 and shown.json()["link"]["kernel"] == name
+    guess = "draft_" + hashlib.sha256(TEXT.encode()).hexdigest()[:40]
+    assert other.get("/wg/ask/any_kernel", params={"kernel": guess}).json()["link"].get("kernel") != guess

@@ -1,10 +1,12 @@
 """Plans over several devices: repeated launches, copies between devices, and what waits for what."""
 
+import tomllib
 from dataclasses import replace
 
 import pytest
 
 from kernels.catalog import KERNELS, load_kernel
+from kernels.core import plan_tables
 from kernels.core.copies import Copy
 from kernels.core.devices import Waits, waits_of_copy, waits_of_launch
 from kernels.errors import FrontMatterError
@@ -73,3 +75,27 @@ def test_a_mistake_in_a_plan_names_its_place(tmp_path, old, new, said):
     spec = load_kernel(tmp_path / "mine.cu")
     with pytest.raises(FrontMatterError, match=said):
         spec.plan(RingProblem(gpus=2, split="heads", num_heads=2))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[scratch.spare]\nshape = [1]\naxes = ['one']\nrepeat = {n = 65, m = 64}\n",
+        "[[copies]]\nsource = 'q_0'\ntarget = 'q_0'\nrepeat = {n = 64, m = 64}\n",
+        "[[copies]]\nsource = 'q_0'\ntarget = 'q_0'\nrepeat = {n = 0, m = 2_000_000_000}\n",
+        "[[copies]]\nsource = 'q_0'\ntarget = 'q_0'\nrepeat = {n = 2048}\n" * 2,
+    ],
+)
+def test_all_tables_of_a_plan_share_one_limit_of_steps(more):
+    scratch, copies = plan_tables.scratch("x.cu", tomllib.loads(more)), plan_tables.copies("x.cu", tomllib.loads(more))
+    spec = replace(RING, scratch=(*RING.scratch, *scratch), copy_texts=(*RING.copy_texts, *copies))
+    with pytest.raises(FrontMatterError, match="A plan has at most 4,096"):
+        spec.plan(RingProblem(gpus=2))
+
+
+@pytest.mark.parametrize("key", ["launches", "copies"])
+def test_a_comment_has_a_limit_of_tables(key):
+    table = {key: [{}] * (plan_tables.MOST_TABLES + 1)}
+    read = plan_tables.copies if key == "copies" else lambda file, table: plan_tables.launches(file, "", True, table)
+    with pytest.raises(FrontMatterError, match=f"{key} has 65 tables"):
+        read("x.cu", table)

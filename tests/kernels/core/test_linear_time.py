@@ -18,6 +18,7 @@ import kernels.opening
 import kernels.run
 import kernels.trace
 import kernels.watching
+from kernels.core.signatures import is_plain_c, parameters
 
 PACKAGES = (
     kernels.core,
@@ -118,6 +119,7 @@ PIECES = (
         "1\n",
         "[1] ",
     ),
+    *("__a__ ", " __a__((", '"C" __global__ a '),
 )
 
 
@@ -215,3 +217,18 @@ def test_a_quadratic_expression_is_found():
 @pytest.mark.parametrize("name", PATTERNS)
 def test_an_expression_takes_time_in_proportion_to_its_text(name):
     assert slow(*PATTERNS[name]) is None
+
+
+@pytest.mark.parametrize(
+    "piece", ['extern "C" __global__ a ', "__global__ __a__ ", " __a__", " __a__((", "__", "\t", "a() ", "alignas(()"]
+)
+@pytest.mark.parametrize("start", ['extern "C" __global__ void ', "__global__ ", ""])
+def test_a_signature_is_read_in_a_moment(start, piece):
+    text = start + piece * (2**18 // len(piece)) + " a()"  # the longest text that the server takes
+    began = time.process_time()
+    assert not is_plain_c(text, "a<1>") and not parameters(text, "a<1>")
+    assert time.process_time() - began < 0.5
+
+
+def test_a_parameter_without_a_word_has_no_name():
+    assert parameters("__global__ void a(const, #, float* q) {}", "a") == (("", ""), ("", ""), ("float*", "q"))
