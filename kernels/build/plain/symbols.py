@@ -12,9 +12,9 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 
 _MATH = (
-    r"a?(?:sin|cos|tan)h?|atan2|sincos|(?:exp|log)(?:2|10|1p|m1|b)?|expm1|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma|lgamma_r"
+    r"a?(?:sin|cos|tan)h?|atan2|(?:exp|log)(?:2|10|1p|m1|b)?|expm1|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma"
     r"|fabs|fma|fmod|fmax|fmin|fdim|ceil|floor|trunc|round|roundeven|rint|nearbyint|ll?rint|ll?round|ilogb|copysign"
-    r"|nan|modf|frexp|ldexp|scalbl?n|next(?:after|toward)|remainder|remquo|[jy][01n]"
+    r"|ldexp|scalbl?n|next(?:after|toward)|remainder|[jy][01n]"
 )
 _RUNTIME = (
     r"simt_\w+|__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)"
@@ -26,7 +26,10 @@ _COMPILER = (
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
 SECONDS = 60.0  # for a tool of binutils
-LOGGED = ("memcpy", "memmove", "memset")
+LOGGED = (
+    *("memcpy", "memmove", "memset"),
+    *(f"{name}{end}" for name in ("frexp", "modf", "remquo", "sincos") for end in ("", "f")),
+)
 """C's functions that the runtime replaces by its own, which log their accesses (runtime.cpp)."""
 
 

@@ -190,6 +190,20 @@ static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word
 }
 
 // ---- accesses ----
+// In each section of a library, the kernel's object file comes before this one, and the compiler's first file before
+// both. Its constants come before its variables.
+asm(".pushsection .data\nsimt_data:\n.popsection\n.pushsection .bss\nsimt_bss:\n.popsection");
+extern "C" __attribute__((visibility("hidden"))) char simt_data[], simt_bss[], __bss_start[], __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;  // the first word of the variables
+static bool in_own_static(const char* p, unsigned bytes, int kind) {
+  const char *const end = p + bytes, *const variables = reinterpret_cast<char*>(&__dso_handle + 1);
+  return (p >= variables && end <= simt_data) || (p >= __bss_start && end <= simt_bss) ||
+         (kind == SIMT_READ && p >= __ehdr_start && end <= variables);
+}
+// Outside of a launch, a static's initialiser may write its own stack
+static inline __attribute__((always_inline)) bool in_caller(const char* p) {
+  return uint64_t(p - static_cast<char*>(__builtin_frame_address(0))) < 1 << 16;
+}
 COLD static void outside(char* p, unsigned bytes, int kind) {
   const char* const done_by = kind == SIMT_WRITE ? "store" : kind == SIMT_READ ? "load" : "atomic";
   const ptrdiff_t in_dynamic = p - shared_memory;
@@ -212,6 +226,7 @@ COLD static void local_of_another(char* p, int kind, void* pc) {
 // Forced inline: each hook has its own copy for its number of bytes and its kind.
 static inline __attribute__((always_inline)) void access(char* p, unsigned bytes, int kind, void* pc,
     bool in_parts = false) {
+  if (!in_kernel && kind != SIMT_READ && !in_own_static(p, bytes, kind) && !in_caller(p)) __builtin_trap();
   if (!in_kernel || failed || !line_count) return;
   if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) {
     if (__builtin_expect(!together && uint64_t(p - stack_of(current->linear)) >= STACK_BYTES, 0)) local_of_another(p, kind, pc);
@@ -225,12 +240,9 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   if (kind == SIMT_ATOMIC) last_atomic = now + 1;
   Region* const r = region_at(p, place);
   if (!r) {
-    const bool dynamic = p >= shared_memory && p < shared_memory + SHARED_MAX;
-    const bool in_module = p >= module_first && p < module_end;
-    if (!dynamic && in_module && kind != SIMT_READ) finding(STATIC, place, 0, ~0u);
-    if (!dynamic && (!place || in_module)) return;  // a static of the program
-    settle();
-    outside(p, bytes, kind);
+    if (!in_own_static(p, bytes, kind)) settle(), outside(p, bytes, kind);
+    if (kind != SIMT_READ) finding(STATIC, place, 0, ~0u);
+    return;
   }
   const int64_t offset = p - r->base;
   const bool fits = uint64_t(offset) + bytes <= r->bytes;
