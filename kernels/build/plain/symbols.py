@@ -37,7 +37,7 @@ def close(spec: KernelSpec, unit: Path) -> None:
     """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
     for command in (
-        ["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed, str(unit)],
+        ["objcopy", "-w", "--keep-global-symbol=launch_*", "--keep-global-symbol=DW.ref.*", *renamed, str(unit)],
         ["readelf", "-sW", str(unit)],
     ):
         try:

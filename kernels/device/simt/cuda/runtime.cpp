@@ -12,6 +12,7 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #undef blockIdx
 #undef blockDim
 #undef gridDim
+#include <algorithm>
 #include <vector>
 #include <dlfcn.h>
 #include "grid.h"
@@ -27,7 +28,7 @@ static void begin_block() {
   fence_of_block.resize(++block_tag + 1);
   last_atomic = block_barriers = 0;
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
-  for (unsigned i = 0; i < threads; ++i) own[i] = Own{}, own[i].clock = 1;
+  for (unsigned i = 0; i < threads; ++i) own[i] = Own{};
 }
 static void begin_launch(const Launch& asked) {
   block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
