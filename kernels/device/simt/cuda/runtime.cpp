@@ -228,7 +228,7 @@ PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsi
   add_region(strdup(name), base, bytes, element, false, given);
 }
 PYTHON uint64_t simt_logged() { return log_count; }
-// After the launches: what fits into the caller's memory. Each returns its number
+// After the launches: what fits into the caller's memory
 struct RegionRow { char name[120]; uint32_t is_shared, element; };  // as REGION in kernels/run/plain/launches.py
 PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
   const unsigned count = std::min<size_t>(room, regions.size());
@@ -238,10 +238,11 @@ PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
   }
   return count;
 }
+// The races of equal values come last. Returns the number of all findings
 PYTHON unsigned simt_found(Finding* out, unsigned room) {
-  const unsigned count = std::min<size_t>(room, findings.size());
-  if (count) memcpy(out, findings.data(), count * sizeof *out);
-  return count;
+  std::stable_partition(findings.begin(), findings.end(), [](const Finding& f) { return f.kind > BLOCK_RACE || !f.same; });
+  if (!findings.empty()) memcpy(out, findings.data(), std::min<size_t>(room, findings.size()) * sizeof *out);
+  return findings.size();
 }
 PYTHON void simt_printed(char* out) { memcpy(out, printed, printed_bytes), out[printed_bytes] = 0; }  // sizeof printed
 
