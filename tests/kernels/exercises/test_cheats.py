@@ -403,9 +403,7 @@ BEYOND = {
     "a header's store": beyond("std::exchange(*BEYOND, 0);", "#include <utility>"),
     "a header's load": beyond("if (std::accumulate(BEYOND, BEYOND + 1, 0) == 77) return;", "#include <numeric>"),
     "frexp": beyond("volatile double x = 0.; frexp(x, (int*)BEYOND);"),
-    "modff by a pointer": beyond(
-        "by(0.f, (float*)BEYOND);", "static float (*volatile by)(float, float*) = modff;"
-    ),
+    "modff by a pointer": beyond("by(0.f, (float*)BEYOND);", "static float (*volatile by)(float, float*) = modff;"),
     "sincosf": beyond("volatile float x = 0.f; sincosf(x, (float*)BEYOND, (float*)BEYOND);"),
 }
 
@@ -463,6 +461,23 @@ def test_a_race_within_a_warp_is_found(race, one_problem):
 
 def test_lanes_that_met_may_write_what_others_read(one_problem):
     met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
-    met += "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
+    met += (
+        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
+    )
     found = grading.grade(SIMPLE, raced(met))
     assert found.accepted, found
+
+
+LOAD = "  float s = 0.f;\n    for (int d = 0; d < head_dim; ++d) s = fmaf(q_rows[warp][d], k_tile[lane][d], s);"
+
+
+def test_a_loop_of_each_lane_before_the_real_one_hides_no_conflict(one_problem):
+    shift = "  if (start == 0) for (int t = 0; t < lane; ++t)\n"
+    shift += "    if (ld(k_tile, lane, (t - lane + head_dim) % head_dim) == 1e30f) m = 0.f;\n  "
+    ld = (
+        "__device__ __forceinline__ float ld(const float (&tile)[TILE][MAX_DIM], int r, int d) { return tile[r][d]; }\n"
+    )
+    text = swapped(BANKS, (LOAD, shift + LOAD.replace("k_tile[lane][d]", "ld(k_tile, lane, d)")))
+    text = text.replace('extern "C" __global__', f'{ld}extern "C" __global__', 1)
+    found = grading.grade(BANKS, text)
+    assert not found.accepted and {one.kind for one in found.evidence} == {"bank conflict"}, found
