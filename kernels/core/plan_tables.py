@@ -1,5 +1,6 @@
 """The tables of the opening comment that make a plan: [[launches]], [[copies]] and [scratch]."""
 
+import re
 from dataclasses import replace
 
 from kernels.core.children import parents_of
@@ -20,6 +21,8 @@ LAUNCH_KEYS = (
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
 MOST_TABLES = 64  # [[launches]], or [[copies]]. Our kernels have 4
 COPY_KEYS = ("source", "target", "repeat", "when")
+# A build writes the entry into C++. An instance's values hold no bracket, quote, comment or name of the compiler's.
+_ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*]))*>)?", re.A | re.I)
 
 
 def scratch(file: str, table: Table) -> tuple[ScratchText, ...]:
@@ -124,6 +127,10 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table, pare
 
 def _check_entry(file: str, where: str, name: str, source: str, plain: bool) -> None:
     """FrontMatterError unless the file has this kernel. A plain kernel may be a template or have C++ linkage."""
+    if not _ENTRY.fullmatch(name):
+        raise FrontMatterError(
+            f"{file}: {where}.entry is {name[:80]!r}. It must be a kernel's name, or an instance such as flash<64, 32>."
+        )
     if is_plain_c(source, name) or plain and parameters(source, name):
         return
     linkage = "" if plain else 'extern "C" '

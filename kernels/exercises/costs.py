@@ -12,6 +12,7 @@ from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.exercises.exercise import FOLDER, Exercise, Limit
 from kernels.run import execute
+from kernels.trace.automatic import BARRIER
 from kernels.trace.memory.traced import requests
 from kernels.trace.trace import Trace
 
@@ -99,16 +100,30 @@ def counts(exercise: Exercise, trace: Trace, problem: Problem) -> Iterator[Count
     """The Counts of a right answer on a problem, one for each limit. trace: of the answer."""
     if not exercise.limits:
         return
-    own = requests(trace).by_line
-    others: dict[str, pd.DataFrame] = {}
+    own = _by_line(trace)
+    others: dict[str, dict[str, pd.DataFrame]] = {}
     for limit in exercise.limits:
         if limit.of not in others:
             solution = FOLDER / exercise.of / "solution.cu"
             kernel = current().kernels[limit.of] if limit.of else load_kernel(solution)
-            others[limit.of] = requests(traced(kernel, problem)).by_line
+            others[limit.of] = _by_line(traced(kernel, problem))
         name = limit.count
-        sums = own[own.space == SPACES[name]].groupby(["line", "tensor"])[[name, "requests"]].sum()
+        table = own[name]
+        sums = table[table.space == SPACES[name]].groupby(["line", "tensor"])[[name, "requests"]].sum()
         line, tensor = sums[name].idxmax() if len(sums) else (0, "")
         most, asked = map(int, sums.loc[(line, tensor)]) if len(sums) else (0, 1)
-        allowed = int(limit.times * others[limit.of][name].sum())
-        yield Count(limit, int(own[name].sum()), allowed, int(line), tensor, most, asked, int(own.conflicts.sum()))
+        allowed = int(limit.times * others[limit.of][name][name].sum())
+        yield Count(limit, int(table[name].sum()), allowed, int(line), tensor, most, asked, int(table.conflicts.sum()))
+
+
+def _by_line(trace: Trace) -> dict[str, pd.DataFrame]:
+    """Count -> Requests.by_line. Records on two sides of a barrier never pair.
+
+    Lanes that pass a probe unequally often pair from their first records or from their last ones. A loop of each lane
+    before the real one would shift the pairs, so wavefronts are the larger of both counts.
+    """
+    frame = trace.frame("launch", "block", "warp", "lane", "seq", "event").sort_values("seq")
+    lane = [frame[name] for name in ("launch", "block", "warp", "lane")]
+    apart = (frame.event == BARRIER).groupby(lane, observed=True).cumsum().sort_index().to_numpy()
+    both = [requests(trace, apart=apart, from_last=from_last).by_line for from_last in (False, True)]
+    return {"sectors": both[0], "wavefronts": max(both, key=lambda table: table.wavefronts.sum())}

@@ -14,9 +14,9 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 
 _MATH = (
-    r"a?(?:sin|cos|tan)h?|atan2|sincos|(?:exp|log)(?:2|10|1p|m1|b)?|expm1|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma|lgamma_r"
+    r"a?(?:sin|cos|tan)h?|atan2|(?:exp|log)(?:2|10|1p|m1|b)?|expm1|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma"
     r"|fabs|fma|fmod|fmax|fmin|fdim|ceil|floor|trunc|round|roundeven|rint|nearbyint|ll?rint|ll?round|ilogb|copysign"
-    r"|nan|modf|frexp|ldexp|scalbl?n|next(?:after|toward)|remainder|remquo|[jy][01n]"
+    r"|ldexp|scalbl?n|next(?:after|toward)|remainder|[jy][01n]"
 )
 CALLS = {*re.findall(r"\b(simt_\w+)\(", (CUDA / "calls.h").read_text())}
 """The runtime's functions that CUDA's names call."""
@@ -32,7 +32,10 @@ _COMPILER = (
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
 SECONDS = 60.0  # for a tool of binutils
-LOGGED = ("memcpy", "memmove", "memset")
+LOGGED = (
+    *("memcpy", "memmove", "memset"),
+    *(f"{name}{end}" for name in ("frexp", "modf", "remquo", "sincos") for end in ("", "f")),
+)
 """C's functions that the runtime replaces by its own, which log their accesses (runtime.cpp)."""
 
 
@@ -40,7 +43,8 @@ def close(spec: KernelSpec, unit: Path) -> None:
     """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
     calls = CALLS - (set() if spec.watch else OF_MARKS) | {f"simt_{name}" for name in LOGGED}
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
-    for command in (["objcopy", "-w", "--keep-global-symbol=launch_*", *renamed], ["readelf", "-sW"]):
+    kept = ["--keep-global-symbol=launch_*", "--keep-global-symbol=DW.ref.*"]
+    for command in (["objcopy", "-w", *kept, *renamed], ["readelf", "-sW"]):
         try:
             done = confined.tool(command, unit, SECONDS, writes=command[0] == "objcopy")
         except subprocess.TimeoutExpired:

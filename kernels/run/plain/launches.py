@@ -114,12 +114,16 @@ def _probed(
     numbers = [count.result for count in counts[:launched]]
     logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, numbers)]
     shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
-    findings, named = (rows[: end.result & 0xFFFFFFFF] for rows, end in zip(found[:2], ends))
+    count = ends[0].result & 0xFFFFFFFF
+    findings, named = found[0][:count], found[1][: ends[1].result & 0xFFFFFFFF]
     regions = [
         Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()))
         for name, shared, element in ((row["name"].decode(), row["is_shared"], row["element"]) for row in named)
     ]
     faults = [of_finding(finding, lines, regions) for finding in findings]
+    if count > len(findings):
+        said = f"The run has {count:,} findings, and a run keeps {len(findings):,}. Correct those first."
+        faults.append(Fault("too many findings", "error", said, "", ()))
     faults += [of_stop(str(stopped))] if stopped else []
     printed = found[2].tobytes().split(b"\0")[0].decode(errors="replace")
     return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)

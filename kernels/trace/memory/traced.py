@@ -73,7 +73,9 @@ class Requests:
         return self.costs.groupby(keys, sort=True, as_index=False).agg(requests=("block", "size"), **sums)
 
 
-def requests(trace: Trace, space: str | None = None, apart: np.ndarray | None = None) -> Requests:
+def requests(
+    trace: Trace, space: str | None = None, apart: np.ndarray | None = None, from_last: bool = False
+) -> Requests:
     """The Requests of a trace, or of one space (shared or global).
 
     Only accesses with an address of each lane are requests. The copy engine and the tensor cores fetch boxes and
@@ -84,6 +86,7 @@ def requests(trace: Trace, space: str | None = None, apart: np.ndarray | None = 
     in each lane, such as its token.
 
     apart: a number for each record of the trace. Records of other numbers never pair, and the table has it.
+    from_last: whether the records of a probe count from the last one. Lanes then pair that start later.
     """
     valid = trace.table["space"].is_valid()
     frame = trace.table.filter(valid).to_pandas(split_blocks=True)
@@ -94,7 +97,7 @@ def requests(trace: Trace, space: str | None = None, apart: np.ndarray | None = 
         empty = pd.DataFrame(columns=COLUMNS)
         return Requests(empty, np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
     site = ["launch", "block", "warp", "file", "line", "event", "space", "tensor", "bytes", "apart"]
-    frame["time"] = frame.groupby([*site, "lane"], sort=False, observed=True).cumcount()
+    frame["time"] = frame.groupby([*site, "lane"], sort=False, observed=True).cumcount(ascending=not from_last)
     together = frame.groupby([*site, "time"], sort=False, observed=True)
     number = together.ngroup().to_numpy()
     same = {name: (name, "first") for name in site}

@@ -69,7 +69,8 @@ def test_every_kernel_compiles_without_a_gpu(arch, specs):
                 make(spec, target=arch)
             continue
         facts = make(spec, target=arch).facts
-        assert {f.entry for f in facts} == {step.entry for step in spec.plan(usual_problem(spec)).launches}
+        planned = {step.entry for step in spec.plan(usual_problem(spec)).launches}
+        assert planned <= {f.entry for f in facts} <= planned | {text.entry for text in spec.launch_texts if text.when}
         # those of three bfloat16 are chosen for Hopper's registers: it alone may spill, and only elsewhere
         spilled = 32 if spec.tensor_products and arch == "sm_80" else 0
         if spec.name == "03_flash" and nvrtc.version() < (12, 9):

@@ -466,3 +466,101 @@ template <int N> __device__ __forceinline__ __attribute__((always_inline)) float
     )
     found = grading.grade(BANKS, text)
     assert found.accepted, found
+
+
+# ---- solutions that reach the runtime's own memory, and races behind a check's limits ----
+RIGHT = "  O[at] = O_sum[at] / l_sum[query];"
+NEAR = "static float mine[4];\nstatic volatile size_t far = 0x2000;\n#define BEYOND ((char*)mine + far)\n"
+
+
+def beyond(statement, before=""):
+    """The solution of ATOMIC with a statement, whose BEYOND is in the runtime's variables."""
+    text = ALL[ATOMIC].solution
+    assert text.count(RIGHT) == 1
+    return text.replace(RIGHT, f"{statement}\n{RIGHT}").replace("#define ", f"{NEAR}{before}\n#define ", 1)
+
+
+BEYOND = {
+    "a store": beyond("*BEYOND = 0;"),
+    "a load": beyond("if (*(volatile char*)BEYOND == 77) return;"),
+    "a header's store": beyond("std::exchange(*BEYOND, 0);", "#include <utility>"),
+    "a header's load": beyond("if (std::accumulate(BEYOND, BEYOND + 1, 0) == 77) return;", "#include <numeric>"),
+    "frexp": beyond("volatile double x = 0.; frexp(x, (int*)BEYOND);"),
+    "modff by a pointer": beyond("by(0.f, (float*)BEYOND);", "static float (*volatile by)(float, float*) = modff;"),
+    "sincosf": beyond("volatile float x = 0.f; sincosf(x, (float*)BEYOND, (float*)BEYOND);"),
+}
+
+
+@pytest.mark.parametrize("cheat", BEYOND)
+def test_an_access_of_the_runtime_stops_the_kernel(cheat, one_problem):
+    found = grading.grade(ATOMIC, BEYOND[cheat])
+    assert not found.accepted and [one.kind for one in found.evidence] == ["out of bounds"], found
+
+
+def test_printf_stores_nothing(one_problem):
+    found = grading.grade(ATOMIC, beyond('printf("%1$*2$d%n", 0, 0, (int*)BEYOND);'))
+    assert not found.accepted and "format %n is not one of CUDA's" in found.evidence[0].text, found
+
+
+def test_a_static_s_initialiser_stores_nothing_in_the_runtime(one_problem):
+    found = grading.grade(ATOMIC, beyond("", "static int off = (*(volatile char*)BEYOND = 0, 0);"))
+    assert not found.accepted, found
+
+
+def test_results_behind_pointers_of_the_stack_are_usual(one_problem):
+    usual = "int e; float part; frexpf(2.f, &e); modff(1.5f, &part); float s, c; sincosf(part, &s, &c);\n"
+    usual += '  if (at == 0) printf("%3d %5.1f %s%%\\n", e, sinf(part) + cosf(part), "text");'
+    found = grading.grade(ATOMIC, beyond(usual))
+    assert found.accepted, found
+
+
+SIMPLE = "simple_attention"
+END = "    O[head + row * head_dim + dim] = o / l;\n  }\n"
+
+
+def raced(statement):
+    """The solution of SIMPLE with a statement after a barrier at its end."""
+    text = ALL[SIMPLE].solution
+    assert text.count(END) == 1
+    return text.replace(END, f"{END}  __syncthreads();\n  {statement}\n")
+
+
+RACES = {
+    "many meetings": "if (blockIdx.x + blockIdx.y == 0 && thread < 2) {\n"
+    "for (int i = 0; i < 65540; ++i) __syncwarp(3);\n"
+    "volatile float* word = part; if (word[(thread + 1) % 2] == 7e9f) o = 0.f; word[thread] = o; }",
+    "the last lane": "if (thread == 64 && part[40] == 7e9f) o = 0.f;\n__syncthreads();\n"
+    "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; if (thread == 31) part[40] = o + 1.f; }",
+    "a lane between two that met": "if (thread < 32) { if (part[40] == 7e9f) o = 0.f;\n"
+    "if (thread % 31 == 0) __syncwarp(0x80000001); if (thread == 31) part[40] = o + 1.f; }",
+}
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_a_race_within_a_warp_is_found(race, one_problem):
+    found = grading.grade(SIMPLE, raced(RACES[race]))
+    assert not found.accepted and {one.kind for one in found.evidence} & {"race", "warp race", "barrier"}, found
+
+
+def test_lanes_that_met_may_write_what_others_read(one_problem):
+    met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
+    met += (
+        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
+    )
+    found = grading.grade(SIMPLE, raced(met))
+    assert found.accepted, found
+
+
+LOAD = "  float s = 0.f;\n    for (int d = 0; d < head_dim; ++d) s = fmaf(q_rows[warp][d], k_tile[lane][d], s);"
+
+
+def test_a_loop_of_each_lane_before_the_real_one_hides_no_conflict(one_problem):
+    shift = "  if (start == 0) for (int t = 0; t < lane; ++t)\n"
+    shift += "    if (ld(k_tile, lane, (t - lane + head_dim) % head_dim) == 1e30f) m = 0.f;\n  "
+    ld = (
+        "__device__ __forceinline__ float ld(const float (&tile)[TILE][MAX_DIM], int r, int d) { return tile[r][d]; }\n"
+    )
+    text = swapped(BANKS, (LOAD, shift + LOAD.replace("k_tile[lane][d]", "ld(k_tile, lane, d)")))
+    text = text.replace('extern "C" __global__', f'{ld}extern "C" __global__', 1)
+    found = grading.grade(BANKS, text)
+    assert not found.accepted and {one.kind for one in found.evidence} == {"bank conflict"}, found

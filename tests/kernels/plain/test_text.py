@@ -7,7 +7,8 @@ import pytest
 
 from kernels.build.plain import ptx, refusals
 from kernels.build.plain.edits import cpu_text, device_text
-from kernels.errors import BuildError
+from kernels.core import plan_tables
+from kernels.errors import BuildError, FrontMatterError
 
 KERNEL = """__global__ void k(float* o) {
   BODY
@@ -116,3 +117,25 @@ def test_no_edit_moves_a_line_and_functions_of_the_host_are_blank():
 
 def test_a_text_without_a_host_function_stays_unchanged_for_a_gpu():
     assert device_text(KERNEL) == KERNEL
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "k<0>) static int off = (simt_quiet(1), 0); SIMT_PLAIN_EXPORT(other, k<0>",
+        'k<0>)\n#include "/usr/lib/os-release"\n(0',
+        'k<0>) asm(".byte 1"); SIMT_PLAIN_EXPORT(other, k<0>',
+        "k<simt_quiet>",
+        "k<simt::quiet>",
+        "k<__tsan_read4>",
+        "k<0> // >",
+        "k<0",
+    ],
+)
+def test_an_entry_adds_no_other_text_to_a_build(entry):
+    text = "template <int N> __global__ void k(float* o) { o[0] = N; }\n"
+    launch = {"grid": [1], "block": [1], "args": ["o"]}
+    for right in ("k<4 * 16 / 2, float>", "k<HEAD_DIM>", "k<std::size_t>"):
+        plan_tables.launches("k.cu", text, True, {"launches": [{"entry": right, **launch}]})
+    with pytest.raises(FrontMatterError, match="It must be a kernel's name, or an instance such as"):
+        plan_tables.launches("k.cu", text, True, {"launches": [{"entry": entry, **launch}]})

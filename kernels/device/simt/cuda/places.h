@@ -13,7 +13,7 @@ struct LogRow {                          // as in kernels/run/plain/log.py
 static std::vector<uint32_t> places;  // by address in the module
 static size_t line_count;             // 0: not an instrumented build
 static const char* const* file_names;
-static const char *module_first, *module_end;
+static const char* module_first;
 
 static uint32_t place_of(const void* pc) {
   const size_t at = static_cast<const char*>(pc) - module_first - 1;  // a return address is after its call

@@ -12,9 +12,9 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #undef blockIdx
 #undef blockDim
 #undef gridDim
+#include <algorithm>
 #include <vector>
 #include <dlfcn.h>
-#include <link.h>
 #include "grid.h"
 
 using namespace simt;
@@ -28,7 +28,7 @@ static void begin_block() {
   fence_of_block.resize(++block_tag + 1);
   last_atomic = block_barriers = 0;
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
-  for (unsigned i = 0; i < threads; ++i) own[i] = Own{}, own[i].clock = 1;
+  for (unsigned i = 0; i < threads; ++i) own[i] = Own{};
 }
 static void begin_launch(const Launch& asked) {
   block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
@@ -177,6 +177,10 @@ void simt_log_value(unsigned number, float value, const long long* keys, unsigne
 
 // ---- output and ends ----
 int simt_print(const char* format, ...) {
+  for (const char* at = strchr(format, '%'); at; at = strchr(at + 1, '%')) {
+    at += 1 + strspn(at + 1, "0123456789.*$+- #hlzjt");
+    if (!*at || !strchr("diouxXfFeEgGaAcsp%", *at)) die("printf's format %%%c is not one of CUDA's. Remove it", *at);
+  }
   va_list list;
   va_start(list, format);
   const size_t room = sizeof printed - printed_bytes;
@@ -209,16 +213,6 @@ PYTHON void simt_begin(const LineRow* rows, size_t count, const char* const* nam
   Dl_info info;
   dladdr(reinterpret_cast<void*>(&simt_run), &info);
   module_first = static_cast<const char*>(info.dli_fbase);
-  const auto end_of = [](dl_phdr_info* one, size_t, void*) {
-    if (reinterpret_cast<const char*>(one->dlpi_addr) != module_first) return 0;
-    for (int i = 0; i < one->dlpi_phnum; ++i) {
-      const char* const end = module_first + one->dlpi_phdr[i].p_vaddr + one->dlpi_phdr[i].p_memsz;
-      if (one->dlpi_phdr[i].p_type == PT_LOAD && end > module_end) module_end = end;
-    }
-    return 1;
-  };
-  module_end = module_first;
-  dl_iterate_phdr(end_of, nullptr);
   set_lines(rows, count, names);
   for (const Region& r : regions) free(r.cells);
   regions.clear(), findings.clear();
@@ -234,7 +228,7 @@ PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsi
   add_region(strdup(name), base, bytes, element, false, given);
 }
 PYTHON uint64_t simt_logged() { return log_count; }
-// After the launches: what fits into the caller's memory. Each returns its number
+// After the launches: what fits into the caller's memory
 struct RegionRow { char name[120]; uint32_t is_shared, element; };  // as REGION in kernels/run/plain/launches.py
 PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
   const unsigned count = std::min<size_t>(room, regions.size());
@@ -244,10 +238,11 @@ PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
   }
   return count;
 }
+// The races of equal values come last. Returns the number of all findings
 PYTHON unsigned simt_found(Finding* out, unsigned room) {
-  const unsigned count = std::min<size_t>(room, findings.size());
-  if (count) memcpy(out, findings.data(), count * sizeof *out);
-  return count;
+  std::stable_partition(findings.begin(), findings.end(), [](const Finding& f) { return f.kind > BLOCK_RACE || !f.same; });
+  if (!findings.empty()) memcpy(out, findings.data(), std::min<size_t>(room, findings.size()) * sizeof *out);
+  return findings.size();
 }
 PYTHON void simt_printed(char* out) { memcpy(out, printed, printed_bytes), out[printed_bytes] = 0; }  // sizeof printed
 
@@ -277,6 +272,16 @@ void* simt_memset(void* to, int byte, size_t n) {
   if (n && !is_shown(to, n)) access((char*)to, n, SIMT_WRITE, __builtin_return_address(0));
   return memset(to, byte, n);
 }
+// C's functions with a result behind a pointer
+static void stores(void* p, unsigned bytes, void* pc) { access((char*)p, bytes, SIMT_WRITE, pc); }
+#define STORES(T, end)                                                                                            \
+  T simt_frexp##end(T x, int* p) { return stores(p, 4, __builtin_return_address(0)), std::frexp(x, p); }          \
+  T simt_modf##end(T x, T* p) { return stores(p, sizeof x, __builtin_return_address(0)), std::modf(x, p); }       \
+  T simt_remquo##end(T x, T y, int* p) { return stores(p, 4, __builtin_return_address(0)), std::remquo(x, y, p); } \
+  void simt_sincos##end(T x, T* p, T* q) {                                                                        \
+    for (T* one : {p, q}) stores(one, sizeof x, __builtin_return_address(0)), *one = one == p ? std::sin(x) : std::cos(x); \
+  }
+STORES(double, ) STORES(float, f)
 struct UbsanType { uint16_t kind, info; char name[1]; };
 struct UbsanBounds { const char* file; uint32_t line, column; UbsanType *array, *index; };
 // -fsanitize=bounds-strict: an index outside an array of known size

@@ -17,12 +17,13 @@
 namespace simt {
 
 struct Who {
-  uint32_t place, block, time;
-  uint16_t thread, barriers, clock;
+  uint32_t place, block, time, barriers;
+  uint16_t thread;
   uint8_t bytes, atomic;  // a mask of the word's bytes
 };
 struct Cell {
-  Who write, read[2];  // the last read, and the last one of another warp or block
+  Who write, read[2];     // the last read, and the last one of another warp or block
+  uint32_t lanes, since;  // of read[0]'s warp: who read these bytes, and the time of the first of these reads
   uint32_t written_in;  // the block of the written bytes, for shared memory
   uint8_t written;      // a mask of bytes
 };
@@ -36,8 +37,8 @@ struct Region {
   char* values;  // the bytes that the kernel's accesses mean, during a launch
 };
 struct Own {  // of each thread, next to its Fiber
-  uint32_t last, left_at, seq;
-  uint16_t barriers, clock, seen[32];
+  uint32_t last, left_at, seq, barriers;
+  uint32_t seen[32], seen_all;  // until when it is behind each lane of its warp, and behind all of them
   unsigned mask;
   int predicate;
   bool at_barrier;
@@ -128,7 +129,7 @@ static inline bool ordered(const Who& w, const Who& mine) {
   if (!w.place || w.block < launch_first || w.time <= grid_time) return true;
   if (w.block != block_tag) return fence_of_block[w.block] > w.time && last_atomic > fence_of_block[w.block];
   if (w.thread == mine.thread || w.barriers < mine.barriers) return true;
-  return w.thread / 32 == mine.thread / 32 && own[mine.thread].seen[w.thread % 32] > w.clock;
+  return w.thread / 32 == mine.thread / 32 && own[mine.thread].seen[w.thread % 32] > w.time;
 }
 // writes: 1 if the second access writes, 2 if the first does
 COLD static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes,
@@ -180,16 +181,43 @@ static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word
   if (kind == SIMT_READ) {
     Who& newest = c.read[0];
     const bool elsewhere = newest.block != me.block || newest.thread / 32 != me.thread / 32;
-    if (elsewhere || !c.read[1].place) c.read[1] = newest;
+    if (elsewhere) c.read[1] = newest;
+    if (elsewhere || newest.barriers != me.barriers || newest.bytes != me.bytes ||
+        own[me.thread].seen_all > newest.time)
+      c.lanes = 0, c.since = me.time;
+    c.lanes |= 1u << me.thread % 32;
     newest = me;
     return;
   }
+  Who lane = c.read[0];
+  if (lane.block == me.block && lane.thread / 32 == me.thread / 32 && lane.barriers == me.barriers)
+    for (uint32_t left = c.lanes & ~(1u << me.thread % 32); left; left &= left - 1) {
+      const unsigned l = __builtin_ctz(left);
+      if (own[me.thread].seen[l] > c.since) continue;
+      lane.thread = (me.thread & ~31u) + l, lane.time = c.since;
+      conflict(lane, 0);
+      break;
+    }
   for (const Who& reader : c.read) conflict(reader, 0);
   c.write = me;
   c.written |= bytes;
 }
 
 // ---- accesses ----
+// In each section of a library, the kernel's object file comes before this one, and the compiler's first file before
+// both. Its constants come before its variables.
+asm(".pushsection .data\nsimt_data:\n.popsection\n.pushsection .bss\nsimt_bss:\n.popsection");
+extern "C" __attribute__((visibility("hidden"))) char simt_data[], simt_bss[], __bss_start[], __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;  // the first word of the variables
+static bool in_own_static(const char* p, unsigned bytes, int kind) {
+  const char *const end = p + bytes, *const variables = reinterpret_cast<char*>(&__dso_handle + 1);
+  return (p >= variables && end <= simt_data) || (p >= __bss_start && end <= simt_bss) ||
+         (kind == SIMT_READ && p >= __ehdr_start && end <= variables);
+}
+// Outside of a launch, a static's initialiser may write its own stack
+static inline __attribute__((always_inline)) bool in_caller(const char* p) {
+  return uint64_t(p - static_cast<char*>(__builtin_frame_address(0))) < 1 << 16;
+}
 COLD static void outside(char* p, unsigned bytes, int kind) {
   const char* const done_by = kind == SIMT_WRITE ? "store" : kind == SIMT_READ ? "load" : "atomic";
   const ptrdiff_t in_dynamic = p - shared_memory;
@@ -212,6 +240,7 @@ COLD static void local_of_another(char* p, int kind, void* pc) {
 // Forced inline: each hook has its own copy for its number of bytes and its kind.
 static inline __attribute__((always_inline)) void access(char* p, unsigned bytes, int kind, void* pc,
     bool in_parts = false) {
+  if (!in_kernel && kind != SIMT_READ && !in_own_static(p, bytes, kind) && !in_caller(p)) __builtin_trap();
   if (!in_kernel || failed || !line_count) return;
   if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) {
     if (__builtin_expect(!together && uint64_t(p - stack_of(current->linear)) >= STACK_BYTES, 0)) local_of_another(p, kind, pc);
@@ -225,12 +254,9 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   if (kind == SIMT_ATOMIC) last_atomic = now + 1;
   Region* const r = region_at(p, place);
   if (!r) {
-    const bool dynamic = p >= shared_memory && p < shared_memory + SHARED_MAX;
-    const bool in_module = p >= module_first && p < module_end;
-    if (!dynamic && in_module && kind != SIMT_READ) finding(STATIC, place, 0, ~0u);
-    if (!dynamic && (!place || in_module)) return;  // a static of the program
-    settle();
-    outside(p, bytes, kind);
+    if (!in_own_static(p, bytes, kind)) settle(), outside(p, bytes, kind);
+    if (kind != SIMT_READ) finding(STATIC, place, 0, ~0u);
+    return;
   }
   const int64_t offset = p - r->base;
   const bool fits = uint64_t(offset) + bytes <= r->bytes;
@@ -258,7 +284,7 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   const unsigned inside = offset & (r->word - 1);
   if (inside + bytes <= r->word || !((inside | bytes) & (r->word - 1))) {  // a part of one word, or whole words
     const unsigned part = bytes < r->word ? bytes : r->word;
-    const Who who{place, block_tag, now, (uint16_t)current->linear, me.barriers, me.clock,
+    const Who who{place, block_tag, now, me.barriers, (uint16_t)current->linear,
                   (uint8_t)(((1u << part) - 1) << inside), kind == SIMT_ATOMIC};
     const uint64_t first = offset >> r->word_log2, end = first + (bytes > r->word ? bytes >> r->word_log2 : 1);
     for (uint64_t word = first; word < end; ++word) touch(*r, word, who.bytes, kind, who, offset);
@@ -267,7 +293,7 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   for (uint64_t first = offset, end = offset + bytes; first < end;) {
     const uint64_t word = first >> r->word_log2, begin = word << r->word_log2, next = begin + r->word;
     const uint64_t last = next < end ? next : end;
-    const Who who{place, block_tag, now, (uint16_t)current->linear, me.barriers, me.clock,
+    const Who who{place, block_tag, now, me.barriers, (uint16_t)current->linear,
                   (uint8_t)(((1u << (last - first)) - 1) << (first - begin)), kind == SIMT_ATOMIC};
     touch(*r, word, who.bytes, kind, who, offset);
     first = last;
@@ -277,16 +303,20 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
 // ---- order ----
 static void order_lanes(unsigned lanes) {
   const unsigned warp = current->linear & ~31u;
-  uint16_t seen[32] = {};
+  uint32_t seen[32] = {};
+  ++now;
   for (unsigned l = 0; l < 32; ++l) {
     if (!(lanes >> l & 1)) continue;
     Own& lane = own[warp + l];
-    lane.seen[l] = ++lane.clock;
+    lane.seen[l] = now;
     for (unsigned k = 0; k < 32; ++k)
       if (lane.seen[k] > seen[k]) seen[k] = lane.seen[k];
   }
   for (unsigned l = 0; l < 32; ++l)
-    if (lanes >> l & 1) memcpy(own[warp + l].seen, seen, sizeof seen);
+    if (lanes >> l & 1) {
+      memcpy(own[warp + l].seen, seen, sizeof seen);
+      own[warp + l].seen_all = *std::min_element(seen, seen + std::min(32u, threads - warp));
+    }
 }
 static void report_divergence(unsigned kind, uint32_t place1, uint32_t place2, unsigned thread1, unsigned thread2) {
   Finding& f = finding(kind, place1, place2, ~0u);
