@@ -1,7 +1,6 @@
 """Executes a .cu on the CPU: a shared library over kernels/device/simt, through ctypes. It never gives a time."""
 
 import _ctypes
-import contextlib
 import ctypes
 import os
 import platform
@@ -9,6 +8,7 @@ import re
 import signal
 import struct
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -67,6 +67,7 @@ _STACKS_BYTES = 12  # of an address and a number, next to each other
 Extra = tuple[np.ndarray | np.generic, ...]
 """The additional arguments of a launch, for its probes."""
 _kept_stacks: list[tuple[int | None, int]] = []  # address and number of idle stacks
+_making = threading.Lock()  # a library has one state: two threads in it would return to each other's stacks
 
 
 class _Child(ctypes.Structure):  # struct Child of children.h
@@ -355,10 +356,11 @@ class Run:
     def make_with(self, library: ctypes.CDLL) -> None:
         """Makes the calls here, of a library of ours."""
         first, last = (_Launch.from_address(self._launches[n][1].args[0]) for n in (0, -1))
-        with contextlib.suppress(IndexError):  # the first launch, or the others run now
-            first.stacks, first.stack_count = _kept_stacks.pop()
-        make_here(library, self.calls, _deadline)
-        _kept_stacks.append((last.stacks, last.stack_count))
+        with _making:
+            if _kept_stacks:
+                first.stacks, first.stack_count = _kept_stacks.pop()
+            make_here(library, self.calls, _deadline)
+            _kept_stacks.append((last.stacks, last.stack_count))
 
     def stopped(self) -> tuple[RunError | None, int]:
         """The error of the stopped launch, or None, and the number of launches until there."""

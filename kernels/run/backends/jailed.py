@@ -66,7 +66,7 @@ class Shared:
         self.address = _mapped(WISHED, RESERVED, 0, _PRIVATE, -1, 0)
         held = (ctypes.c_char * RESERVED).from_address(self.address)
         self._taken = list[int]()
-        weakref.finalize(held, _release, self.address, self._taken)  # after the last array
+        weakref.finalize(held, _release, self.address, self._taken).atexit = False  # after the last array
         self._all = np.frombuffer(memoryview(held), np.uint8)
         self._piece = self._all[:0]
 
