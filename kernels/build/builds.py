@@ -17,6 +17,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 from kernels.jail import setting
 
+MOST_BYTES = 2**22  # of a stranger's build. Ours have at most 1.3 MB
 DEVICE = Path(__file__).parents[1] / "device"
 
 
@@ -43,11 +44,18 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
     key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
+    key = f"{cache.STRANGERS}{key}" if jailed else key
     product = f"{spec.name}{toolchain.suffix}"
 
     def make(folder: Path) -> dict[str, Any]:
         with confined.compiling(jailed):
             log, facts = toolchain.compile(spec, options, folder)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        if jailed and size > MOST_BYTES:
+            raise BuildError(
+                f"{spec.path.name}: its build has {size / 2**20:.1f} MB, and the server keeps at most "
+                f"{MOST_BYTES >> 20}. Make its static arrays smaller."
+            )
         return {"log": log, "facts": [asdict(fact) for fact in facts]}
 
     folder, held = cache.get(key, product, make)

@@ -1,6 +1,7 @@
 """The build cache: a folder for each content, with a hash as its name.
 
-A damaged, changed, unreadable or foreign entry is built again. folders.py chooses the place of the cache.
+A damaged, changed, unreadable or foreign entry is built again. folders.py chooses the place of the cache. The entries
+of strangers have a limit in bytes. The least recently used go first.
 """
 
 import contextlib
@@ -21,6 +22,9 @@ from kernels.build import folders
 MANIFEST = "build.json"
 MAKING = "making-"  # the prefix of unfinished folders
 ABANDONED = 3600.0  # seconds
+STRANGERS = "stranger-"  # the prefix of the key of a stranger's build
+STRANGERS_BYTES = 2**28
+USED_S = 600.0  # seconds between two notes of an entry's use. After a note, the entry is read again
 _seconds = 0.0
 
 
@@ -48,8 +52,30 @@ def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple
     for folder in folders.readable():
         held = _whole(folder / key, product)
         if held is not None:
+            _note_use(folder / key)
             return folder / key, held
     return folders.write(lambda folder: _new(folder / key, product, make))
+
+
+def _note_use(entry: Path) -> None:
+    """Notes the use of a stranger's entry, for _prune."""
+    with contextlib.suppress(OSError):  # it went just now, or the disk is read-only
+        if entry.name.startswith(STRANGERS) and time.time() - entry.stat().st_mtime > USED_S:
+            os.utime(entry)
+
+
+def _prune(folder: Path) -> None:
+    """Removes the least recently used entries of strangers until the rest fits."""
+    kept = []
+    for entry in folder.glob(f"{STRANGERS}*"):
+        with contextlib.suppress(OSError):  # another process prunes as well
+            kept.append((entry.stat().st_mtime, sum(path.stat().st_size for path in entry.iterdir()), entry))
+    too_much = sum(size for _, size, _ in kept) - STRANGERS_BYTES
+    for _, size, entry in sorted(kept):
+        if too_much <= 0:
+            break
+        _remove(entry)
+        too_much -= size
 
 
 def _new(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
@@ -65,6 +91,8 @@ def _new(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> 
         _put(work, folder, product)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    if folder.name.startswith(STRANGERS):
+        _prune(folder.parent)
     return folder, facts
 
 

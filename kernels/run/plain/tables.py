@@ -51,7 +51,7 @@ def check_rows(probed: Probed, kernel: KernelSpec, plan: Plan, scope: Scope) -> 
         }
         if said := [name for name, found in false.items() if found.any()]:
             raise RunError(
-                f"{kernel.path.name} wrote its own rows into the log of {launch.entry}: this run has no row with that "
+                f"The kernel wrote its own rows into the log of {launch.entry}: the run has no row with that "
                 f"{said[0]}. Remove its calls of the runtime's functions."
             )
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def refuse(monkeypatch, number, *under):
 def test_an_entry_is_made_once_in_a_folder_that_is_this_users_alone(made, place):
     assert get(made) == get(made) == (place / "key", FACTS) and len(made) == 1
     assert stat.S_IMODE(place.stat().st_mode) == 0o700 and not folders.notice()
+
+
+def test_the_entries_of_strangers_have_a_limit_and_the_least_recently_used_goes(made, place, monkeypatch):
+    entry = get(made, "ours")[0]
+    size = sum(path.stat().st_size for path in entry.iterdir())
+    monkeypatch.setattr(cache, "STRANGERS_BYTES", 2 * size)
+    first, second, third = (f"{cache.STRANGERS}{n}" for n in range(3))
+    for age, key in ((2000, first), (1000, second)):
+        when = time.time() - age
+        os.utime(get(made, key)[0], (when, when))
+    get(made, first)  # a use
+    get(made, third)
+    assert {path.name for path in place.iterdir()} == {"ours", first, third} and len(made) == 4
 
 
 def manifest(change):

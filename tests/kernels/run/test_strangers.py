@@ -312,6 +312,11 @@ def test_a_bomb_for_the_compiler_ends_at_a_limit(compiled, above):
     assert not compiled("")
 
 
+def test_a_build_has_a_limit(compiled):
+    found = compiled("__attribute__((used)) static char big[8 << 20] = {1};")
+    assert "its build has 8." in found and "smaller" in found
+
+
 def test_a_good_kernel_has_the_product_of_the_same_compile_outside(compiled, small_kernel, monkeypatch):
     spec = small_kernel("  O_gmem[0] = 7;")
     defines = request_of(spec).defines
