@@ -50,7 +50,7 @@ WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes wit
 Place = tuple[str, int]  # file and line of our source
 Settings = tuple[tuple[str, int], ...]
 
-_TAKES = re.compile(r"USETMAXREG\.TRY_ALLOC\S* .*\b0x([0-9a-f]+)")
+_TAKES = re.compile(r"USETMAXREG\.TRY_ALLOC\S{0,40} .{0,80}\b0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
