@@ -30,7 +30,8 @@ template <class DO> static void for_memory(size_t count, DO act) {
     if (fibers[i].state != State::DONE) act(first, size_t(stack_of(i) + STACK_BYTES - first));
   }
   for (size_t i = 0; i < count; ++i)
-    if (regions[i].shared) act(regions[i].values ? regions[i].values : const_cast<char*>(regions[i].base), regions[i].bytes);
+    if (regions[i].shared)
+      act(regions[i].values ? regions[i].values : const_cast<char*>(regions[i].base), regions[i].bytes);
 }
 template <class DO> static void for_cells(size_t count, DO act) {
   for (size_t i = 0; i < count && line_count; ++i)

@@ -243,7 +243,8 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   if (!in_kernel && kind != SIMT_READ && !in_own_static(p, bytes, kind) && !in_caller(p)) __builtin_trap();
   if (!in_kernel || failed || !line_count) return;
   if (uint64_t(p - launch->stacks) < uint64_t(launch->stack_count) * STACK_STEP) {
-    if (__builtin_expect(!together && uint64_t(p - stack_of(current->linear)) >= STACK_BYTES, 0)) local_of_another(p, kind, pc);
+    if (__builtin_expect(!together && uint64_t(p - stack_of(current->linear)) >= STACK_BYTES, 0))
+      local_of_another(p, kind, pc);
     return;  // a thread's own variable
   }
   if (__builtin_expect(pending.p && (kind != SIMT_READ || ++pending.age > 1), 0)) report_pending();
@@ -266,7 +267,8 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
     return;
   }
   unsigned part = bytes;  // a GPU moves a large struct, or one of small members, in parts of at most 16 bytes
-  if (fits && (in_parts || bytes > 16 || bytes & (bytes - 1))) part = std::min<size_t>(16, (offset | bytes) & -(offset | bytes));
+  if (fits && (in_parts || bytes > 16 || bytes & (bytes - 1)))
+    part = std::min<size_t>(16, (offset | bytes) & -(offset | bytes));
   for (unsigned at = 0; at < bytes; at += part) log_access(place, kind, part, r - regions.data(), offset + at, me.seq);
   if (!fits) settle(), outside(p, bytes, kind);
   show(*r, p, bytes, kind != SIMT_READ);
