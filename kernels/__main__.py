@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def _check(args: argparse.Namespace) -> int:
         reasons = " ".join(survey.reasons.values())
         raise BackendUnavailable(f"check runs kernels: it needs a GPU or a C++ compiler. {reasons}")
 
-    def finished(row: dict[str, Any], own: list[check.Verdict]) -> None:
+    def finished(row: check.Summary, own: list[check.Verdict]) -> None:
         """A kernel's lines at once, as a check of all kernels takes long."""
         wrong = [v for v in own if not v.ok]
         print("\n".join(facts.check_lines([row], wrong, device.name, args.all)), flush=True)

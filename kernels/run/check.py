@@ -20,6 +20,9 @@ from kernels.run.plain import probing
 from kernels.run.plain.faults import Fault
 from kernels.run.wrong import Reason, explain
 
+Summary = dict[str, Any]
+"""The summary of a kernel's cases, with JSON's types."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -87,8 +90,8 @@ def check(
     time_limit: float,
     progress: Callable[[int, int], None] = lambda done, of: None,
     texts: Sequence[str] = (),
-    finished: Callable[[dict[str, Any], list[Verdict]], None] = lambda row, verdicts: None,
-) -> tuple[list[Verdict], list[dict[str, Any]]]:
+    finished: Callable[[Summary, list[Verdict]], None] = lambda row, verdicts: None,
+) -> tuple[list[Verdict], list[Summary]]:
     """The Verdicts of every K-th case of each kernel, from the device's workers, and a summary of each kernel.
 
     A failed case has a Verdict too, and so has a kernel without a case.
@@ -104,7 +107,7 @@ def check(
         for kernel, (possible, _) in chosen.items()
         for case in possible
     ]
-    verdicts, summaries, done = list[Verdict](), list[dict[str, Any]](), 0
+    verdicts, summaries, done = list[Verdict](), list[Summary](), 0
     for kernel, (possible, reasons) in chosen.items():
         own = [] if named[kernel].possible else [_without_cases(kernel, named[kernel])]
         for _, case, job in jobs[done : done + len(possible)]:
@@ -198,7 +201,7 @@ def summary(
     reasons: list[str],
     verdicts: Iterable[Verdict],
     refused: Mapping[str, int] | None = None,
-) -> dict[str, Any]:
+) -> Summary:
     """`check`'s summary of one kernel, with its JSON keys.
 
     count: its cases.

@@ -123,8 +123,8 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       given = [choices, refused];
       draw();
     },
-    // What Guided shows: the problem, and the place of recorded figures. Everything has the problem among its choices, and the
-    // place behind the label in the header. "run" names the run next to figures of other runs.
+    // What Guided shows: the problem, and the place of recorded figures. Everything has the problem among its choices,
+    // and the place behind the label in the header. "run" names the run next to figures of other runs.
     /** @type {(problem?: string, from?: {place?: string, label?: string}) => void} */
     about(problem, { place = '', label = '' } = {}) {
       const run = place && label !== 'recorded' ? 'run: ' : '';
