@@ -23,7 +23,7 @@ CALLS = {*re.findall(r"\b(simt_\w+)\(", (CUDA / "calls.h").read_text())}
 OF_MARKS = {"simt_quiet", "simt_log_value"}
 """Those of a kernel with [watch] only."""
 _RUNTIME = (
-    r"__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+)"
+    r"__tsan_(?:(?:unaligned_|volatile_)?(?:read|write)(?:\d+|_range)|init|func_\w+|atomic8_load)"
     r"|__ubsan_handle_out_of_bounds"
 )
 _COMPILER = (

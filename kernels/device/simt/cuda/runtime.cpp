@@ -250,6 +250,7 @@ PYTHON void simt_printed(char* out) { memcpy(out, printed, printed_bytes), out[p
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
+char __tsan_atomic8_load(const char* guard, int) { return *guard; }  // of a static array
 #define HOOKS(n)                                                                                                \
   void __tsan_read##n(void* p) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }                 \
   void __tsan_write##n(void* p) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }               \
