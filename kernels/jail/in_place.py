@@ -22,6 +22,7 @@ from kernels.jail import filter
 from kernels.jail.limits import Limits
 
 ANSWER_BYTES = 2**22
+PIPE_BYTES = 2**16  # that Linux keeps in a pipe
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # Landlock's system calls, on each processor
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _USE = 1 << 1 | 1 << 14 | 1 << 15  # of a device: writes, to nothing first, and calls of ioctl
@@ -62,7 +63,9 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
         _inside(function, reads, limits, theirs)
     os.close(theirs)
     try:
-        answer, late = _answer(ours, time.monotonic() + limits.seconds)
+        answer, late = answer_of(
+            ours, time.monotonic() + limits.seconds, lambda said: len(said) < ANSWER_BYTES and not said.endswith(_WHOLE)
+        )
     finally:
         os.close(ours)
         with contextlib.suppress(ProcessLookupError):
@@ -76,13 +79,16 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
 _WHOLE = b"\0whole"  # the end of each answer
 
 
-def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
-    """The bytes until the child closes its pipe or sends too many, and whether it was late."""
+def answer_of(pipe: int, end: float, is_open: Callable[[bytes], bool]) -> tuple[bytes, bool]:
+    """The bytes until a process closes its pipe or is_open(bytes) is false, and whether it was late.
+
+    end: of the wait, by time.monotonic.
+    """
     answer = b""
-    while len(answer) < ANSWER_BYTES and not answer.endswith(_WHOLE):
+    while is_open(answer):
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
             return answer, True
-        data = os.read(pipe, ANSWER_BYTES)
+        data = os.read(pipe, PIPE_BYTES)
         if not data:
             break
         answer += data

@@ -10,7 +10,6 @@ import fcntl
 import mmap
 import os
 import resource
-import select
 import struct
 import subprocess
 import time
@@ -237,7 +236,8 @@ def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: f
                 with contextlib.suppress(BrokenPipeError):  # it has ended
                     task.write(TASK.pack(*where, end, *sizes, *known) + rules)
                 task.close()
-                answer, late = _answer(pipe.fileno(), time.monotonic() + limits.seconds)
+                end, is_open = time.monotonic() + limits.seconds, lambda said: said != WHOLE and WHOLE.startswith(said)
+                answer, late = in_place.answer_of(pipe.fileno(), end, is_open)
             finally:
                 process.kill()
                 process.wait()
@@ -250,16 +250,3 @@ def _opened(library: Path) -> IO[bytes]:
     except OSError as error:
         reason = f"The build of {library.stem} could not be read: {error.strerror}."
         raise RunError(f"{reason} Run it again: it is built anew.") from None
-
-
-def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
-    """The bytes until the process closes its pipe or sends another answer than WHOLE, and whether it was late."""
-    answer = b""
-    while answer != WHOLE and WHOLE.startswith(answer):
-        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            return answer, True
-        data = os.read(pipe, 4096)
-        if not data:
-            break
-        answer += data
-    return answer, False

@@ -260,7 +260,7 @@ def test_no_page_of_a_kernels_process_holds_what_its_worker_holds(wrote, monkeyp
     assert wrote("true", above=f'static const char* volatile theirs = "{theirs[1:]}";\n') == [1]
     found = []
 
-    def looked(pipe, end):
+    def looked(pipe, end, is_open):
         assert os.read(pipe, 1) == b"+" and os.read(pipe, 1) == b"w"  # it runs
         (pid,) = [n for n in forks.children(os.getpid()) if Path(f"/proc/{n}/cmdline").read_bytes() == b"kernel\0"]
         os.kill(pid, signal.SIGSTOP)
@@ -268,7 +268,7 @@ def test_no_page_of_a_kernels_process_holds_what_its_worker_holds(wrote, monkeyp
         os.kill(pid, signal.SIGKILL)
         return b"", False
 
-    monkeypatch.setattr(jailed, "_answer", looked)
+    monkeypatch.setattr(jailed.in_place, "answer_of", looked)
     endless = '[] { for (int fd = 3; fd < 64; ++fd) write(fd, "w", 1); for (;;) sleep(1); return true; }()'
     with pytest.raises(RunError, match="ended its process"):
         wrote(endless, above=f'{SYSTEM}static const char* volatile own = "{own[1:]}";\n', seconds=100)

@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from kernels.core.dtypes import element_type
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
 from kernels.errors import OutOfMemory, ProblemError, RunError, RunTimeout
+from kernels.jail import in_place
 from kernels.run.backends import cpu
 from kernels.run.backends.alone import task as tasks
 from kernels.run.backends.alone import walls
@@ -144,7 +144,8 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
             with os.fdopen(theirs, "wb"):
                 process = _started(task, [theirs, shared, told.fileno()])
             try:
-                answer, late = _answer(pipe.fileno(), time.monotonic() + seconds)
+                end = time.monotonic() + seconds
+                answer, late = in_place.answer_of(pipe.fileno(), end, lambda said: len(said) < 4096)
             finally:
                 _end(process)
     return answer, process.returncode, late
@@ -169,18 +170,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _answer(pipe: int, end: float) -> tuple[bytes, bool]:
-    answer = b""
-    while len(answer) < 4096:
-        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            return answer, True
-        data = os.read(pipe, 4096)
-        if not data:
-            break
-        answer += data
-    return answer, False
 
 
 def _environment() -> dict[str, str]:
