@@ -2,18 +2,12 @@
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 
+import loops
 import pytest
 
 from app.classroom import tries
 from app.classroom.tries import Tries
-
-
-def alone(coroutine):
-    """Runs it in a thread without a loop: a browser test may have left one in this thread."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +33,7 @@ def test_a_neighbour_of_a_guesser_waits_for_one_of_its_tries():
         await asyncio.gather(*guesses)
 
     begin = time.monotonic()
-    alone(all_of())
+    loops.run(all_of())
     assert order.index("student") <= 1 and time.monotonic() - begin > 8 * tries.GAP
 
 
@@ -55,7 +49,7 @@ def test_who_was_not_wrong_waits_for_nothing_and_a_browser_waits_with_a_few_trie
         waiting = [asyncio.create_task(made.turn("10.0.0.1", "guesser")) for _ in range(5)]
         assert sum(await asyncio.gather(*waiting)) == 2
 
-    alone(all_of())
+    loops.run(all_of())
 
 
 def test_an_address_waits_with_a_few_tries_however_many_cookies_it_has(monkeypatch):
@@ -68,7 +62,7 @@ def test_an_address_waits_with_a_few_tries_however_many_cookies_it_has(monkeypat
         waiting = [asyncio.create_task(made.turn("10.0.0.1", f"cookie {n}")) for n in range(5)]
         assert sum(await asyncio.gather(*waiting)) == 2
 
-    alone(all_of())
+    loops.run(all_of())
 
 
 def test_who_was_right_before_waits_for_no_guesser():
@@ -87,7 +81,7 @@ def test_who_was_right_before_waits_for_no_guesser():
         begin = time.monotonic()
         assert await made.turn("10.0.0.1", "student") and time.monotonic() - begin >= tries.GAP
 
-    alone(all_of())
+    loops.run(all_of())
 
 
 def test_addresses_are_forgotten(monkeypatch):

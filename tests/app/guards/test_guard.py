@@ -1,8 +1,8 @@
 """What every answer obeys: hosts, the browser's policy, requests that never end; and whose browser asks."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
+import loops
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -139,8 +139,7 @@ def _sent(receive):
     headers = [(b"host", b"localhost"), (b"content-length", b"9")]
     scope = {"type": "http", "method": "POST", "path": "/change", "query_string": b"", "headers": headers}
     scope |= {"scheme": "http", "server": ("localhost", 80), "client": ("1.2.3.4", 5), "root_path": ""}
-    with ThreadPoolExecutor(1) as thread:  # a browser test may have left a loop in this one
-        thread.submit(asyncio.run, site().app(scope, receive, send)).result()
+    loops.run(site().app(scope, receive, send))
     return statuses
 
 

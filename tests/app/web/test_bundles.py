@@ -1,7 +1,5 @@
 """Bundles: made once, kept by content, made anew where they are harmed. Workers are replaced by jobs done here."""
 
-import asyncio
-import concurrent.futures
 import errno
 import gzip
 import hashlib
@@ -11,6 +9,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 
+import loops
 import pytest
 
 from app.parts.story import Story
@@ -48,12 +47,6 @@ def story(monkeypatch, cache):
 
 def get(story: Story, what, tab=""):
     return bundles.get(story, what, "cpu", "a device", tab)
-
-
-def wait(*args):
-    """bundles.settled, in a thread: a browser test before this one may have left a loop running in its own."""
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, bundles.settled(*args)).result()
 
 
 def content(name):
@@ -234,7 +227,7 @@ def test_what_only_a_silent_page_waits_for_is_dropped_and_nobody_is_told(story, 
 def test_a_page_with_an_open_question_waits_however_long_it_takes(story, jobs, impatient):
     jobs.held = True
     key = ask(story, "one", "ann").key
-    wait(key, 4 * bundles.WAITS, "ann")
+    loops.run(bundles.settled(key, 4 * bundles.WAITS, "ann"))
     assert not bundles._making[key].job.done()
     until(lambda: not bundles._making)  # she never asked again
     jobs.let_go()
@@ -242,7 +235,7 @@ def test_a_page_with_an_open_question_waits_however_long_it_takes(story, jobs, i
 
 def test_who_has_left_with_its_event_loop_is_no_error_in_the_log(story, jobs, caplog):
     jobs.held = True
-    wait(get(story, "one").key, 0.01)
+    loops.run(bundles.settled(get(story, "one").key, 0.01))
     jobs.let_go()
     until(lambda: not bundles._making)
     assert not caplog.records

@@ -6,6 +6,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import loops
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -158,7 +159,7 @@ def test_a_browser_and_an_address_have_few_open_checks(waiting, monkeypatch):
         assert len(waiting) == 5 and waiting[1].done() and len(routes._asking) == 4
         await ended(*tasks)
 
-    asyncio.run(ask())
+    loops.run(ask())
     assert not routes._asking
 
 
@@ -178,7 +179,7 @@ def test_a_closed_connection_stops_its_check(waiting):
         messages.put_nowait({"type": "http.disconnect"})
         await asyncio.wait_for(answer, 5)
 
-    asyncio.run(ask())
+    loops.run(ask())
     assert waiting[0].done() and not routes._asking
 
 
