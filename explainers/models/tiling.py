@@ -1,8 +1,7 @@
-"""The story of tiles: the parts of Q, K^T, S, V and O of each step, and the content of shared memory.
+"""A query tile, step by step: the parts of Q, K^T, S, V and O of each step, and the content of shared memory.
 
 Everything comes from the logged addresses. The functions state the rules. The problem declares each tensor's part in
-the picture (`picture.places`). Other tensors and values count in the bytes, and the generic view (generic.py) draws
-them. traffic.py counts the bytes of whole runs.
+the picture (`picture.places`). Other tensors and values count in the bytes, and generic.py draws them.
 """
 
 from collections.abc import Sequence
