@@ -40,7 +40,8 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     chosen = own_defines(spec, defines) if spec.plain else defines
     options = [f"-D{name}={value}" for name, value in sorted(chosen.items())]
     if mode is Mode.MARKS and not spec.plain:
-        spec = _marked(spec)
+        text = (DEVICE / "marks.cuh").read_text()
+        spec = replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
     options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
     key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
@@ -74,12 +75,6 @@ _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {
 def mark_every(spec: KernelSpec) -> int:
     """The threads of a writer of marks: a warpgroup in a kernel with PROBE_PRODUCT, else a warp."""
     return 128 if "PROBE_PRODUCT(" in spec.source else 32
-
-
-def _marked(spec: KernelSpec) -> KernelSpec:
-    """The kernel with marks.cuh under the name probe.cuh. It is no header of the kernel, so the code hash stays."""
-    text = (DEVICE / "marks.cuh").read_text()
-    return replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
 
 
 def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:

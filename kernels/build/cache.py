@@ -52,16 +52,12 @@ def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple
     for folder in folders.readable():
         held = _whole(folder / key, product)
         if held is not None:
-            _note_use(folder / key)
+            entry = folder / key
+            with contextlib.suppress(OSError):  # it went just now, or the disk is read-only
+                if entry.name.startswith(STRANGERS) and time.time() - entry.stat().st_mtime > USED_S:
+                    os.utime(entry)
             return folder / key, held
     return folders.write(lambda folder: _new(folder / key, product, make))
-
-
-def _note_use(entry: Path) -> None:
-    """Notes the use of a stranger's entry, for _prune."""
-    with contextlib.suppress(OSError):  # it went just now, or the disk is read-only
-        if entry.name.startswith(STRANGERS) and time.time() - entry.stat().st_mtime > USED_S:
-            os.utime(entry)
 
 
 def _prune(folder: Path) -> None:

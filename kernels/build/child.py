@@ -92,12 +92,12 @@ def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
 
     OMP_WAIT_POLICY: by default, idle threads of torch sleep. Spinning ones take the cores of other workers.
     """
-    kept = {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
+    kept = {
+        name: text
+        for name, text in of.items()
+        if (name in NAMES or name.startswith(PREFIXES)) and not any(word in name for word in SECRET)
+    }
     return {"OMP_WAIT_POLICY": "passive", **kept}
-
-
-def _is_needed(name: str) -> bool:
-    return name in NAMES or name.startswith(PREFIXES)
 
 
 _until: ContextVar[float] = ContextVar("_until", default=math.inf)  # time.monotonic

@@ -6,7 +6,7 @@ folders of CUDA's headers.
 
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -91,7 +91,13 @@ def compiled(nvrtc: ModuleType, asked: Program) -> Compiled:
 def compiled_in_jail(nvrtc: ModuleType, asked: Program) -> Compiled:
     """Compiles a stranger's program in the jail. Raises BuildError at a limit, BackendUnavailable without a jail."""
     try:
-        answer = in_place.call(lambda: _packed(compiled(nvrtc, asked)), _reads(asked.options), LIMITS)
+        loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libnvrtc" in line}
+        included = [Path(option.removeprefix(INCLUDE)) for option in asked.options if option.startswith(INCLUDE)]
+        answer = in_place.call(
+            lambda: _packed(compiled(nvrtc, asked)),
+            [*(Path(library).parent for library in sorted(loaded)), *included],
+            LIMITS,
+        )
     except in_place.Ended as ended:
         limit = f"{LIMITS.seconds:g} s" if ended.late else f"{LIMITS.memory_bytes >> 30} GiB"
         raise BuildError(
@@ -99,7 +105,15 @@ def compiled_in_jail(nvrtc: ModuleType, asked: Program) -> Compiled:
             "template or an #include without an end."
         ) from None
     try:
-        return _unpacked(answer, len(asked.instances))
+        (count,) = struct.unpack_from("<I", answer)
+        log, lowered, size = json.loads(answer[4 : 4 + count])
+        rest = answer[4 + count :]
+        if not isinstance(size, int) or not 0 <= size <= len(rest):
+            raise ValueError(size)
+        if not isinstance(lowered, list) or len(lowered) != (len(asked.instances) if size else 0):
+            raise ValueError(lowered)
+        "".join([log, *lowered]).encode()  # raises one of these errors unless each is a text
+        return Compiled(log, tuple(lowered), rest[:size], rest[size:])
     except (ValueError, struct.error, KeyError, TypeError, RecursionError):
         raise BuildError(f"{asked.name} does not compile: its answer from the jail cannot be read.") from None
 
@@ -112,27 +126,7 @@ def read_bytes(nvrtc: ModuleType, program: object, size: Getter, get: Getter) ->
     return buffer[:count]
 
 
-def _reads(options: Sequence[str]) -> list[Path]:
-    """The folder of NVRTC's library, which opens another one there, and the folders of CUDA's headers."""
-    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libnvrtc" in line}
-    included = [Path(option.removeprefix(INCLUDE)) for option in options if option.startswith(INCLUDE)]
-    return [*(Path(library).parent for library in sorted(loaded)), *included]
-
-
 def _packed(made: Compiled) -> bytes:
     head = json.dumps([made.log[: 2**20], made.lowered, len(made.cubin)]).encode()
     answer = struct.pack("<I", len(head)) + head + made.cubin + made.ptx
     return answer if len(answer) < in_place.ANSWER_BYTES - 64 else _packed(Compiled("error: the product is too large"))
-
-
-def _unpacked(answer: bytes, instances: int) -> Compiled:
-    """The answer of the jail, of which no byte is trusted."""
-    (count,) = struct.unpack_from("<I", answer)
-    log, lowered, size = json.loads(answer[4 : 4 + count])
-    rest = answer[4 + count :]
-    if not isinstance(size, int) or not 0 <= size <= len(rest):
-        raise ValueError(size)
-    if not isinstance(lowered, list) or len(lowered) != (instances if size else 0):
-        raise ValueError(lowered)
-    "".join([log, *lowered]).encode()  # raises one of these errors unless each is a text
-    return Compiled(log, tuple(lowered), rest[:size], rest[size:])

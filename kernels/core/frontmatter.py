@@ -16,7 +16,7 @@ from kernels.core.shared_tables import completed
 from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
 from kernels.core.toml_tables import Table, check_keys, parse, tables, typed
-from kernels.core.watch import WatchText, watch_text
+from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
@@ -83,8 +83,14 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
     table = completed(name, table, files)
-    constants = _constants(name, table, problem_type)
+    constants = tuple(
+        _constant(name, key, entry, problem_type.role_of(key))
+        for key, entry in tables(name, "constants", table).items()
+    )
     requires, instructions = _requires(name, table.get("requires", ""))
+    entries = typed(name, "watch", table.get("watch", {}), dict, "a table [watch]")
+    if entries and not is_plain(files):
+        raise FrontMatterError(f"{name}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -109,7 +115,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
         graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
-        watch=_watch(name, is_plain(files), table),
+        watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=plan_tables.copies(name, table),
         why=_of_values(name, "why", table, constants),
         waits=_of_values(name, "waits", table, constants),
@@ -125,20 +131,6 @@ def _requires(file: str, said: str) -> tuple[str, str]:
             f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
         )
     return (found[1], found[2] or "") if found else ("", "")
-
-
-def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:
-    entries = typed(file, "watch", table.get("watch", {}), dict, "a table [watch]")
-    if entries and not plain:
-        raise FrontMatterError(f"{file}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
-    return tuple(watch_text(file, line, said) for line, said in entries.items())
-
-
-def _constants(name: str, table: Table, problem_type: type[Problem]) -> tuple[Constant, ...]:
-    return tuple(
-        _constant(name, key, entry, problem_type.role_of(key))
-        for key, entry in tables(name, "constants", table).items()
-    )
 
 
 def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:

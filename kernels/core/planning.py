@@ -11,7 +11,7 @@ from kernels.core.devices import in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Fetch, Launch, LaunchText, Plan, ScratchText, TensorMap, Texture
+from kernels.core.launch import Condition, Launch, LaunchText, Plan, ScratchText, TensorMap, Texture
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -117,6 +117,8 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
         return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
 
+    for name in text.fetch.tensors if text.fetch else ():
+        _known(name, tensors, f"{where}.fetch")
     launch = Launch(
         text.entry,
         three(text.grid, "grid"),
@@ -130,7 +132,7 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         text.stream,
         text.after,
         text.dependent,
-        _fetch(text, tensors, where),
+        text.fetch,
         whole(text.device, names, f"{where}.device"),
         _step_of(text.repeat, names),
         text.children,
@@ -165,12 +167,6 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
     if not expression:
         return _known(named(arg, names, where), tensors, where)
     return SCALARS[kind](evaluate(expression, names, where))
-
-
-def _fetch(text: LaunchText, tensors: set[str], where: str) -> Fetch | None:
-    for name in text.fetch.tensors if text.fetch else ():
-        _known(name, tensors, f"{where}.fetch")
-    return text.fetch
 
 
 def _known(name: str, tensors: set[str], where: str) -> str:

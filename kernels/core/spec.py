@@ -295,18 +295,19 @@ def _code_hash(spec: KernelSpec) -> str:
     for name, text in spec.files:
         own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
-    texts = [[_older(asdict(text)) for text in texts] for texts in (spec.launch_texts, spec.scratch)]
+    texts = [
+        [
+            {key: value for key, value in asdict(text).items() if key != "heads" and (value or key not in YOUNGER)}
+            for text in texts
+        ]
+        for texts in (spec.launch_texts, spec.scratch)
+    ]
     if spec.copy_texts:
         texts.append([asdict(text) for text in spec.copy_texts])
     digest.update(b"graph" if spec.graph else b"")
     digest.update(json.dumps(texts, sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
-
-
-def _older(text: dict[str, Any]) -> dict[str, Any]:
-    """A launch or scratch tensor as its hash sees it. The heads of a launch only describe its grid."""
-    return {key: value for key, value in text.items() if key != "heads" and (value or key not in YOUNGER)}
 
 
 YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when", "children", "parent")

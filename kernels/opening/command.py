@@ -33,7 +33,10 @@ def open_file(args: argparse.Namespace) -> int:
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
     fit = _fit(listed, args.family)
-    made = proposal.propose(path, text, fit, launches, _said(args.say))
+    pairs = [text.partition("=") for text in args.say]
+    if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
+        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
+    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
     ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
@@ -82,13 +85,6 @@ def _fit(listed: list[Parameter], wanted: str) -> Fit:
     raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
 
 
-def _said(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    if bad := next((text for text, (_, sign, _) in zip(texts, pairs) if not sign), ""):
-        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
     if reason := why_none():
         made.lines.append(("main()", "not run", reason))
@@ -131,18 +127,14 @@ def _problems(
         if problem is None:
             made.lines.append(("problem", "unknown", "no problem has these numbers and sizes of memory"))
             continue
-        fields = _fields(problem)
+        default = field_values(problem.problem_type())
+        shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
+        fields = [f"{name}={write_value(value)}" for name, value in shown.items()]
         made.lines.append(("problem", " ".join(fields), "main() as it ran"))
         commands.append(" ".join(["run", file, *(f"--set {one}" for one in fields)]))
         if kernel:
             made.lines += _compared(kernel, problem, ran)
     return commands
-
-
-def _fields(problem: Problem) -> list[str]:
-    default = field_values(problem.problem_type())
-    shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
-    return [f"{name}={write_value(value)}" for name, value in shown.items()]
 
 
 def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str, str, str]]:

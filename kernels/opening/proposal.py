@@ -52,14 +52,23 @@ def launches_of(text: str) -> list[HostLaunch]:
     """The launches of a file, each once. Without one: its kernels, without grid and block."""
     found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
     listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    return listed or [HostLaunch(name, "", "", "", (), 0, _needs_grid(text, name)) for name in kernels_of(text)]
+    return listed or [
+        HostLaunch(
+            name, "", "", "", (), 0, bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, name)))
+        )
+        for name in kernels_of(text)
+    ]
 
 
 def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
     """The parameters of the launched kernels. Raises ProblemError without one."""
     found = []
     for entry in dict.fromkeys(launch.entry for launch in launches):
-        known = {**_typedefs(text), **_template_arguments(text, entry)}
+        values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
+        known = {
+            **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
+            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+        }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
         raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
@@ -83,7 +92,13 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
         "family": fit.family,
         "problem": fit.problem,
     }
-    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", _tensors_said(fit)))
+    made.lines.append(
+        (
+            "family",
+            f"{fit.family}, problem {fit.problem}",
+            ("its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))),
+        )
+    )
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE
@@ -212,19 +227,6 @@ def _template_parameters(text: str, kernel: str) -> list[str]:
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
 
 
-def _template_arguments(text: str, entry: str) -> dict[str, str]:
-    values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
-    return dict(zip(_template_parameters(text, function_of(entry)), values))
-
-
-def _typedefs(text: str) -> dict[str, str]:
-    return {found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))}
-
-
-def _needs_grid(text: str, kernel: str) -> bool:
-    return bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, kernel)))
-
-
 def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     """Fit.meaning, with a field's whole expression if the file names no other field of it."""
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
@@ -243,7 +245,3 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
         return folded.get(meant, meant)
 
     return meaning
-
-
-def _tensors_said(fit: Fit) -> str:
-    return "its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))

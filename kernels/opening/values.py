@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kernels.core.fields import field_values, fields_of
 from kernels.core.problem import Problem
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
-from kernels.opening.program import Argument, RanLaunch
+from kernels.opening.program import RanLaunch
 
 MOST_TRIED = 129  # values of a field that no number of the launches gives
 
@@ -42,13 +42,12 @@ def _given(
                 sizes[fit.tensors[one.name]] = argument.bytes
             meant = "" if one.is_pointer else fit.meaning(one.name)
             if meant in known and argument.value is not None:
-                given[meant] = _as(known[meant], argument)
+                default = known[meant]
+                value = argument.value or 0.0
+                given[meant] = (
+                    bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
+                )
     return given, sizes
-
-
-def _as(default: object, argument: Argument) -> object:
-    value = argument.value or 0.0
-    return bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
 
 
 def of_entry(listed: list[Parameter], entry: str) -> list[Parameter]:

@@ -181,17 +181,10 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, probed.faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
-    return _explained(request, both, (probed.arrays, timed), orders)
-
-
-def _explained(
-    request: Request, both: tuple[Verdict, Verdict], arrays: Sequence[Mapping[str, np.ndarray]], orders: str
-) -> tuple[Verdict, ...]:
-    """The Verdicts of both builds, the missed ones with their reason. orders: the difference between thread orders."""
     first = next((number for number, one in enumerate(both) if not one.ok), None)
     if first is None:
         return both
-    reason = explain(request, arrays[first], both[first].errors, both[0].faults, orders)
+    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, both[0].faults, orders)
     return tuple(one if one.ok else replace(one, reason=reason) for one in both)
 
 

@@ -27,17 +27,13 @@ def compact(trace: Trace, sites: Sites) -> tuple[Columns, pa.Array]:
     place = sites.index(table)
     columns = {name: _array(table[name]) for name in (*POSITIONS, *sites.keys, "offset")}
     columns["probe"] = pa.array(place.astype(np.int32))
-    order = pa.array(_order(columns, sites))
-    values = _array(table["value"]).take(order).drop_null()
-    return {name: column.take(order) for name, column in columns.items()}, values
-
-
-def _order(columns: Columns, sites: Sites) -> np.ndarray:
     launch, block, thread, seq = (columns[name].to_numpy() for name in POSITIONS)
     events = sorted({site.event for site in sites})
     event = np.array([events.index(site.event) for site in sites], np.int32).take(columns["probe"].to_numpy())
     keys = [columns[name].fill_null(-1).to_numpy() for name in sorted(sites.keys)]
-    return np.lexsort((thread & 31, seq, thread >> 5, block, launch, *reversed(keys), event))
+    order = pa.array(np.lexsort((thread & 31, seq, thread >> 5, block, launch, *reversed(keys), event)))
+    values = _array(table["value"]).take(order).drop_null()
+    return {name: column.take(order) for name, column in columns.items()}, values
 
 
 def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: Sites) -> pa.Table:

@@ -69,7 +69,10 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     stage = _count_since(is_role | is_fence, new_thread)
     number = _count_since(is_mark, new_stage)  # 1 from the stage's first mark on
     role = role_number[np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))]
-    step_count, of_record = _numbered(_code(np.cumsum(new_block), stage, number, role), number > 0)
+    code = _code(np.cumsum(new_block), stage, number, role)
+    wanted = number > 0
+    present = np.bincount(code, wanted) > 0
+    step_count, of_record = int(present.sum()), np.where(wanted, (np.cumsum(present) - 1)[code], -1)
 
     first_mark = np.full(step_count, -1, np.int64)
     marks = np.flatnonzero(is_mark)
@@ -220,9 +223,3 @@ def _code(code: np.ndarray, *digits: np.ndarray) -> np.ndarray:
     for digit in digits:
         code = code * (digit.max() + 1) + digit
     return code
-
-
-def _numbered(code: np.ndarray, wanted: np.ndarray) -> tuple[int, np.ndarray]:
-    """The number of different codes of the wanted rows, and the rank of each row's code, or -1."""
-    present = np.bincount(code, wanted) > 0
-    return int(present.sum()), np.where(wanted, (np.cumsum(present) - 1)[code], -1)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.build import EntryFacts
 from kernels.core.dtypes import widened
 from kernels.core.tolerance import worst
 from kernels.watching.look import Look
@@ -24,11 +23,16 @@ class Change:
 
 def changes(before: Look, after: Look) -> list[Change]:
     """All facts of two versions: the first differing value, errors, registers, spills, counts, bytes and time."""
-    found = [_first_value(before, after), _of("correct", _correct(before), _correct(after))]
+    found = [
+        (_first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)),
+        _of("correct", _correct(before), _correct(after)),
+    ]
     found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
     for one, other in zip(before.entries, after.entries):
         name = "" if len(after.entries) == 1 else f" of {other.entry}"
-        found += [_of(f"{label}{name}", *(_shown(facts, key) for facts in (one, other))) for label, key in FACTS]
+        found += [
+            _of(f"{label}{name}", *(f"{getattr(facts, key):,}" for facts in (one, other))) for label, key in FACTS
+        ]
     found.append(_of("wavefronts", f"{before.wavefronts:,}", f"{after.wavefronts:,}"))
     found.append(_of("sectors", f"{before.sectors:,}", f"{after.sectors:,}"))
     for key in sorted({*before.bytes, *after.bytes}):
@@ -43,21 +47,12 @@ def changes(before: Look, after: Look) -> list[Change]:
 FACTS = (("registers", "registers"), ("spilled bytes", "spill_bytes"), ("static shared bytes", "shared_bytes"))
 
 
-def _shown(facts: EntryFacts, key: str) -> str:
-    return f"{getattr(facts, key):,}"
-
-
 def _of(what: str, before: str, after: str) -> Change:
     return Change(what, before, after, before != after)
 
 
 def _correct(look: Look) -> str:
     return "yes" if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
-
-
-def _first_value(before: Look, after: Look) -> Change:
-    """The first value that differs: of the probes in their order, else of the written tensors in theirs."""
-    return _first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)
 
 
 def _first_logged(before: Look, after: Look) -> Change | None:

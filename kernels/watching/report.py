@@ -18,7 +18,11 @@ def markdown(before: Look, after: Look) -> str:
         f"Problem: {request.problem.size}. Counts cover the first {request.plan.launches[0].item}, run on the CPU.",
         _table(names, found),
     ]
-    parts += [_faults(look) for look in (before, after) if look.faults]
+    parts += [
+        "\n".join([f"Faults of {look.kernel.path.name}:", *(f"- {fault}" for fault in look.faults)])
+        for look in (before, after)
+        if look.faults
+    ]
     if after.note:
         parts.append(f"Registers are unknown: {after.note}")
     return "\n\n".join([*parts, _difference(before, after)]) + "\n"
@@ -35,10 +39,6 @@ def _table(names: tuple[str, str], found: list[Change]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ") or "same"
-
-
-def _faults(look: Look) -> str:
-    return "\n".join([f"Faults of {look.kernel.path.name}:", *(f"- {fault}" for fault in look.faults)])
 
 
 def _difference(before: Look, after: Look) -> str:

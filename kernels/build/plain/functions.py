@@ -30,7 +30,7 @@ class Function:
 
 def functions(text: str, found: list[Token]) -> list[Function]:
     """The function definitions outside of classes. Namespaces and extern "C" blocks are looked into."""
-    macros = _macros(text)
+    macros = {name: set(re.findall(r"\w+", body)) for name, body in _DEFINE.findall(bare(text))}
     listed, at, first = list[Function](), 0, 0
     while at < len(found):
         token = found[at].text
@@ -41,7 +41,8 @@ def functions(text: str, found: list[Token]) -> list[Function]:
                 continue
             last = closing(found, at)
             if "(" in head and not {"struct", "class", "union", "enum"} & set(head[: head.index("(")]):
-                listed.append(_function(head, first, at, last, macros))
+                words = set(head).union(*(macros.get(word, set()) for word in head))
+                listed.append(Function(_name(head), first, at, last, "__global__" in words, bool(words & {*DEVICE})))
                 first = last + 1
             at = last
         elif token in ("(", "["):
@@ -62,11 +63,6 @@ def line_of_kernel(files: tuple[tuple[str, str], ...], entry: str) -> tuple[str,
     return files[0][0], 1
 
 
-def _function(head: list[str], first: int, body: int, last: int, macros: dict[str, set[str]]) -> Function:
-    words = set(head).union(*(macros.get(word, set()) for word in head))
-    return Function(_name(head), first, body, last, "__global__" in words, bool(words & {*DEVICE}))
-
-
 def _name(head: list[str]) -> str:
     """The name before the parameters: the last word before a bracket at the top level that is no attribute's."""
     depth, name = 0, ""
@@ -75,8 +71,3 @@ def _name(head: list[str]) -> str:
             name = name or before
         depth += (token in "([") - (token in ")]")
     return name
-
-
-def _macros(text: str) -> dict[str, set[str]]:
-    """The words of each macro without arguments, such as DEVICE for __device__ __forceinline__."""
-    return {name: set(re.findall(r"\w+", body)) for name, body in _DEFINE.findall(bare(text))}

@@ -15,10 +15,6 @@ def own_defines(spec: KernelSpec, defines: Mapping[str, int]) -> dict[str, int]:
     return {
         name: value
         for name, value in defines.items()
-        if re.search(rf"\b{name}\b", f"{text} {entries}") and not _declared(text, name)
+        if re.search(rf"\b{name}\b", f"{text} {entries}")
+        and not re.search(rf"(?:\b(?:{_KINDS})\s+|#[ \t]*define[ \t]+){re.escape(name)}\b", text)
     }
-
-
-def _declared(text: str, name: str) -> bool:
-    """Whether a text declares a name: a constant, a macro or a parameter of a template."""
-    return re.search(rf"(?:\b(?:{_KINDS})\s+|#[ \t]*define[ \t]+){re.escape(name)}\b", text) is not None

@@ -177,7 +177,8 @@ class _Text:
         braced = self.text[loop.start - 1] == "{"
         wraps = None if braced else (loop.start, loop.end)
         found = [Mark(self.file, line, LOOP, tuple(keys), ("", *keys.values()), loop.start, wraps)]
-        if not self._else_follows(loop.end):
+        after = next((n for n, token in enumerate(self.tokens) if token.start >= loop.end), -1)
+        if self._text(after) != "else":
             outer = {other.key: other.expression for other in around}
             found.append(Mark(self.file, line, LOOP_END, tuple(outer), ("", *outer.values()), loop.end))
         return found
@@ -238,9 +239,6 @@ class _Text:
         while number < len(self.tokens) - 1 and self.tokens[number].text != ";":
             number = closing(self.tokens, number) + 1 if self.tokens[number].text in ("(", "[", "{") else number + 1
         return number
-
-    def _else_follows(self, at: int) -> bool:
-        return self._text(next((n for n, token in enumerate(self.tokens) if token.start >= at), -1)) == "else"
 
     def _text(self, number: int) -> str:
         return self.tokens[number].text if 0 <= number < len(self.tokens) else ""

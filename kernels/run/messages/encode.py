@@ -140,7 +140,12 @@ class _Writer:
         if isinstance(value, pa.Table):
             return ["table", *(self._column(name, value[name]) for name in value.column_names)]
         if isinstance(value, pd.DataFrame):
-            return self._frame(value)
+            types = [str(kind) for kind in value.dtypes]
+            if wrong := set(types) - FRAMES:
+                raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
+            plain = value.index.equals(pd.RangeIndex(len(value)))
+            table = pa.Table.from_pandas(value, preserve_index=False)
+            return ["frame", [*types], self.write(table), None if plain else self.write(value.index.to_numpy())]
         if isinstance(value, Exception):
             return self._error(value)
         if is_dataclass(value) and not isinstance(value, type):
@@ -163,15 +168,6 @@ class _Writer:
             raise TypeError(f"A worker cannot send back a column of the type {array.type}.")
         buffers = [None if buffer is None else self._buffer(buffer) for buffer in array.buffers()]
         return [str(array.type), len(array), array.offset, buffers]
-
-    def _frame(self, frame: pd.DataFrame) -> list[Json]:
-        """Kind, types of the columns, columns, index (None for 0, 1, ...)."""
-        types = [str(kind) for kind in frame.dtypes]
-        if wrong := set(types) - FRAMES:
-            raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
-        plain = frame.index.equals(pd.RangeIndex(len(frame)))
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        return ["frame", [*types], self.write(table), None if plain else self.write(frame.index.to_numpy())]
 
     def _error(self, error: Exception) -> list[Json]:
         """Kind, class, arguments, notes. An unlisted subclass comes back as its listed base."""

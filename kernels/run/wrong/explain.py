@@ -101,17 +101,14 @@ def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | N
             index = tuple(int(i) for i in np.unravel_index(int(np.argmax(same)), array.shape))
             place = f"{tensor.name}[{', '.join(map(str, index))}]"
             count = f"{int(same.sum()):,} of {array.size:,}"
-            if _has_holes(request, arrays):
+            given = [
+                t for t in request.problem.tensors() if t.initial is Initial.GIVEN and element_type(t.dtype).is_float
+            ]
+            if any(bool(np.isnan(arrays[t.name].astype(np.float32)).any()) for t in given if t.name in arrays):
                 text = f"{count} values of {tensor.name} have no number. Look for a read of an input's empty place."
                 return Reason("nan", text, index)
             return Reason("unwritten", f"{count} values of {tensor.name} are never written, first {place}.", index)
     return None
-
-
-def _has_holes(request: Request, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether an input has places without a number, such as empty slots of a cache."""
-    given = [t for t in request.problem.tensors() if t.initial is Initial.GIVEN and element_type(t.dtype).is_float]
-    return any(bool(np.isnan(arrays[t.name].astype(np.float32)).any()) for t in given if t.name in arrays)
 
 
 def _first(found: list[Found]) -> tuple[int, ...]:

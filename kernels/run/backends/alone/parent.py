@@ -93,7 +93,8 @@ def _run(
         memory = mmap.mmap(shared.fileno(), task.bytes)
         for name, array in arrays.items():
             tasks.view(memory, places[name], kinds.get(name, array.dtype))[...] = array
-        _ask(task, shared.fileno(), _seconds())
+        left = cpu.rest()
+        _ask(task, shared.fileno(), SECONDS if left is None else max(0.0, min(SECONDS, left - GRACE)))
         for tensor in plan.written:
             arrays[tensor.name][...] = tasks.view(memory, places[tensor.name], kinds[tensor.name])
         found = np.array([] if times is None else tasks.view(memory, times))
@@ -110,12 +111,6 @@ def _shared(size: int) -> IO[bytes]:
     shared.truncate(size)
     fcntl.fcntl(shared, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return shared
-
-
-def _seconds() -> float:
-    """The limit of a guest: it ends before its worker's own limit, so that the worker goes on."""
-    left = cpu.rest()
-    return SECONDS if left is None else max(0.0, min(SECONDS, left - GRACE))
 
 
 def _ask(task: Task, shared: int, seconds: float) -> None:
@@ -147,7 +142,9 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
                 end = time.monotonic() + seconds
                 answer, late = in_place.answer_of(pipe.fileno(), end, lambda said: len(said) < 4096)
             finally:
-                _end(process)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     return answer, process.returncode, late
 
 
@@ -164,12 +161,6 @@ def _started(task: Task, fds: list[int]) -> subprocess.Popen[bytes]:
         pass_fds=fds,
         start_new_session=True,
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _environment() -> dict[str, str]:
