@@ -4,6 +4,7 @@ NVRTC makes a cubin for one architecture and needs no GPU. The system's C++ comp
 source over kernels/device/simt. The hashed text is the compiled text: KernelSpec.files, never the disk again.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 from kernels.build import cache, child_launches, confined, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
-from kernels.build.plain.names import own_defines
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
@@ -81,3 +81,18 @@ def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:
     if target != CPU:
         return nvrtc.Toolchain(target, spec.plain, spec.launches_children)
     return plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()
+
+
+_KINDS = r"int|unsigned|size_t|auto|bool|float|double|long|short|uint32_t|int32_t|typename|class|enum|const"
+
+
+def own_defines(spec: KernelSpec, defines: Mapping[str, int]) -> dict[str, int]:
+    """The macros that the kernel's text leaves open. defines: of the problem, and the kernel's constants."""
+    text = "\n".join(text for _, text in spec.files)
+    entries = " ".join(launch.entry for launch in spec.launch_texts)
+    return {
+        name: value
+        for name, value in defines.items()
+        if re.search(rf"\b{name}\b", f"{text} {entries}")
+        and not re.search(rf"(?:\b(?:{_KINDS})\s+|#[ \t]*define[ \t]+){re.escape(name)}\b", text)
+    }

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernels.build.plain.functions import functions
-from kernels.build.plain.tokens import Token, line_of, macros, tokens
+from kernels.build.plain.tokens import Token, functions, line_of, macros, tokens
 from kernels.core.signatures import function_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError

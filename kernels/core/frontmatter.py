@@ -12,10 +12,9 @@ from kernels.core import plan_tables
 from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, Tuned
 from kernels.core.problem import Problem
-from kernels.core.shared_tables import completed
 from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
-from kernels.core.toml_tables import Table, check_keys, parse, tables, typed
+from kernels.core.toml_tables import Table, check_keys, completed, parse, tables, typed
 from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
 

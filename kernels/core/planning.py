@@ -6,12 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.copies import Copy, CopyText, Repeat
 from kernels.core.devices import in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Launch, LaunchText, Plan, ScratchText, TensorMap, Texture
+from kernels.core.launch import (
+    Condition,
+    Copy,
+    CopyText,
+    Launch,
+    LaunchText,
+    Plan,
+    Repeat,
+    ScratchText,
+    TensorMap,
+    Texture,
+)
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 

@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.copies import CopyText
 from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
@@ -17,6 +16,7 @@ from kernels.core.launch import (
     Condition,
     Constant,
     ConstantRole,
+    CopyText,
     Launch,
     LaunchText,
     Plan,
@@ -275,11 +275,7 @@ class KernelSpec:
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
         """The problem's names for expressions."""
-        return {
-            **problem.values(),
-            **problem.defines,
-            **problem.sizes,
-        }
+        return {**problem.values(), **problem.defines, **problem.sizes}
 
 
 def runs_on(requires: str, target: str) -> bool:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.functions import functions
-from kernels.build.plain.tokens import Token, closing, line_of, tokens
+from kernels.build.plain.tokens import Token, closing, functions, line_of, tokens
 
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[ \t]*(?://.*|/\*.*)?$"

@@ -1,14 +1,16 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 from kernels.build.plain.tokens import bare
 from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
-from kernels.opening import front_matter, signature
+from kernels.opening import signature
 from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
 from kernels.opening.matching import Fit, Meaning, Parameter, with_dtype
@@ -39,7 +41,7 @@ class Proposal:
 
     def text_of(self, source: str) -> str:
         """The file: the front matter above the untouched text."""
-        return front_matter.written(self.table) + source
+        return written(self.table) + source
 
     def report(self) -> list[str]:
         """The proposal as lines, with aligned columns."""
@@ -245,3 +247,27 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
         return folded.get(meant, meant)
 
     return meaning
+
+
+def written(table: dict[str, object]) -> str:
+    """The comment of a table: texts first, then lists of tables and tables."""
+    lines = ["/*"]
+    simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
+    lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
+    for key, value in table.items():
+        for entry in value if _is_tables(value) else ():
+            lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
+        for name, entry in value.items() if isinstance(value, dict) else ():
+            lines += ["", f"[{key}.{name}]", *(f"{word} = {_value(held)}" for word, held in entry.items())]
+    return "\n".join([*lines, "*/", ""])
+
+
+def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
+    return text.replace("*/", "* /")

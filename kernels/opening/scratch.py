@@ -29,12 +29,7 @@ class Scratch:
 
 
 def scratch_of(
-    text: str,
-    fit: Fit,
-    listed: list[Parameter],
-    launches: list[HostLaunch],
-    meaning: Meaning,
-    said: Mapping[str, str],
+    text: str, fit: Fit, listed: list[Parameter], launches: list[HostLaunch], meaning: Meaning, said: Mapping[str, str]
 ) -> Scratch:
     """The memory of all pointers without a tensor."""
     found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name

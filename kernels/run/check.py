@@ -16,7 +16,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
 from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
-from kernels.run.plain import probing
+from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
 from kernels.run.wrong import Reason, explain
 
@@ -138,10 +138,10 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     run stops has no other run: its faults harm the process.
     """
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         probe = execute.probe_plain(request)
         if probe[2].stopped:
-            message, faults = str(probing.stop(probe[2])), probe[2].faults
+            message, faults = str(launches.stop(probe[2])), probe[2].faults
             return (Verdict(kernel.name, "probed", case.problem, request.settings, (), False, message, 0, faults),)
         probed = execute.run_of_probe(request, *probe)
     else:
@@ -174,7 +174,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
-    probed_faults = probing.errors(probed.faults)
+    probed_faults = launches.errors(probed.faults)
     if not kernel.plain and not records:
         probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
     both = (

@@ -22,7 +22,7 @@ from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import CannotRun, ProblemError, TooLargeError
 from kernels.run import backends
 from kernels.run.backends import Device, recorded
-from kernels.run.plain import probing, tables
+from kernels.run.plain import launches, tables
 from kernels.run.plain.launches import Probed
 from kernels.run.results import Estimate, Run, Traffic
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
@@ -113,7 +113,7 @@ def run(request: Request) -> Run:
     """A Run of the probed build. Its trace covers the request's scope."""
     if request.backend == "recorded":
         return recorded.load(request)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         return run_of_probe(request, *probe_plain(request))
     built, plan, arrays, raw = _launch_probed(request)
     trace = decode(raw, sites_of(request), _provenance(request, built))
@@ -123,14 +123,14 @@ def run(request: Request) -> Run:
 def probe_plain(request: Request) -> tuple[Build, Plan, Probed, dict[str, np.ndarray]]:
     """The probed run of a plain kernel on the CPU: its build, plan, log with faults, and arrays."""
     built, plan, _ = prepare(request, Mode.PROBED)
-    probed, arrays = probing.probe(request, built, plan, lambda: start_arrays(request), TRACE_BYTES)
+    probed, arrays = launches.probe(request, built, plan, lambda: start_arrays(request), TRACE_BYTES)
     return built, plan, probed, arrays
 
 
 def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
     """The Run of probe_plain's result. Raises RunError for a stopped run, and for a false log."""
     if probed.stopped:
-        raise probing.stop(probed)
+        raise launches.stop(probed)
     if built.jailed:
         tables.check_rows(probed, request.kernel, plan, request.scope)
     trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))
@@ -173,7 +173,7 @@ def traffic(request: Request) -> Traffic:
     """The Traffic of all blocks if it fits in memory, else of the request's scope."""
     if request.backend == "recorded":
         return recorded.load_traffic(request)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         of_all = replace(request, scope=Scope.everything(request.plan))
         found = run_of_probe(of_all, *probe_plain(of_all)).trace
         return Traffic(tables.traffic(found), not found.lost)

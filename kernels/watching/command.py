@@ -7,9 +7,8 @@ from pathlib import Path
 
 from kernels.errors import ProblemError, WarpglassError
 from kernels.run import options, workers
-from kernels.watching.changes import changes, lines
+from kernels.watching.changes import changes, lines, markdown
 from kernels.watching.look import Look, look, request_of
-from kernels.watching.report import markdown
 
 OK = 0
 LOOK_EVERY = 0.05  # seconds

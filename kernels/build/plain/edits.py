@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernels.build.plain import ptx
-from kernels.build.plain.functions import Function, functions
-from kernels.build.plain.tokens import Token, closing, tokens
+from kernels.build.plain.tokens import Function, Token, closing, functions, tokens
 
 _ATTRIBUTES = ("__align__", "alignas", "__attribute__")
 Edit = tuple[int, int, str]  # start, end, the new text

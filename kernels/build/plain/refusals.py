@@ -5,9 +5,8 @@ from collections.abc import Collection
 
 from kernels.build.plain import ptx
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.functions import functions
 from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
-from kernels.build.plain.tokens import bare, line_of, tokens
+from kernels.build.plain.tokens import bare, functions, line_of, tokens
 from kernels.errors import BuildError
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")', re.M)
@@ -58,8 +57,8 @@ def _found(text: str) -> list[tuple[int, str]]:
     reasons += [
         (
             statement.start,
-            f"its inline PTX ({statement.refused[:60]}) is not among the accepted instructions. Use CUDA's own function "
-            "for it, or an instruction of kernels/first-kernel.md",
+            f"its inline PTX ({statement.refused[:60]}) is not among the accepted instructions. Use CUDA's own "
+            "function for it, or an instruction of kernels/first-kernel.md",
         )
         for statement in ptx.statements(device_text(text))
         if statement.refused

@@ -229,7 +229,6 @@ def _run_all(
 
 
 def _address(value: np.ndarray | np.generic) -> np.generic:
-    """The address of an array. A number stays as it is."""
     return _pointer(value) if isinstance(value, np.ndarray) else value
 
 
@@ -239,14 +238,13 @@ def rest() -> float | None:
 
 
 def arguments_of(step: Launch, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.generic]:
-    """The arguments of a launch: addresses, numbers and structs."""
     return [_argument(argument, plan, arrays) for argument in step.args]
 
 
 def _argument(
     argument: str | TensorMap | Texture | np.generic, plan: Plan, arrays: dict[str, np.ndarray]
 ) -> np.generic:
-    if isinstance(argument, TensorMap):
+    if isinstance(argument, TensorMap):  # as driver.tensor_map: 128 bytes by value, the innermost dimension first
         tensor = plan.tensor(argument.tensor)
         shape, strides = driver.dimensions(tensor, argument)
         driver.check_map(tensor, argument, strides[:-1])
@@ -331,7 +329,6 @@ class Run:
         self.calls.append(self._launches[-1][1])
 
     def copy(self, plan: Plan, number: int, arrays: dict[str, np.ndarray]) -> None:
-        """Adds the copies after a launch of the plan."""
         for copy in plan.copies_after(number):
             target, source = arrays[copy.target], arrays[copy.source]
             self.calls.append(Call("", (address(target), address(source), target.nbytes)))

@@ -149,7 +149,6 @@ def _probed(
 
 
 def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
-    """The additional arguments of each launch, with the tables of its children."""
     import cupy
 
     def address(value: "cupy.ndarray | np.generic") -> np.generic:
@@ -280,7 +279,7 @@ def launcher(
     A child needs none: its parent launches it.
     """
     if step.parent:
-        return _nothing
+        return lambda: None
     function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)
     if step.has_attributes:
         return driver.launcher(function.kernel.ptr, step, given)
@@ -288,17 +287,11 @@ def launcher(
 
 
 def function_of(build: Build, step: Launch) -> int:
-    """The CUfunction of a launch."""
     return int(_ready(build, step).kernel.ptr)
 
 
 def arguments(plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"]) -> tuple[object, ...]:
-    """The arguments of a launch for CuPy."""
     return tuple(_argument(plan, a, on_gpu) for a in step.args)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:

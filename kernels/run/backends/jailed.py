@@ -92,7 +92,6 @@ class Shared:
         return self._all[start : start + size].view(dtype).reshape(shape)
 
     def put(self, data: bytes) -> int:
-        """The address of a copy of the bytes."""
         room = -(-max(len(data), 1) // 64) * 64
         if room > len(self._piece):
             self._piece = self.zeros(max(room, PIECE), np.uint8)

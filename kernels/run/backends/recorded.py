@@ -59,7 +59,6 @@ def load_yardsticks(request: Request) -> dict[str, float]:
 
 
 def load_traffic(request: Request) -> Traffic:
-    """The recorded Traffic."""
     entry = run_index.find(request)
     return Traffic(run_files.read_traffic(entry), entry.traffic_whole)
 

@@ -52,7 +52,6 @@ def _marked(mark: Callable[[Step, int], None], step: Step, copy: Callable[[], No
 
 
 def _captured(run: Callable[[], None]) -> Callable[[], None]:
-    """A function that launches the run as one graph."""
     import cupy
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -67,8 +66,6 @@ def _captured(run: Callable[[], None]) -> Callable[[], None]:
 
 
 class _Streams:
-    """The streams and events of a plan."""
-
     def __init__(self, plan: Plan, starts: Sequence[Callable[[], None]], copies: Mapping[Step, Callable[[], None]]):
         import cupy
 
@@ -82,7 +79,6 @@ class _Streams:
         self.begun, self.ended = _event(), {n: _event() for n in self.others}
 
     def enqueue(self) -> None:
-        """Enqueues one run."""
         import cupy
 
         main = cupy.cuda.get_current_stream()

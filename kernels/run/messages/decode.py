@@ -54,7 +54,6 @@ def limit(most: int) -> None:
 
 
 def most() -> int:
-    """The accepted bytes of JSON in a message."""
     return _most_json
 
 
@@ -85,7 +84,6 @@ class _Reader:
         self._question = given
 
     def read(self, said: Json) -> object:
-        """The value of its JSON."""
         if said is None or isinstance(said, (bool, int, float)):
             return said
         if isinstance(said, str):
@@ -208,7 +206,6 @@ def _checked(value: object, kind: type[T]) -> T:
 
 @cache
 def _type(name: str) -> tuple[type, dict[str, Any]]:
-    """A dataclass of the table, and the types of its fields."""
     dataclass = getattr(import_module(TYPES[name]), name)
     return dataclass, typing.get_type_hints(dataclass, localns={"KernelSpec": KernelSpec})
 

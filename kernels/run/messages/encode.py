@@ -90,7 +90,6 @@ def encode(value: object, given: object = None) -> list[bytes | memoryview]:
 
 
 def message(value: object) -> bytes:
-    """A value's whole message."""
     return b"".join(encode(value))
 
 

@@ -56,7 +56,6 @@ class Fault:
     count: int = 1
 
     def as_json(self) -> dict[str, object]:
-        """The fault with JSON's types."""
         return {**vars(self), "lines": list(self.lines), "index": list(self.index)}
 
 

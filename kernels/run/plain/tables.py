@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
-from kernels.build.plain.functions import line_of_kernel
 from kernels.build.plain.lines import LINE_BITS
+from kernels.build.plain.tokens import line_of_kernel
 from kernels.core.distinct import distinct
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
