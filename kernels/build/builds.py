@@ -36,7 +36,11 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
             f"{spec.path.name} launches kernels from a kernel. This server runs such kernels only on its CPU. Choose "
             "the cpu backend."
         )
-    toolchain = _toolchain(spec, mode, target)
+    toolchain: Toolchain
+    if target != CPU:
+        toolchain = nvrtc.Toolchain(target, spec.plain, spec.launches_children)
+    else:
+        toolchain = plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()
     chosen = own_defines(spec, defines) if spec.plain else defines
     options = [f"-D{name}={value}" for name, value in sorted(chosen.items())]
     if mode is Mode.MARKS and not spec.plain:
@@ -75,12 +79,6 @@ _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {
 def mark_every(spec: KernelSpec) -> int:
     """The threads of a writer of marks: a warpgroup in a kernel with PROBE_PRODUCT, else a warp."""
     return 128 if "PROBE_PRODUCT(" in spec.source else 32
-
-
-def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:
-    if target != CPU:
-        return nvrtc.Toolchain(target, spec.plain, spec.launches_children)
-    return plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()
 
 
 _KINDS = r"int|unsigned|size_t|auto|bool|float|double|long|short|uint32_t|int32_t|typename|class|enum|const"

@@ -65,7 +65,6 @@ class Toolchain:
         self.options += self.linker  # so a build's key has it
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """(name, text) of the shim's headers."""
         return tuple((path.name, path.read_text()) for path in sorted(SHIM.glob("*.h")))
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
@@ -138,7 +137,6 @@ def _unit(spec: KernelSpec) -> str:
 
 @lru_cache
 def _takes(command: tuple[str, ...], option: str) -> bool:
-    """Whether the compiler knows an option."""
     words = [*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]
     return run(words, seconds=PROBE_SECONDS).returncode == 0
 

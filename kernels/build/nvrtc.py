@@ -132,7 +132,6 @@ def checked(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
 
 
 def compiled(nvrtc: ModuleType, asked: Program) -> Compiled:
-    """Compiles a program in this process."""
     names = [name.encode() for name, _ in asked.headers]
     texts = [text.encode() for _, text in asked.headers]
     created = nvrtc.nvrtcCreateProgram(asked.source.encode(), asked.name.encode(), len(names), texts, names)

@@ -21,10 +21,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Waits:
-    """The earlier steps of a plan for which a copy waits.
-
-    launches, copies: their numbers.
-    """
+    """The earlier steps of a plan for which a copy waits. launches, copies: their numbers."""
 
     launches: tuple[int, ...] = ()
     copies: tuple[int, ...] = ()

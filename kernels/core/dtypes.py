@@ -28,7 +28,6 @@ class ElementType:
 
     @property
     def bytes(self) -> int:
-        """Bytes of an element."""
         return self.numpy.itemsize
 
     @property

@@ -67,7 +67,6 @@ def own_fields(problem: Any) -> dict[str, Any]:
 
 
 def fields_of(problem_type: type) -> dict[str, Field[Any]]:
-    """name -> dataclass field."""
     return {f.name: f for f in fields(problem_type)}
 
 

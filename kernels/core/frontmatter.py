@@ -21,25 +21,8 @@ from kernels.errors import FrontMatterError
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
 KEYS = (
-    *WORDS,
-    "family",
-    "launches",
-    "problem",
-    "rung",
-    "formerly",
-    "changed_from",
-    "requires",
-    "tensor_products",
-    "in_order",
-    "constants",
-    "conditions",
-    "tuned",
-    "scratch",
-    "copies",
-    "watch",
-    "graph",
-    "why",
-    "waits",
+    *(*WORDS, "family", "launches", "problem", "rung", "formerly", "changed_from", "requires", "tensor_products"),
+    *("in_order", "constants", "conditions", "tuned", "scratch", "copies", "watch", "graph", "why", "waits"),
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
@@ -187,9 +170,8 @@ def _conditions(file: str, table: Table) -> tuple[Condition, ...]:
     entries = typed(file, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
-        check_keys(
-            file, where, typed(file, where, entry, dict, "a table [[conditions]]"), CONDITION_KEYS, CONDITION_KEYS
-        )
+        typed(file, where, entry, dict, "a table [[conditions]]")
+        check_keys(file, where, entry, CONDITION_KEYS, CONDITION_KEYS)
         for key in CONDITION_KEYS:
             typed(file, f"{where}.{key}", entry[key], str, "a text in quotes")
     return tuple(Condition(entry["must"], entry["message"]) for entry in entries)

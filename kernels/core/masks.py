@@ -70,7 +70,6 @@ class Mask:
 
     @cached_property
     def block_array(self) -> np.ndarray:
-        """`blocks` as a bool array."""
         return np.array(self.blocks, bool)
 
     def strip(self, first: int, end: int) -> np.ndarray:
@@ -81,7 +80,6 @@ class Mask:
         return seen & (key <= at) if self.causal else np.broadcast_to(seen, (len(at), self.keys))
 
     def strips(self, rows: int) -> Iterator[np.ndarray]:
-        """`strip` for every `rows` queries."""
         return (self.strip(first, first + rows) for first in range(0, self.queries, rows))
 
     def dense(self) -> np.ndarray:

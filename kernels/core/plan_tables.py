@@ -31,7 +31,6 @@ _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*])
 
 
 def scratch(file: str, table: Table) -> tuple[ScratchText, ...]:
-    """The scratch tensors of a comment."""
     return tuple(_scratch(file, name, entry) for name, entry in tables(file, "scratch", table).items())
 
 
@@ -190,7 +189,6 @@ def _check_argument(file: str, where: str, arg: object) -> None:
 
 
 def copies(file: str, table: Table) -> tuple[CopyText, ...]:
-    """The copies of a comment."""
     entries = typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
     _check_number(file, "copies", entries)
     made = []
@@ -218,15 +216,14 @@ CHILD_KEYS = ("entry", "grid", "block", "shared_bytes", "item", "blocks_per_item
 
 
 def parents_of(file: str, source: str, entries: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Child -> its parent, both by entry. Raises FrontMatterError.
-
-    entries: the tables [[launches]].
-    """
+    """Child -> its parent, both by entry. Raises FrontMatterError. entries: the tables [[launches]]."""
     names = [str(entry.get("entry")) for entry in entries]
     found = dict[str, str]()
     for number, entry in enumerate(entries):
-        for child in _children(file, f"launches[{number}].children", entry.get("children", [])):
-            where = f"{file}: launches[{number}].children"
+        where, listed = f"{file}: launches[{number}].children", entry.get("children", [])
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+            raise FrontMatterError(f"{where} is {listed!r}. It must be a list of entries in quotes.")
+        for child in listed:
             if child not in names[number + 1 :]:
                 raise FrontMatterError(
                     f"{where} names {child!r}, and no later launch has this entry. List the child after its parent."
@@ -237,20 +234,9 @@ def parents_of(file: str, source: str, entries: Sequence[dict[str, Any]]) -> dic
     for number, entry in enumerate(entries):
         if names[number] in found:
             _check_child(file, source, f"launches[{number}]", entry, found)
-        elif entry.get("children"):
-            _check_parent(file, f"launches[{number}]", entry, names)
+        elif entry.get("children") and (names.count(entry["entry"]) > 1 or entry.get("repeat")):
+            raise FrontMatterError(f"{file}: launches[{number}] has children and is repeated. Launch a parent once.")
     return found
-
-
-def _children(file: str, where: str, said: object) -> list[str]:
-    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
-        raise FrontMatterError(f"{file}: {where} is {said!r}. It must be a list of entries in quotes.")
-    return said
-
-
-def _check_parent(file: str, where: str, entry: dict[str, Any], names: list[str]) -> None:
-    if names.count(entry["entry"]) > 1 or entry.get("repeat"):
-        raise FrontMatterError(f"{file}: {where} has children and is repeated. Launch a parent once.")
 
 
 def _check_child(file: str, source: str, where: str, entry: dict[str, Any], parents: dict[str, str]) -> None:

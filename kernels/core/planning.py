@@ -72,9 +72,15 @@ def plan_of(
     for text in launches:
         where = f"{place}: launches.{text.entry}"
         for own in repeated(text.repeat, text.when, names, where):
-            made.append((_step_of(text.repeat, own), launch_of(text, own, {*known}, where)))
-            _check_device(made[-1][1], known, where)
-            _check_textures(made[-1][1], known, where)
+            launch = launch_of(text, own, {*known}, where)
+            for name in launch.tensors:
+                if known[name].device != launch.device:
+                    raise FrontMatterError(
+                        f"{where}: a launch on device {launch.device} takes {name}, which is on device "
+                        f"{known[name].device}. Copy it there first ([[copies]])."
+                    )
+            _check_textures(launch, known, where)
+            made.append((_step_of(text.repeat, own), launch))
     if not made:
         raise FrontMatterError(f"{place}: no launch is left. Loosen `when`, or repeat a launch at least once.")
     for number, copy in enumerate(copies):
@@ -94,15 +100,6 @@ def plan_of(
 def _step_of(repeat: Repeat, names: Mapping[str, object]) -> int:
     """The value of the counter `step`, or 0 without it."""
     return whole("step", names, "repeat") if "step" in dict(repeat) else 0
-
-
-def _check_device(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
-    for name in launch.tensors:
-        if known[name].device != launch.device:
-            raise FrontMatterError(
-                f"{where}: a launch on device {launch.device} takes {name}, which is on device {known[name].device}. "
-                "Copy it there first ([[copies]])."
-            )
 
 
 def _check_textures(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
@@ -201,10 +198,8 @@ def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.voi
 
 
 def scalar_kinds() -> str:
-    """The C types of arguments, for messages."""
     return ", ".join(SCALARS)
 
 
 def dtype_names() -> str:
-    """The element types of tensors, for messages."""
     return ", ".join(DTYPES)

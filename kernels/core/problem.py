@@ -118,10 +118,7 @@ class Problem:
         return self.inputs()
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """output -> float64 array.
-
-        on_gpu: whether a long truth may be computed on the GPU.
-        """
+        """output -> float64 array. on_gpu: whether a long truth may be computed on the GPU."""
         raise NotImplementedError
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:

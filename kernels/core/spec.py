@@ -96,7 +96,6 @@ class KernelSpec:
 
     @property
     def source(self) -> str:
-        """The text of the .cu."""
         return self.files[0][1]
 
     @property
@@ -274,7 +273,6 @@ class KernelSpec:
         return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
-        """The problem's names for expressions."""
         return {**problem.values(), **problem.defines, **problem.sizes}
 
 

@@ -29,7 +29,9 @@ OK, FAILED = 0, 1
 def open_file(args: argparse.Namespace) -> int:
     """The command. Prints the proposal, and writes it if asked. Returns the exit code."""
     path = Path(args.file)
-    text = _text(path)
+    text = read_text(path)
+    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
+        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
     fit = _fit(listed, args.family)
@@ -58,13 +60,6 @@ def proposed(path: Path, text: str) -> Proposal:
     """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
     launches = proposal.launches_of(text)
     return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
-
-
-def _text(path: Path) -> str:
-    text = read_text(path)
-    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
-        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    return text
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:

@@ -73,16 +73,15 @@ def multiples_of(fit: Fit, text: str) -> list[str]:
     """Conditions such as "seq_len % 32 == 0", each once."""
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, device_text(text)))
     found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
-    found += [pair for pair in _DIVIDED.findall(code) if not _has_rest(code, pair[0])]
+    found += [  # a rest of the division that the text treats needs no condition
+        (name, size)
+        for name, size in _DIVIDED.findall(code)
+        if not re.search(rf"\b{name}\s*%|\b{name}\s*\+\s*\w+\s*-\s*1\b", code)
+    ]
     found += [(name, size) for _, name, size in _WALKED.findall(code) if not _is_guarded(code, name)]
     sizes = constants_of(text)
     musts = [(fit.meaning(name), int(size) if size.isdigit() else sizes.get(size, 0)) for name, size in found]
     return list(dict.fromkeys(f"{name} % {size} == 0" for name, size in musts if _is_new(fit, name, size)))
-
-
-def _has_rest(code: str, name: str) -> bool:
-    """Whether the text treats a rest of the division."""
-    return re.search(rf"\b{name}\s*%|\b{name}\s*\+\s*\w+\s*-\s*1\b", code) is not None
 
 
 def _is_guarded(code: str, name: str) -> bool:

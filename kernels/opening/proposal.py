@@ -54,10 +54,11 @@ def launches_of(text: str) -> list[HostLaunch]:
     """The launches of a file, each once. Without one: its kernels, without grid and block."""
     found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
     listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    return listed or [
-        HostLaunch(
-            name, "", "", "", (), 0, bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, name)))
-        )
+    if listed:
+        return listed
+    of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
+    return [
+        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(signature.body_of(text, name))))
         for name in kernels_of(text)
     ]
 
@@ -94,13 +95,8 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
         "family": fit.family,
         "problem": fit.problem,
     }
-    made.lines.append(
-        (
-            "family",
-            f"{fit.family}, problem {fit.problem}",
-            ("its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))),
-        )
-    )
+    tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
+    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE

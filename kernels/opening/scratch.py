@@ -31,7 +31,6 @@ class Scratch:
 def scratch_of(
     text: str, fit: Fit, listed: list[Parameter], launches: list[HostLaunch], meaning: Meaning, said: Mapping[str, str]
 ) -> Scratch:
-    """The memory of all pointers without a tensor."""
     found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name
     for one in listed:
         if not one.is_pointer or one.name in fit.tensors or one.name in found.names:

@@ -37,7 +37,7 @@ def _given(
     known = field_values(fit.shown)
     given, sizes = dict[str, object](), dict[str, int]()
     for launch in launches:
-        for one, argument in zip(of_entry(listed, launch.entry), launch.args):
+        for one, argument in zip((p for p in listed if p.entry == launch.entry), launch.args):
             if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
                 sizes[fit.tensors[one.name]] = argument.bytes
             meant = "" if one.is_pointer else fit.meaning(one.name)
@@ -48,11 +48,6 @@ def _given(
                     bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
                 )
     return given, sizes
-
-
-def of_entry(listed: list[Parameter], entry: str) -> list[Parameter]:
-    """The parameters of one entry, in order."""
-    return [one for one in listed if one.entry == entry]
 
 
 def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.cases import Cases, cases_of
+from kernels.core.cases import cases_of
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -54,7 +54,6 @@ class Verdict:
 
     @property
     def baseline_max_abs_error(self) -> float:
-        """torch's error in the output closest to its limit."""
         return worst(self.errors).yardstick if self.errors else 0.0
 
     @property
@@ -109,7 +108,11 @@ def check(
     ]
     verdicts, summaries, done = list[Verdict](), list[Summary](), 0
     for kernel, (possible, reasons) in chosen.items():
-        own = [] if named[kernel].possible else [_without_cases(kernel, named[kernel])]
+        own, found = list[Verdict](), named[kernel]
+        if not found.possible:
+            refused = f"all {found.refused.total()} problems of its check are refused: {'; '.join(found.refused)}"
+            message = found.fault or f"{kernel.path.name}: {refused}"
+            own.append(Verdict(kernel.name, "both", None, (), (), False, message))
         for _, case, job in jobs[done : done + len(possible)]:
             try:
                 own += job.result()
@@ -118,17 +121,10 @@ def check(
                 own.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
             done += 1
             progress(done, len(jobs))
-        summaries.append(summary(kernel, len(possible), reasons, own, named[kernel].refused))
+        summaries.append(summary(kernel, len(possible), reasons, own, found.refused))
         finished(summaries[-1], own)
         verdicts += own
     return verdicts, summaries
-
-
-def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:
-    """The Verdict of a kernel whose cases are all refused."""
-    refused = "; ".join(found.refused)
-    message = f"{kernel.path.name}: all {found.refused.total()} problems of its check are refused: {refused}"
-    return Verdict(kernel.name, "both", None, (), (), False, found.fault or message)
 
 
 def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, ...]:

@@ -86,7 +86,6 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
 
 
 def of_verdict(verdict: Verdict) -> dict[str, object]:
-    """`check`'s report on one build and one problem."""
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,

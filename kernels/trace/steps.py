@@ -219,7 +219,6 @@ def _count_since(counted: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _code(code: np.ndarray, *digits: np.ndarray) -> np.ndarray:
-    """One number for each combination of a code and digits."""
     for digit in digits:
         code = code * (digit.max() + 1) + digit
     return code

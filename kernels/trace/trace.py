@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernels.errors import TraceError
-from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Site, Sites
+from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Sites
 
 FORMAT = 2
 """The version of the Parquet form. Format 1 had no version, no file and no role."""
@@ -200,18 +200,16 @@ def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
         record = records[refused[0]]
         site = {site.word: site for site in sites}.get(int(record["site"]) ^ OUT_OF_RANGE)
         if site:
-            raise TraceError(_out_of_range(site, int(record["keys"]), int(record["payload"].view(np.int64))))
+            number, value = int(record["keys"]), int(record["payload"].view(np.int64))
+            key = site.keys[number] if number < len(site.keys) else f"key {number}"
+            raise TraceError(
+                f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}. A key must be a "
+                "whole number from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a "
+                "smaller number in its place."
+            )
     raise TraceError(
         "The records name lines that hold no probe: the source changed under the run, or memory was overwritten. Run "
         "it again."
-    )
-
-
-def _out_of_range(site: Site, number: int, value: int) -> str:
-    key = site.keys[number] if number < len(site.keys) else f"key {number}"
-    return (
-        f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}. A key must be a whole number "
-        f"from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a smaller number in its place."
     )
 
 
@@ -290,19 +288,14 @@ def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: S
     value = np.zeros(len(place), np.float32)
     value[np.array([site.kind == "value" for site in sites], bool).take(place)] = values.to_numpy()
     positions = {name: columns[name].to_numpy() for name in POSITIONS}
-    order = _own_order(*positions.values())
+    number = positions["launch"].astype(np.int64)
+    for part in (positions[name] for name in ("block", "thread", "seq")):
+        number = number * (int(part.max(initial=0)) + 1) + part
+    order = np.argsort(number)  # of one number per record: faster than of four
     keys = {name: _array(columns[name]).take(pa.array(order)) for name in sites.keys}
     offset = columns["offset"].fill_null(0).to_numpy()
     positions = {name: column[order] for name, column in positions.items()}
     return assemble(positions, place[order], keys, value[order], offset[order], sites)
-
-
-def _own_order(launch: np.ndarray, block: np.ndarray, thread: np.ndarray, seq: np.ndarray) -> np.ndarray:
-    """The order by launch, block, thread and seq. It sorts one number per record, because that is faster than four."""
-    number = launch.astype(np.int64)
-    for part in (block, thread, seq):
-        number = number * (int(part.max(initial=0)) + 1) + part
-    return np.argsort(number)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

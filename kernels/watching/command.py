@@ -35,12 +35,8 @@ def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[st
             yield f"{path.name}: {error}"
             continue
         said = _first(found) if good is None else lines(changes(good, found))
-        yield "\n".join(
-            [
-                f"{path.name}, {time.monotonic() - started:.2f} s after its save:",
-                *[*(f"  {line}" for line in said), *(f"  fault: {fault}" for fault in found.faults)],
-            ]
-        )
+        took = f"{path.name}, {time.monotonic() - started:.2f} s after its save:"
+        yield "\n".join([took, *(f"  {line}" for line in said), *(f"  fault: {fault}" for fault in found.faults)])
         if found.is_correct:
             good = found
 
@@ -75,7 +71,6 @@ def _stamp(path: Path) -> Stamp:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Writes the report of two versions."""
     workers.survey()
     before, after = (request_of(Path(file), args.set) for file in (args.before, args.after))
     one, other = before.kernel, after.kernel

@@ -47,7 +47,6 @@ class Look:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel of this version."""
         return self.run.request.kernel
 
     @property

@@ -10,9 +10,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kernels.build.plain import ptx
-from kernels.build.plain.tokens import Function, Token, closing, functions, tokens
+from kernels.build.plain.tokens import Token, closing, functions, tokens
 
 _ATTRIBUTES = ("__align__", "alignas", "__attribute__")
 Edit = tuple[int, int, str]  # start, end, the new text
@@ -64,12 +65,15 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
     for kernel in (f for f in listed if f.is_kernel):
         at = found[kernel.body].end
         edits.append((at, at, "".join(calls for first, calls in outside if first < kernel.first)))
-        edits += _returns(found, kernel)
+        edits += [
+            (token.start, after.end, "{ simt_leave_here(); return; }")
+            for token, after in pairwise(found[kernel.body : kernel.last + 1])
+            if token.text == "return" and after.text == ";"
+        ]
     return _applied(text, edits)
 
 
 def shared_arrays(found: list[Token]) -> list[Arrays]:
-    """The declarations with __shared__."""
     listed = []
     for at, token in enumerate(found):
         if token.text != "__shared__":
@@ -89,14 +93,8 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
                 angles += (text == "<") - (text == ">")
             depth += (text in "([{") - (text in ")]}")
             before = text if depth == 0 and text not in ")]}" else ""
-        listed.append(
-            Arrays(
-                first,
-                last,
-                tuple(dict.fromkeys(names)),
-                "extern" in words or "extern" in (found[at + 1].text if at + 1 < len(found) else ""),
-            )
-        )
+        dynamic = "extern" in [*words, *(t.text for t in found[at + 1 : at + 2])]
+        listed.append(Arrays(first, last, tuple(dict.fromkeys(names)), dynamic))
     return listed
 
 
@@ -107,7 +105,6 @@ def dynamic_names(files: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
 
 
 def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
-    """The pointer in place of an extern array."""
     words, at = [], array.first
     while at < array.last and found[at].text != "[":
         if found[at].text in _ATTRIBUTES:
@@ -120,15 +117,6 @@ def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
     start, end = found[array.first].start, found[array.last].end
     lines = "\n" * text.count("\n", start, end)
     return start, end, f"{of}* const {name} = reinterpret_cast<{of}*>(simt_dynamic_shared());{lines}"
-
-
-def _returns(found: list[Token], kernel: Function) -> list[Edit]:
-    inside = range(kernel.body, kernel.last)
-    return [
-        (found[at].start, found[at + 1].end, "{ simt_leave_here(); return; }")
-        for at in inside
-        if found[at].text == "return" and found[at + 1].text == ";"
-    ]
 
 
 def _applied(text: str, edits: list[Edit]) -> str:

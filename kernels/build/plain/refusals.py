@@ -44,7 +44,6 @@ def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, 
 
 
 def _includes(text: str) -> list[re.Match[str]]:
-    """The includes outside of comments and raw strings."""
     code = bare(text)
     return [found for found in _INCLUDE.finditer(text) if code[found.start() + found[0].index("#")] == "#"]
 

@@ -93,7 +93,6 @@ def _place(spec: KernelSpec, entry: WatchText, file: str) -> int | None:
 
 
 def _found(text: str, part: str) -> list[int]:
-    """The places of a part of a line below the opening comment."""
     at = text.find("*/") + 2 if text.lstrip().startswith("/*") else 0
     places = []
     while (at := text.find(part, at)) >= 0:
@@ -111,7 +110,6 @@ class _Text:
         self.opener = {closing(self.tokens, n): n for n in openers}
 
     def marks(self, entries: list[tuple[WatchText, int]]) -> list[Mark]:
-        """The marks of these entries at these places."""
         marked = [(entry, at, self._loop(entry, at)) for entry, at in entries]
         loops = [loop for _, _, loop in marked if loop]
         found = []
@@ -143,7 +141,6 @@ class _Text:
         return _Loop(loop.first, loop.start, loop.end, loop.variable, watched.name, expression)
 
     def _for(self, first: int) -> _Loop:
-        """The loop of a `for` token."""
         head = closing(self.tokens, first + 1)
         last = self._end(head + 1)
         words = [token.text for token in self.tokens[first + 2 : head]]

@@ -284,10 +284,7 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
 
 
 class Run:
-    """The calls of a run, in order.
-
-    calls: launches, copies, and calls of the caller.
-    """
+    """The calls of a run, in order. calls: launches, copies, and calls of the caller."""
 
     def __init__(self, build: Build, memory: Memory) -> None:
         self.build, self.memory = build, memory

@@ -77,19 +77,12 @@ def device() -> Device:
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])
-    return Device("gpu", facts["name"].decode(), arch, shared, _driver_version(), multiprocessors)
-
-
-def _driver_version() -> str:
-    """The version of the kernel module, if Linux reports it, and the driver's CUDA version."""
-    import cupy
-
     number = cupy.cuda.runtime.driverGetVersion()
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
-    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:
+    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:  # of the kernel module
         own = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "")
-        return f"{own} ({version})".strip()
-    return version
+        version = f"{own} ({version})".strip()
+    return Device("gpu", facts["name"].decode(), arch, shared, version, multiprocessors)
 
 
 def free_bytes() -> int:

@@ -53,10 +53,7 @@ def _reach(own: int, other: int) -> None:
 
 
 class ReadyPlan:
-    """A plan on real GPUs, ready to run.
-
-    arrays: tensor -> its bytes on its GPU.
-    """
+    """A plan on real GPUs, ready to run. arrays: tensor -> its bytes on its GPU."""
 
     def __init__(self, build: Build, plan: Plan, inputs: Mapping[str, np.ndarray]) -> None:
         import cupy

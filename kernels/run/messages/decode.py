@@ -93,7 +93,12 @@ class _Reader:
             raise Unreadable(f"{said!r:.60} is no value")
         kind, *parts = said
         if kind in TYPES:
-            return self._dataclass(kind, parts)
+            dataclass, hints = _type(kind)
+            named, values = fields(dataclass), [self.read(part) for part in parts]
+            for field, value in zip(named, values, strict=True):
+                if not fits(value, hints[field.name]):
+                    raise Unreadable(f"{kind}.{field.name} is a {type(value).__name__}")
+            return dataclass(**{field.name: value for field, value in zip(named, values)})
         if kind not in self.KINDS:
             raise Unreadable(f"{kind!r:.60} is no kind of value")
         return self.KINDS[kind](self, *parts)
@@ -165,15 +170,6 @@ class _Reader:
 
     def _given(self, number: int) -> object:
         return list(parts_of(self._question))[max(_checked(number, int), 0)]
-
-    def _dataclass(self, name: str, parts: list[Json]) -> object:
-        dataclass, hints = _type(name)
-        named = fields(dataclass)
-        values = [self.read(part) for part in parts]
-        for field, value in zip(named, values, strict=True):
-            if not fits(value, hints[field.name]):
-                raise Unreadable(f"{name}.{field.name} is a {type(value).__name__}")
-        return dataclass(**{field.name: value for field, value in zip(named, values)})
 
     def _buffer(self, place: list[int]) -> memoryview:
         """The next buffer. Buffers come in order, so none is read twice."""

@@ -137,7 +137,8 @@ class _Writer:
             flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             return ["array", value.dtype.name, list(value.shape), self._buffer(flat.data)]
         if isinstance(value, pa.Table):
-            return ["table", *(self._column(name, value[name]) for name in value.column_names)]
+            columns = ((name, value[name]) for name in value.column_names)
+            return ["table", *([n, *map(self._chunk, c.chunks or [pa.array([], c.type)])] for n, c in columns)]
         if isinstance(value, pd.DataFrame):
             types = [str(kind) for kind in value.dtypes]
             if wrong := set(types) - FRAMES:
@@ -156,9 +157,6 @@ class _Writer:
         view = memoryview(data).cast("B")
         self.buffers.append(view)
         return [len(self.buffers) - 1, len(view)]
-
-    def _column(self, name: str, column: pa.ChunkedArray) -> list[Json]:
-        return [name, *map(self._chunk, column.chunks or [pa.array([], column.type)])]
 
     def _chunk(self, array: pa.Array) -> list[Json]:
         if isinstance(array, pa.DictionaryArray):

@@ -134,10 +134,7 @@ class RemoteWorker(Worker):
 
 
 class Cluster:
-    """A connection to a scheduler.
-
-    pools: backend -> the pool of the connected workers.
-    """
+    """A connection to a scheduler. pools: backend -> the pool of the connected workers."""
 
     def __init__(self, address: str):
         self.address = address

@@ -126,10 +126,7 @@ class Status:
 
 
 class Pool:
-    """The workers of a backend and their queue.
-
-    absent: makes the error of a job without any worker.
-    """
+    """The workers of a backend and their queue. absent: makes the error of a job without any worker."""
 
     def __init__(
         self, backend: str, workers: Sequence[Worker] = (), absent: Callable[[], WarpglassError] = WarpglassError
@@ -164,7 +161,6 @@ class Pool:
         gpu: str,
         estimate: float = 0.0,
     ) -> Job:
-        """A Job of function(*args) in the queue. estimate: seconds."""
         job = Job(title, limit, function, args, client, gpu, self, estimate > SHORT)
         with self._changed:
             self._queue.add(job, client)
@@ -367,7 +363,6 @@ class Pool:
     # ---- all workers ----
 
     def status(self) -> list[Status]:
-        """A Status for each GPU, or for all workers of the CPU."""
         with self._changed:
             groups: dict[str, list[Worker]] = {}
             for worker in self._workers:

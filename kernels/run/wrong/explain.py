@@ -49,7 +49,11 @@ def explain(
     if rounding and not reason:
         return rounding
     reason = reason or _unknown(found)
-    return replace(reason, index=_first(found), first=_of_probes(request, found))
+    index: tuple[int, ...] = ()  # of the first wrong element, in logical order
+    if one := next((one for one in found if one.wrong.any()), None):
+        row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
+        index = (*one.head.at, *((int(row),) if len(one.wrong) > 1 else ()), int(dim))
+    return replace(reason, index=index, first=_of_probes(request, found))
 
 
 def _of_probes(request: Request, found: list[Found]) -> First | None:
@@ -109,15 +113,6 @@ def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | N
                 return Reason("nan", text, index)
             return Reason("unwritten", f"{count} values of {tensor.name} are never written, first {place}.", index)
     return None
-
-
-def _first(found: list[Found]) -> tuple[int, ...]:
-    """The first wrong element, in logical order."""
-    for one in found:
-        if one.wrong.any():
-            row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
-            return (*one.head.at, *((int(row),) if len(one.wrong) > 1 else ()), int(dim))
-    return ()
 
 
 def _unknown(found: list[Found]) -> Reason:

@@ -53,8 +53,14 @@ def _other_heads(found: list[Found]) -> Reason | None:
 
 def _other_rows(found: list[Found]) -> Reason | None:
     """Wrong rows with the values of a neighbour's row, or a key's weight with a neighbour's value."""
+
+    def shows_rows(one: Found, by: int) -> bool:
+        rows = np.flatnonzero(one.wrong.any(axis=1))
+        rows = rows[(rows + by >= 0) & (rows + by < len(one.truth))]
+        return bool(len(rows)) and _near(one.values[rows], one.truth[rows + by], one)
+
     for by in NEIGHBOURS:
-        if all(_shows_rows(one, by) for one in _wrong(found)):
+        if all(shows_rows(one, by) for one in _wrong(found)):
             return Reason(
                 "stride", f"Wrong rows have the values of the row {_further(by)}. Look at the stride of rows."
             )
@@ -62,12 +68,6 @@ def _other_rows(found: list[Found]) -> Reason | None:
             text = f"The weight of a key meets the V of the key {_further(by)}. Look at the stride of V."
             return Reason("stride", text)
     return None
-
-
-def _shows_rows(one: Found, by: int) -> bool:
-    rows = np.flatnonzero(one.wrong.any(axis=1))
-    rows = rows[(rows + by >= 0) & (rows + by < len(one.truth))]
-    return bool(len(rows)) and _near(one.values[rows], one.truth[rows + by], one)
 
 
 def _shows_values(one: Found, by: int) -> bool:
@@ -83,16 +83,15 @@ def _shows_values(one: Found, by: int) -> bool:
 
 
 def _other_columns(found: list[Found]) -> Reason | None:
+    def shows(one: Found, by: int) -> bool:
+        columns = np.flatnonzero(one.wrong.any(axis=0))
+        columns = columns[(columns + by >= 0) & (columns + by < one.truth.shape[1])]
+        return bool(len(columns)) and _near(one.values[:, columns], one.truth[:, columns + by], one)
+
     for by in (*NEIGHBOURS, *(-2 * n for n in NEIGHBOURS[-2:])):
-        if all(_shows_columns(one, by) for one in _wrong(found)):
+        if all(shows(one, by) for one in _wrong(found)):
             return Reason("lanes", f"Wrong columns have the values of the column {_further(by)}. Look at the lane map.")
     return None
-
-
-def _shows_columns(one: Found, by: int) -> bool:
-    columns = np.flatnonzero(one.wrong.any(axis=0))
-    columns = columns[(columns + by >= 0) & (columns + by < one.truth.shape[1])]
-    return bool(len(columns)) and _near(one.values[:, columns], one.truth[:, columns + by], one)
 
 
 def _near(values: np.ndarray, other: np.ndarray, one: Found) -> bool:
@@ -124,15 +123,11 @@ def _risen_rows(found: list[Found]) -> Reason | None:
     if all(rows.all() for rows in wrong):
         return None
     for tile in TILES:
-        if all(np.array_equal(rows, _rises(one, tile)) for one, rows in zip(found, wrong)):
+        rises = (one.head.hidden.max(axis=1) > one.head.hidden[:, :tile].max(axis=1) for one in found)
+        if all(map(np.array_equal, wrong, rises)):
             text = f"Only rows with a later rise of the max are wrong, here in a later tile of {tile} keys."
             return Reason("rescale", f"{text} Look at the rescale of l and O.")
     return None
-
-
-def _rises(one: Found, tile: int) -> np.ndarray:
-    hidden = one.head.hidden
-    return hidden.max(axis=1) > hidden[:, :tile].max(axis=1)
 
 
 def _columns(found: list[Found]) -> Reason | None:

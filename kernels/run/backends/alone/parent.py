@@ -164,7 +164,6 @@ def _started(task: Task, fds: list[int]) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """The guest's variables: those of Python and CUDA, without a home, without caches, with the library against HMM."""
     kept = {name: text for name, text in child.environment().items() if name.startswith(_NEEDED)}
     return {
         **kept,
