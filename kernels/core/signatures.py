@@ -37,9 +37,11 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     for after in _GLOBAL.split(bare)[1:]:
         found = _HEADER.match(after)
         if found and found[1] == function_of(entry):
-            texts = (re.findall(r"[\w:<>]+|[*&]", text) for text in _OF_PROBES.sub("", found[2]).split(","))
-            listed = ([word for word in words if word not in _QUALIFIERS] for words in texts if words)
-            return tuple((re.sub(r" (?=[*&])", "", " ".join(kind)), name) for *kind, name in listed)
+            texts = (
+                re.findall(r"[\w:<>]+|[*&]", text) for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip()
+            )
+            listed = ([word for word in words if word not in _QUALIFIERS] for words in texts)
+            return tuple((re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])) for words in listed)
     return ()
 
 
