@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from kernels.build import child, child_launches, confined
+from kernels.build import cache, child, child_launches, confined
 from kernels.build.log import first_error
 from kernels.build.product import EntryFacts
 from kernels.core.spec import KernelSpec
@@ -172,6 +173,19 @@ def run(
         f"{command[0]} could not be started: {os.strerror(errno.ENOENT)}. Install a C++ compiler (Debian: apt install "
         "g++), or set CXX."
     )
+
+
+def own_library(source: Path, options: Sequence[str], what: str, libraries: Sequence[str] = ()) -> Path:
+    """A shared library of one file of ours, from the cache or new. what: for messages. Raises BackendUnavailable."""
+    command, name = [*cpp_compiler(), *options, "-shared", "-fPIC", str(source)], f"{source.stem}.so"
+
+    def make(folder: Path) -> dict[str, Any]:
+        done = run([*command, "-o", str(folder / name), *libraries], {"TMPDIR": str(folder), "LC_ALL": "C"})
+        if done.returncode:
+            raise BackendUnavailable(f"{what} does not compile: {done.stderr.strip()[:500]}")
+        return {}
+
+    return cache.get(cache.key_of(*command, *libraries, source.read_text()), name, make)[0] / name
 
 
 def _has_fma() -> bool:

@@ -161,14 +161,8 @@ def _widths(name: str, operands: list[str], result: int | None) -> list[int]:
     if base == "LDSM":
         shape = parts[-1] if parts else "1"
         return [int(shape) if shape in "124" else 1] * len(operands)
-    if (
-        base in _DOUBLE
-        or base == "DSETP"
-        or "64" in parts
-        and base in ("IADD", "MOV", "SEL")
-        or base == "ISETP"
-        and {"U64", "S64"} & {*parts}
-    ):
+    long = "64" in parts and base in ("IADD", "MOV", "SEL") or base == "ISETP" and {"U64", "S64"} & {*parts}
+    if base in (*_DOUBLE, "DSETP") or long:
         return [2] * len(operands)
     if base in ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA"):
         return _mma(base, parts, len(operands))

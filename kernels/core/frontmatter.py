@@ -69,7 +69,12 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         _constant(name, key, entry, problem_type.role_of(key))
         for key, entry in tables(name, "constants", table).items()
     )
-    requires, instructions = _requires(name, table.get("requires", ""))
+    needs = table.get("requires", "")
+    needed = _REQUIRES.fullmatch(needs)
+    if needs and not needed:
+        raise FrontMatterError(
+            f"{name}: requires is {needs!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
+        )
     entries = typed(name, "watch", table.get("watch", {}), dict, "a table [watch]")
     if entries and not is_plain(files):
         raise FrontMatterError(f"{name}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
@@ -91,8 +96,8 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=plan_tables.scratch(name, table),
         launch_texts=plan_tables.launches(name, source, is_plain(files), table),
-        requires=requires,
-        instructions=instructions,
+        requires=needed[1] if needed else "",
+        instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
@@ -103,16 +108,6 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         waits=_of_values(name, "waits", table, constants),
         conditions=_conditions(name, table),
     )
-
-
-def _requires(file: str, said: str) -> tuple[str, str]:
-    """The architecture and the instructions of `requires`."""
-    found = _REQUIRES.fullmatch(said)
-    if said and not found:
-        raise FrontMatterError(
-            f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
-        )
-    return (found[1], found[2] or "") if found else ("", "")
 
 
 def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:

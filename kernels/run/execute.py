@@ -17,7 +17,7 @@ from kernels.core.launch import Plan
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.core.tensors import Initial, Role, Tensor
+from kernels.core.tensors import Initial, Role
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import CannotRun, ProblemError, TooLargeError
 from kernels.run import backends
@@ -203,17 +203,14 @@ def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataF
                     launch = request.plan.launches[raw.launch]
                     tensor = request.plan.tensor(request.kernel.tensor_in(launch, str(site.tensor)))
                     if request.plan.has_map(tensor):
-                        size = _in_tensor(request.plan, tensor, raw.records["payload"][kept][site_numbers == number])
+                        offsets = raw.records["payload"][kept][site_numbers == number].astype(np.int64)
+                        corners = np.unravel_index(offsets // tensor.itemsize, tensor.shape)
+                        boxes = zip(corners, request.plan.box_of(tensor), tensor.shape)
+                        inside = np.prod([np.minimum(n, side - at) for at, n, side in boxes], axis=0)
+                        size = int(inside.sum()) * tensor.itemsize
                 rows.append((site.tensor, site.space, site.event, int(count), size))
     table = pd.DataFrame(rows, columns=["tensor", "space", "kind", "accesses", "bytes"])
     return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
-
-
-def _in_tensor(plan: Plan, tensor: Tensor, offsets: np.ndarray) -> int:
-    """The bytes of boxes inside the tensor. offsets: bytes to the first element of each box."""
-    corners = np.unravel_index(offsets.astype(np.int64) // tensor.itemsize, tensor.shape)
-    sides = [np.minimum(n, size - at) for at, n, size in zip(corners, plan.box_of(tensor), tensor.shape)]
-    return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 
 MOST_NEEDED = 256  # builds

@@ -213,18 +213,14 @@ def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterat
 @lru_cache(maxsize=256)  # most kernels include the same headers
 def _probed_lines(text: str) -> tuple[list[str], list[tuple[int, str, list[str]]]]:
     """The lines of a file without its comments. And of each line with a probe: its number, its text, its macros."""
-    lines = _without_comments(text).splitlines()
+    bare = re.sub(r"/\*.*?(?:\*/|\Z)|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
+    lines = bare.splitlines()
     found = [(n, line, re.findall(r"\bPROBE_\w+", line)) for n, line in enumerate(lines, 1) if "PROBE_" in line]
     return lines, [
         (n, line, macros)
         for n, line, macros in found
         if macros and not line.lstrip().startswith("#") and not set(macros) <= PLUMBING
     ]
-
-
-def _without_comments(text: str) -> str:
-    """The text without comments, with the same lines."""
-    return re.sub(r"/\*.*?(?:\*/|\Z)|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
 
 
 def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], constants: Mapping[str, int]) -> Site:

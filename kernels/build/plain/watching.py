@@ -4,6 +4,7 @@ A mark of a `for` logs each pass of the loop, and its end. A mark of another sta
 at the start of the block that it opens. A value within a marked loop has the loop's key.
 """
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,21 +85,18 @@ def edits(spec: KernelSpec, file: str, names: tuple[str, str] = MARKS) -> list[t
 
 def _place(spec: KernelSpec, entry: WatchText, file: str) -> int | None:
     """The place of an entry's text in a file, or None if it is in another file. Raises BuildError."""
-    places = [(name, at) for name, text in spec.files for at in _found(text, entry.line)]
+    places = [
+        (name, found.start())
+        for name, text in spec.files  # below the opening comment
+        for found in re.compile(re.escape(entry.line)).finditer(
+            text, text.find("*/") + 2 if text.lstrip().startswith("/*") else 0
+        )
+    ]
     if len(places) != 1:
         lines = ", ".join(f"{name}:{line_of(dict(spec.files)[name], at)}" for name, at in places)
         said = f"is on several lines ({lines}). Give a longer part of its line" if places else "is on no line"
         raise BuildError(f'{spec.path.name}: watch."{entry.line}" {said}.')
     return places[0][1] if places[0][0] == file else None
-
-
-def _found(text: str, part: str) -> list[int]:
-    at = text.find("*/") + 2 if text.lstrip().startswith("/*") else 0
-    places = []
-    while (at := text.find(part, at)) >= 0:
-        places.append(at)
-        at += len(part)
-    return places
 
 
 class _Text:

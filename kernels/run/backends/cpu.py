@@ -134,8 +134,7 @@ def _load(path: Path) -> ctypes.CDLL:
     try:
         data = path.read_bytes()
     except OSError as error:
-        reason = f"The build of {path.stem} could not be read: {error.strerror}."
-        raise RunError(f"{reason} Run it again: it is built anew.") from None
+        raise jailed.unreadable(path, error) from None
 
     def load(folder: Path) -> ctypes.CDLL:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:

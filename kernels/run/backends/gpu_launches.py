@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.build import Build, cache, cpp
+from kernels.build import Build, cpp
 from kernels.core.launch import Plan
 from kernels.core.streams import Step, steps
 from kernels.core.tensors import Initial
@@ -164,16 +164,7 @@ def _answering() -> tuple["cupy.cuda.PinnedMemoryPointer", "cupy.RawKernel"]:
 @lru_cache
 def _library() -> ctypes.CDLL:
     """host_calls.cpp. Raises BackendUnavailable without a C++ compiler that can make it."""
-
-    def make(folder: Path) -> dict[str, object]:
-        done = cpp.run([*command, str(HOST_SOURCE), "-o", str(folder / "host_calls.so"), "-ldl"])
-        if done.returncode:
-            raise BackendUnavailable(f"{HOST_SOURCE.name} does not compile: {done.stderr.strip()[:400]}")
-        return {}
-
-    command = [*cpp.cpp_compiler(), "-std=c++17", "-O2", "-fPIC", "-shared"]
-    folder, _ = cache.get(cache.key_of(*command, HOST_SOURCE.read_text()), "host_calls.so", make)
-    return ctypes.CDLL(str(folder / "host_calls.so"))
+    return ctypes.CDLL(str(cpp.own_library(HOST_SOURCE, ["-std=c++17", "-O2"], HOST_SOURCE.name, ["-ldl"])))
 
 
 class CppHost:

@@ -106,18 +106,6 @@ class _Reader:
     def _list(self, *parts: Json) -> list[object]:
         return [self.read(part) for part in parts]
 
-    def _tuple(self, *parts: Json) -> tuple[object, ...]:
-        return tuple(self._list(*parts))
-
-    def _dict(self, *pairs: list[Json]) -> dict[object, object]:
-        return {self.read(key): self.read(value) for key, value in pairs}
-
-    def _path(self, text: str) -> Path:
-        return Path(_checked(text, str))
-
-    def _bytes(self, place: list[int]) -> bytes:
-        return bytes(self._buffer(place))
-
     def _array(self, name: str, shape: list[int], place: list[int]) -> np.ndarray:
         dtype, data = ARRAYS[name], self._buffer(place)
         if any(_checked(side, int) < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data):
@@ -168,9 +156,6 @@ class _Reader:
             error.add_note(_checked(self.read(note), str))
         return error
 
-    def _given(self, number: int) -> object:
-        return list(parts_of(self._question))[max(_checked(number, int), 0)]
-
     def _buffer(self, place: list[int]) -> memoryview:
         """The next buffer. Buffers come in order, so none is read twice."""
         number, size = place
@@ -182,15 +167,15 @@ class _Reader:
 
     KINDS: typing.ClassVar[dict[str, Callable[..., object]]] = {
         "list": _list,
-        "tuple": _tuple,
-        "dict": _dict,
-        "path": _path,
-        "bytes": _bytes,
+        "tuple": lambda self, *parts: tuple(self._list(*parts)),
+        "dict": lambda self, *pairs: {self.read(key): self.read(value) for key, value in pairs},
+        "path": lambda self, text: Path(_checked(text, str)),
+        "bytes": lambda self, place: bytes(self._buffer(place)),
         "array": _array,
         "table": _table,
         "frame": _frame,
         "error": _error,
-        "given": _given,
+        "given": lambda self, number: list(parts_of(self._question))[max(_checked(number, int), 0)],
     }
 
 

@@ -59,12 +59,8 @@ def explain(
 def _of_probes(request: Request, found: list[Found]) -> First | None:
     """The first wrong intermediate, from another run that traces all items of a small problem."""
     small = request.backend == "cpu" and request.problem.cpu_steps <= MOST_STEPS
-    if (
-        not small
-        or request.kernel.plain
-        and not request.kernel.watch
-        or len(found) != sum(1 for _ in request.problem.heads())
-    ):
+    probed = not request.kernel.plain or request.kernel.watch
+    if not small or not probed or len(found) != sum(1 for _ in request.problem.heads()):
         return None
     run = execute.run(replace(request, scope=Scope.everything(request.plan)))
     return None if run.trace.lost else firsts.first(request, run.trace, found)

@@ -61,9 +61,8 @@ def _other_rows(found: list[Found]) -> Reason | None:
 
     for by in NEIGHBOURS:
         if all(shows_rows(one, by) for one in _wrong(found)):
-            return Reason(
-                "stride", f"Wrong rows have the values of the row {_further(by)}. Look at the stride of rows."
-            )
+            text = f"Wrong rows have the values of the row {_further(by)}. Look at the stride of rows."
+            return Reason("stride", text)
         if all(_shows_values(one, by) for one in _wrong(found)):
             text = f"The weight of a key meets the V of the key {_further(by)}. Look at the stride of V."
             return Reason("stride", text)
@@ -104,17 +103,13 @@ def _row_factors(found: list[Found]) -> Reason | None:
     for one in _wrong(found):
         with np.errstate(invalid="ignore", divide="ignore"):
             factors = (one.values * one.truth).sum(axis=1) / (one.truth**2).sum(axis=1)
-        if (
-            not np.isfinite(factors).all()
-            or not factors.all()
-            or not _near(one.values, factors[:, None] * one.truth, one)
-        ):
+        whole = np.isfinite(factors).all() and factors.all()
+        if not whole or not _near(one.values, factors[:, None] * one.truth, one):
             return None
     if risen := _risen_rows(found):
         return risen
-    return Reason(
-        "sum", "Each wrong row has one factor of its own, so its sum l is wrong. Look at the sum over threads."
-    )
+    text = "Each wrong row has one factor of its own, so its sum l is wrong. Look at the sum over threads."
+    return Reason("sum", text)
 
 
 def _risen_rows(found: list[Found]) -> Reason | None:
@@ -155,15 +150,10 @@ def _pattern(wrong: np.ndarray, count: int, name: str, kind: str, remedy: str) -
     numbers = np.flatnonzero(wrong)
     for period in PERIODS:
         rest = np.unique(numbers % period)
-        if (
-            period < count
-            and len(rest) <= period // 2
-            and len(numbers) == sum((np.arange(count) % period == r).sum() for r in rest)
-        ):
-            listed = _listed(rest)
-            return Reason(
-                kind, f"Only {name} {_listed(numbers[:3])} ... are wrong: number {listed} of each {period}. {remedy}"
-            )
+        whole = len(numbers) == np.isin(np.arange(count) % period, rest).sum()
+        if period < count and len(rest) <= period // 2 and whole:
+            first = f"Only {name} {_listed(numbers[:3])} ... are wrong"
+            return Reason(kind, f"{first}: number {_listed(rest)} of each {period}. {remedy}")
     if len(numbers) == numbers[-1] - numbers[0] + 1 <= count * 3 // 4:
         return Reason(kind, f"Only {name} {numbers[0]} to {numbers[-1]} of {count} are wrong. {remedy}")
     return None

@@ -137,7 +137,17 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
         ours, theirs = os.pipe()
         with os.fdopen(ours, "rb") as pipe:
             with os.fdopen(theirs, "wb"):
-                process = _started(task, [theirs, shared, told.fileno()])
+                fds = [theirs, shared, told.fileno()]
+                process = subprocess.Popen(
+                    [sys.executable, "-m", GUEST, *map(str, fds), json.dumps([str(Path(task.build.path).parent)])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=_environment(),
+                    cwd=ROOT,
+                    pass_fds=fds,
+                    start_new_session=True,
+                )
             try:
                 end = time.monotonic() + seconds
                 answer, late = in_place.answer_of(pipe.fileno(), end, lambda said: len(said) < 4096)
@@ -146,21 +156,6 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     return answer, process.returncode, late
-
-
-def _started(task: Task, fds: list[int]) -> subprocess.Popen[bytes]:
-    """A guest with these descriptors: of its answer, of the shared memory, of the task."""
-    folders = json.dumps([str(Path(task.build.path).parent)])
-    return subprocess.Popen(
-        [sys.executable, "-m", GUEST, *map(str, fds), folders],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=_environment(),
-        cwd=ROOT,
-        pass_fds=fds,
-        start_new_session=True,
-    )
 
 
 def _environment() -> dict[str, str]:
