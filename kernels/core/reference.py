@@ -270,7 +270,6 @@ def torch_masked_attention(
 
 
 def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> "TorchTensor":
-    """A head's strip as a tensor on a device."""
     import torch
 
     return torch.from_numpy(masks[head % len(masks)].strip(first, end).copy()).to(device)
