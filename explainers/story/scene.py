@@ -23,7 +23,8 @@ class Thing:
     now: the steps that are about it, from 0. It has an outline then.
     since: the step that makes it. Before this step it is pale. None: it is never pale.
     go: the step that a click goes to. None: a click pins the thing.
-    colour: a tensor of the palette, read, written, primary, grey, text, or a CSS colour.
+    colour: a tensor of the palette, read, written, now, primary, text, dim, panel, background, or a CSS colour. After
+        "pale ", it is nearer to the background.
     """
 
     datum: Datum
@@ -225,7 +226,7 @@ class Scene:
     """A picture.
 
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
-    legend: [colour, text]. A colour is one of Thing.colour, or "" for a text only.
+    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
     note: under the picture.
     """
