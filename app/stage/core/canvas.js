@@ -14,9 +14,10 @@
 //     kinds: how marks of the view's own kinds are drawn (kinds.js)
 //     ms(step): how long the way to a step takes
 //     locate(x, y) -> the thing at a point, or null: a plain object, such as
-//       {tensor: 'Q', query: 3, dim: 5}. Without it, the datum of the topmost mark there.
+//       {tensor: 'Q', query: 3, dim: 5}. Without it, the topmost area there (areas.js): a mark with
+//       a datum, or one of areas({step, ...}) of a view that draws.
 //     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin.
-//       Without it, the tip of the mark.
+//       Without it, the tip of the area.
 //     label(step) -> text: the alternative for a reader who cannot see the canvas
 //     click(thing, step): a click on it; false: it pins the thing, or releases it, as without click.
 //     said(step) -> text under the picture, in place of the pinned thing
@@ -26,6 +27,7 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
+import { rectsOf, thingAt, tipOf } from './areas.js';
 import { canvasCovers, matches, patches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
@@ -55,53 +57,11 @@ export function canvasView(host, { clock }, view) {
     drawn = -1, // the step whose marks are there; -1: none in this layout
     origin = -1; // the step before it, where it moves from
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
-  const inside = ({ rect: [left, top, w, h] }, x, y) =>
-    x >= left && x < left + w && y >= top && y < top + h;
-  // An area with `grid` is many things, each {...datum, number}: {columns, count, tips(number)}.
-  const cellOf = ({ rect: [left, top, w, h], grid: { columns, count } }, number) => {
-    const rows = Math.ceil(count / columns),
-      [cw, ch] = [w / columns, h / rows];
-    return {
-      x: left + (number % columns) * cw,
-      y: top + Math.floor(number / columns) * ch,
-      w: cw,
-      h: ch,
-    };
-  };
-  const numberAt = ({ rect: [left, top, w, h], grid: { columns, count } }, x, y) => {
-    const rows = Math.ceil(count / columns),
-      number =
-        Math.floor(((y - top) / h) * rows) * columns + Math.floor(((x - left) / w) * columns);
-    return number < count ? number : null;
-  };
-  const datumAt = (x, y) => {
-    const mark = areas.findLast(one => inside(one, x, y));
-    if (!mark?.grid) return mark?.datum ?? null;
-    const number = numberAt(mark, x, y);
-    return number === null ? null : { ...mark.datum, number };
-  };
-  const tipOf = thing => {
-    const mark = areas.findLast(({ datum, grid }) =>
-      matches(grid ? { ...datum, number: thing.number } : datum, thing),
-    );
-    return mark?.grid ? mark.grid.tips(thing.number) : (mark?.tip ?? '');
-  };
-  const rectsOf = (mark, wanted) => {
-    const hit = datum => wanted.some(one => matches(datum, one));
-    if (mark.grid)
-      return Array.from({ length: mark.grid.count }, (_, number) => number)
-        .filter(number => hit({ ...mark.datum, number }))
-        .map(number => cellOf(mark, number));
-    const [x, y, w, h] = mark.rect;
-    return hit(mark.datum) ? [{ x, y, w, h }] : [];
-  };
-  const locate = view.locate ?? datumAt,
-    describe = view.describe ?? tipOf;
-  // The rectangles of the things that match any of some: of their marks, or pixel by pixel.
+  const locate = view.locate ?? ((x, y) => thingAt(areas, x, y)),
+    describe = view.describe ?? (thing => tipOf(areas, thing));
+  // The rectangles of the things that match any of some: of their areas, or pixel by pixel.
   const placesOf = wanted =>
-    view.locate
-      ? patches(view.locate, wanted, size.width, tall)
-      : areas.flatMap(mark => rectsOf(mark, wanted));
+    view.locate ? patches(view.locate, wanted, size.width, tall) : rectsOf(areas, wanted);
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
@@ -150,6 +110,7 @@ export function canvasView(host, { clock }, view) {
     const step = clock.step;
     if (view.marks) move(step);
     else {
+      areas = view.areas?.(now(step)) ?? [];
       const g = clean();
       view.draw(g, now(step));
       covers.draw(g, now(step));

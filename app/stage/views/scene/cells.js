@@ -42,7 +42,7 @@ export function draw(panel, box) {
     datum: { part },
     grid: {
       ...{ columns, count: letters.length },
-      tips: number =>
+      tip: number =>
         `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
     },
   });
