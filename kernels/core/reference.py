@@ -36,26 +36,6 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal:
     return o
 
 
-def attention_on_gpu(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """`attention` by torch on the GPU, for problems of minutes on the CPU."""
-    import torch
-
-    shape = q.shape
-    queries, keys, values = (
-        torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float64).flatten(0, 1) for a in (q, k, v)
-    )
-    o, n = torch.empty_like(queries), shape[2]
-    rows = max(1, 8 * ROWS_AT_ONCE // n)
-    for head in range(len(queries)):
-        for first in range(0, n, rows):
-            s = scale * (queries[head, first : first + rows] @ keys[head].T)
-            if causal:
-                query = torch.arange(first, first + len(s), device="cuda")
-                s.masked_fill_(torch.arange(n, device="cuda") > query[:, None], -torch.inf)
-            o[head, first : first + rows] = torch.softmax(s, -1) @ values[head]
-    return o.cpu().numpy().reshape(shape)
-
-
 def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, first_query: int = 0) -> np.ndarray:
     """scale * q @ k^T in float64, [..., queries, keys], with -inf for keys hidden by a causal mask.
 
