@@ -29,12 +29,10 @@ _seconds = 0.0
 
 
 def seconds_making() -> float:
-    """The seconds of this process for new entries: compiling."""
     return _seconds
 
 
 def key_of(*texts: str) -> str:
-    """32 hex digits that change with any of the texts."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode() + b"\0")

@@ -177,12 +177,10 @@ def check_widths(
 
 
 def opcode(text: str) -> str:
-    """An instruction's name with its modifiers, such as LDS.128."""
     return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";")
 
 
 def _width(name: str) -> str:
-    """The width in an opcode: .U8, .U16, .64, .128, or "" for 32 bits."""
     return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
 
 

@@ -220,7 +220,6 @@ def _nvrtc() -> ModuleType:
 
 
 def version() -> tuple[int, int]:
-    """NVRTC's CUDA version. Raises BackendUnavailable."""
     nvrtc = _nvrtc()
     major, minor = checked(nvrtc, nvrtc.nvrtcVersion())
     return major, minor
@@ -259,7 +258,6 @@ class Toolchain:
             self.options.append(linking.RELOCATABLE)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """(name, text) of the additional headers."""
         return headers() if self.plain else ()
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:

@@ -72,7 +72,6 @@ class Build:
         return {fact.symbol or fact.entry for fact in self.facts}
 
     def symbol_of(self, entry: str) -> str:
-        """The name of an entry in the cubin."""
         return next((fact.symbol for fact in self.facts if fact.entry == entry and fact.symbol), entry)
 
     @property

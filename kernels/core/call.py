@@ -128,7 +128,6 @@ def attention_sizes(call: Call) -> AttentionSizes:
 
 
 def layout_of(q: Given, k: Given) -> str:
-    """The order in memory for a call's kernel."""
     rows, keys = ("batch", "query", "head", "dim"), ("batch", "key", "head", "dim")
     if not q.is_dense(rows):
         return HEADS_FIRST

@@ -24,7 +24,6 @@ def ceil_div(n: int, d: int) -> int:
 
 
 def is_power_of_two(n: int) -> bool:
-    """Whether n is 1, 2, 4, 8 and so on."""
     return n > 0 and n & (n - 1) == 0
 
 

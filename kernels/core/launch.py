@@ -228,7 +228,6 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
     def groups(self, threads: int) -> int:
@@ -245,7 +244,6 @@ class Launch:
 
     @property
     def first_item(self) -> int:
-        """The first item with work."""
         return self.grid[0] * self.grid[2] - self.heads if self.heads else 0
 
     def item_of(self, head: int, tile: int) -> int:
@@ -259,7 +257,6 @@ class Launch:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of its tensors, by pointer, as a map or as a texture."""
         names = (a.tensor if isinstance(a, (TensorMap, Texture)) else a for a in self.args)
         return tuple(name for name in names if isinstance(name, str))
 
@@ -288,18 +285,15 @@ class Plan:
 
     @property
     def steps(self) -> tuple[Launch | Copy, ...]:
-        """The launches and copies in order."""
         found = list[Launch | Copy]()
         for number, launch in enumerate(self.launches):
             found += [launch, *self.copies_after(number)]
         return tuple(found)
 
     def copies_after(self, number: int) -> tuple[Copy, ...]:
-        """The copies between launch `number` and the next one."""
         return tuple(copy for copy in self.copies if copy.place == number + 1)
 
     def children_of(self, number: int) -> tuple[int, ...]:
-        """The numbers of the launches that the kernel of launch `number` makes."""
         own = self.launches[number]
         return tuple(n for n, one in enumerate(self.launches) if own.children and one.parent == own.entry)
 

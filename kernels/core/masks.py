@@ -83,12 +83,10 @@ class Mask:
         return (self.strip(first, first + rows) for first in range(0, self.queries, rows))
 
     def dense(self) -> np.ndarray:
-        """bool [queries, keys]: for small ones."""
         return self.strip(0, self.queries)
 
     @property
     def visible(self) -> int:
-        """The number of visible pairs of a query and a key."""
         return sum(int(strip.sum()) for strip in self.strips(STRIP))
 
 
@@ -184,7 +182,6 @@ def _pooled(x: np.ndarray, block: int) -> np.ndarray:
 
 
 def as_matrix(array: np.ndarray) -> Matrix:
-    """A bool array [rows, columns] as hashable tuples."""
     return tuple(tuple(bool(one) for one in row) for row in array)
 
 
@@ -216,7 +213,6 @@ class BlockLists:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """The numbers of full, partial and skipped blocks."""
         full, partial = int(self.full_kv_num_blocks.sum()), int(self.kv_num_blocks.sum())
         return {"full": full, "partial": partial, "skipped": self.kv_indices.size - full - partial}
 

@@ -24,7 +24,6 @@ class CacheUse:
 
     @property
     def attends(self) -> bool:
-        """Whether it reads the pages of each sequence."""
         return self.does == "attend"
 
 

@@ -31,11 +31,9 @@ class Request:
 
     @property
     def constants(self) -> dict[str, int]:
-        """Every compile-time constant of the kernel, name -> value."""
         return self.kernel.settings(self.settings)
 
     def value_of(self, role: ConstantRole) -> int | None:
-        """The value of the kernel's constant with that role, or None."""
         constant = self.kernel.constant_of(role)
         return None if constant is None else self.constants[constant.name]
 

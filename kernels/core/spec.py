@@ -157,15 +157,12 @@ class KernelSpec:
 
     @property
     def what_ifs(self) -> tuple[Constant, ...]:
-        """The constants for instructive faults."""
         return tuple(c for c in self.constants if c.what_if)
 
     def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
-        """The constants with one of these roles, in order."""
         return tuple(c for c in self.constants if c.role in roles)
 
     def constant_of(self, role: ConstantRole) -> Constant | None:
-        """The first constant with that role, or None."""
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
@@ -173,7 +170,6 @@ class KernelSpec:
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
-        """Whether the kernel solves problems of a class."""
         own = self.problem_type
         return own is kind
 

@@ -34,7 +34,6 @@ class OutputError:
 
     @property
     def ok(self) -> bool:
-        """Whether the error is within the limit."""
         return self.largest <= self.allowed < math.inf  # a NaN is never <=
 
     @property

@@ -86,7 +86,6 @@ class KVCache:
 
     @property
     def ref_counts(self) -> Counter:
-        """Page -> number of its sequences."""
         return Counter(page for sequence in self.sequences for page in sequence.table)
 
     def find(self, name: str) -> Sequence:

@@ -33,7 +33,6 @@ class Scenario:
         return serve(self.visits, self.slots // block_size, block_size)
 
     def history(self, block_size: int) -> tuple[Event, ...]:
-        """The events, in order."""
         return tuple(event for step in self.steps(block_size) for event in step.events) if self.visits else self.events
 
     def states(self, block_size: int) -> list[tuple[KVCache, Change | None]]:
@@ -61,7 +60,6 @@ def read_events(text: str) -> tuple[Event, ...]:
 
 
 def write_event(event: Event) -> str:
-    """The text of an event for read_events."""
     return f"{event.action} {event.name} {event.tokens or event.parent}".strip()
 
 

@@ -90,7 +90,6 @@ def read_visits(text: str) -> tuple[Visit, ...]:
 
 
 def _check(number: int, visit: Visit, before: Mapping[str, Visit]) -> None:
-    """Raises ProblemError for an impossible visit after the visits in `before`."""
     if not visit.name.isalnum() or len(visit.name) > 12 or visit.name in before:
         raise ProblemError(
             f"The name of request {number} is {quoted(visit.name)}. Use 1 to 12 letters and digits, and a new name."

@@ -35,7 +35,6 @@ class HostLaunch:
 
 
 def host_launches(text: str) -> list[HostLaunch]:
-    """The launches of a text, in order."""
     found = tokens(text)
     listed = [_launch(text, found, at) for at, token in enumerate(found) if token.text == "<<<"]
     listed += [_cooperative(text, found, at) for at, token in enumerate(found) if token.text == COOPERATIVE]
@@ -56,7 +55,6 @@ def constants_of(text: str) -> dict[str, int]:
 
 
 def host_words(text: str) -> set[str]:
-    """The words of the functions of the host."""
     found = tokens(text)
     inside = (found[f.first : f.last] for f in functions(text, found) if not f.on_device)
     return {token.text for part in inside for token in part if re.match(r"[A-Za-z_]", token.text)}
@@ -82,7 +80,6 @@ def variable(text: str, name: str, before: int) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """The parts of a list, divided at commas outside brackets."""
     found, listed, first, at = tokens(text), list[str](), 0, 0
     while at < len(found):
         if found[at].text in ("(", "[", "{"):

@@ -80,7 +80,6 @@ class Names:
     allowed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     def expression(self, text: str, line: int, steps: int = MOST_STEPS) -> str | None:
-        """A C expression in names of the problem, or None."""
         words = {token.text for token in tokens(text) if re.match(r"[A-Za-z_]", token.text)}
         found = {word: self._name(word, line, steps) for word in words}
         return translated(text, {word: said for word, said in found.items() if said is not None})

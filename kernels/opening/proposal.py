@@ -40,11 +40,9 @@ class Proposal:
     questions: list[str] = field(default_factory=list)
 
     def text_of(self, source: str) -> str:
-        """The file: the front matter above the untouched text."""
         return written(self.table) + source
 
     def report(self) -> list[str]:
-        """The proposal as lines, with aligned columns."""
         widths = [max(len(line[n]) for line in self.lines) for n in (0, 1)]
         shown = [f"{part:{widths[0]}}  {value:{widths[1]}}  {source}".rstrip() for part, value, source in self.lines]
         return [*shown, *(f"unknown: {question}" for question in self.questions)]

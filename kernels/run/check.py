@@ -49,7 +49,6 @@ class Verdict:
 
     @property
     def max_abs_error(self) -> float:
-        """The error of the output closest to its limit, or inf without a run."""
         return worst(self.errors).largest if self.errors else float("inf")
 
     @property
@@ -58,7 +57,6 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        """The error over its limit, in the output closest to its limit."""
         return worst(self.errors).share if self.errors else float("inf")
 
 

@@ -43,7 +43,6 @@ class Run:
 
     @property
     def max_abs_error(self) -> float:
-        """The largest of max_abs_errors, or NaN if one is NaN."""
         return float(np.max(list(self.max_abs_errors.values())))
 
 

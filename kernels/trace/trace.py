@@ -44,7 +44,6 @@ class RawRecords:
 
     @property
     def lost(self) -> int:
-        """The records without room."""
         return int(np.maximum(self.counts.astype(np.int64) - self.records.shape[1], 0).sum())
 
 
@@ -73,7 +72,6 @@ class Trace:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of the key columns."""
         return tuple(name for name in self.table.column_names if name not in _TYPES)
 
     def frame(self, *columns: str) -> pd.DataFrame:

@@ -81,7 +81,6 @@ def _first_element(before: Look, after: Look) -> Change | None:
 
 
 def lines(found: list[Change]) -> list[str]:
-    """The changes that differ as aligned lines, or one line without any."""
     shown = [change for change in found if change.differs]
     if not shown:
         return ["No count and no value changed."]

@@ -242,7 +242,6 @@ def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], r
 
 
 def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
-    """Milliseconds of each run. All are enqueued without a pause."""
     import cupy
 
     events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]

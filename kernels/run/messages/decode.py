@@ -192,7 +192,6 @@ def _type(name: str) -> tuple[type, dict[str, Any]]:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value has the type of an annotation."""
     kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any:
         return True

@@ -69,13 +69,11 @@ class Region:
     shape: tuple[int, ...] = ()
 
     def index(self, offset: int) -> tuple[int, ...]:
-        """The element at a byte offset."""
         flat = offset // max(1, self.element)
         return tuple(int(i) for i in np.unravel_index(flat, self.shape)) if self.shape else (flat,)
 
 
 def of_finding(found: np.void, lines: Lines, regions: list[Region]) -> Fault:
-    """The Fault of a record of FINDING."""
     file, first = lines.site(int(found["place1"]))
     _, second = lines.site(int(found["place2"]))
     number = int(found["region"])
@@ -124,7 +122,6 @@ def _race(kind: int, writes: int, word: str, first: int, second: int) -> str:
 
 
 def of_stop(message: str) -> Fault:
-    """The Fault of a stopped launch. message: of its RunError."""
     kind = next((kind for part, kind in STOPS if part in message), "stopped")
     places = re.findall(r"(?<!\S)(\S+\.cuh?):(\d+)", message)
     lines = tuple(dict.fromkeys(int(line) for _, line in places))

@@ -57,7 +57,6 @@ def check_rows(probed: Probed, kernel: KernelSpec, plan: Plan, scope: Scope) -> 
 
 
 def traffic(trace: Trace) -> pd.DataFrame:
-    """Accesses and bytes by tensor, space and kind."""
     frame = trace.frame("tensor", "space", "event", "bytes")
     frame = frame[frame.space.notna()].rename(columns={"event": "kind"})
     sums = frame.groupby(["tensor", "space", "kind"], as_index=False, observed=True)["bytes"].agg(["size", "sum"])
@@ -125,7 +124,6 @@ def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
 
 
 def _counted(rows: np.ndarray) -> np.ndarray:
-    """Each row's number in its thread."""
     if not len(rows):
         return np.zeros(0, np.int32)
     new = np.concatenate(

@@ -156,7 +156,6 @@ def warm_up(*modules: str) -> None:
 
 
 def ready() -> None:
-    """Waits for a worker of the CPU."""
     submit(os.getpid, backend="cpu", title="Warming up").result()
 
 

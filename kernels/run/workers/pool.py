@@ -58,7 +58,6 @@ class Job(concurrent.futures.Future[Any]):
         self._pool = pool
 
     def seconds(self) -> float | None:
-        """Seconds since its start, or None while it waits."""
         return None if self.began is None else time.monotonic() - self.began
 
     def ahead(self) -> int:
@@ -93,7 +92,6 @@ class Job(concurrent.futures.Future[Any]):
 
 
 def cancelled(job: Job) -> RunCancelled:
-    """The error of a stopped job."""
     return RunCancelled(f"{job.title} was stopped.")
 
 
@@ -229,7 +227,6 @@ class Pool:
         return self._fits(worker, job) and not self._held(client, job)
 
     def _held(self, client: str, job: Job) -> str:
-        """The reason why a job may not start for this client, or ""."""
         if not client:
             return ""
         if job.long and self._only_short(job):
@@ -255,7 +252,6 @@ class Pool:
         return len(usable), [one for one in running if one is not job]
 
     def _refusal(self, job: Job) -> WarpglassError | None:
-        """The error of a job whose workers are all out, else None."""
         fitting = [worker for worker in self._workers if self._fits(worker, job)]
         if any(not worker.out or worker.look_at <= time.monotonic() for worker in fitting):
             return None

@@ -89,7 +89,6 @@ class Worker(ABC):
         self.out, self.look_at = reason, time.monotonic() + self.again
 
     def unusable(self) -> WarpglassError:
-        """The error of a task that only this worker could run."""
         if self.gpu:
             return BackendUnavailable(
                 f"{self.name} ({self.gpu.id or 'the GPU'}) was taken out: {self.out.rstrip('.')}. It is tried again "
@@ -121,7 +120,6 @@ def garbled(error: Unreadable) -> RunError:
 
 
 def death(title: str, code: int | None) -> RunError:
-    """The error of a task whose process ended with that exit code."""
     for status, name in STICKY.items():
         if code == exit_code(status):
             return RunError(

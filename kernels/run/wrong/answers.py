@@ -24,7 +24,6 @@ def reason(found: list[Found]) -> Reason | None:
 
 
 def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
-    """Attention to other keys."""
     return lambda head: softmax(head.scores, seen(head)) @ head.values
 
 
@@ -70,7 +69,6 @@ def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
 
 
 def _shifted(by: int, head: Head) -> np.ndarray:
-    """The mask with one more, or one less, visible key at the end of each row."""
     last = _keys(head) - 1 - np.argmax(head.seen[:, ::-1], axis=1)
     return _numbers(head) <= (last + by)[:, None]
 

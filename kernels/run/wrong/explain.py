@@ -67,7 +67,6 @@ def _of_probes(request: Request, found: list[Found]) -> First | None:
 
 
 def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
-    """A race, or a difference between the orders."""
     races = [fault for fault in faults if fault.level == "error" and "race" in fault.kind]
     blocks = [fault for fault in races if fault.kind == "block race"]
     if blocks:
@@ -89,7 +88,6 @@ def _rounding(wrong: list[OutputError]) -> Reason | None:
 
 
 def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | None:
-    """Outputs that still have the value from before the run."""
     for tensor in request.problem.outputs:
         if tensor.initial is not Initial.POISON or not element_type(tensor.dtype).is_float:
             continue

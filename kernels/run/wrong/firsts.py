@@ -52,7 +52,6 @@ def _heads(request: Request, frame: pd.DataFrame, count: int) -> np.ndarray:
 
 
 def _of_head(one: Found, name: str, rows: pd.DataFrame) -> Iterator[First]:
-    """The first wrong record of a head."""
     row = _key(rows, ("row",))
     if row is not None and len(one.truth) > 1:  # threads behind the last row may log too
         rows, row = rows[row < len(one.truth)], row[row < len(one.truth)]

@@ -72,7 +72,6 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """The reason, and the first wrong intermediate."""
         return f"{self.text} {self.first.text}" if self.first else self.text
 
     def as_json(self) -> dict[str, object]:

@@ -200,7 +200,6 @@ def _parts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> n
 
 
 def _count_wavefronts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> Iterable[np.ndarray]:
-    """(wavefronts, ideal) of the requests."""
     if rule is Rule.BYPASS:
         return np.zeros((2, len(offsets)), np.int64)
     rows = (np.arange(len(offsets))[:, None] * 4 + _parts(offsets, active, width, rule))[..., None]
