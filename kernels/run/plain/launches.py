@@ -73,7 +73,13 @@ def launch(
     lines = read(build.path)
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         run = cpu.Run(build, memory)
-        _begin(run, lines, plan, held)
+        names = [text(memory, name) for name in lines.files]
+        table, listed = memory.put(lines.rows.tobytes()), memory.put(struct.pack(f"={len(names)}Q", *names))
+        run.calls.append(Call("simt_begin", (table, len(lines.rows), listed)))
+        for tensor in plan.tensors:
+            array, given = held[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
+            size = (address(array), array.nbytes, array.itemsize, int(given))
+            run.calls.append(Call("simt_tensor", (text(memory, tensor.name), *size)))
         if not build.jailed:
             _held[build.path] = memory
         logs, counts = [memory.zeros(count, LOG) for count in rows], list[Call]()
@@ -128,18 +134,6 @@ def _probed(
     faults += [of_stop(str(stopped))] if stopped else []
     printed = found[2].tobytes().split(b"\0")[0].decode(errors="replace")
     return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)
-
-
-def _begin(run: cpu.Run, lines: Lines, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
-    """Adds the calls before the launches: the lines and the tensors."""
-    put = run.memory.put
-    names = [text(run.memory, name) for name in lines.files]
-    rows, listed = put(lines.rows.tobytes()), put(struct.pack(f"={len(names)}Q", *names))
-    run.calls.append(Call("simt_begin", (rows, len(lines.rows), listed)))
-    for tensor in plan.tensors:
-        array, given = arrays[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
-        size = (address(array), array.nbytes, array.itemsize, int(given))
-        run.calls.append(Call("simt_tensor", (text(run.memory, tensor.name), *size)))
 
 
 FIRST_ROWS = 1 << 18  # of each launch's log at first

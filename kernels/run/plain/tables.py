@@ -67,7 +67,16 @@ def traffic(trace: Trace) -> pd.DataFrame:
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
     file, line = line_of_kernel(kernel.files, plan.launches[number].entry)
-    rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], probed.lines.place(file, line))
+    rows = rows[rows["what"] & 15 != SHUFFLE]
+    # thread by thread, each thread with a START before its first row. Barriers are counted from 1
+    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
+    starts = np.zeros(len(threads), LOG)
+    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
+    starts["place"], starts["what"] = probed.lines.place(file, line), EVENTS.index(START)
+    rows = np.concatenate([starts, rows])
+    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
+    later = rows["what"] & 15 != EVENTS.index(START)
+    rows = rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
     marks = watching.marks(kernel)
     rows, keys = _keyed(rows, marks)
     seq = _counted(rows)
@@ -109,18 +118,6 @@ def _keyed(rows: np.ndarray, marks: tuple[watching.Mark, ...]) -> tuple[np.ndarr
             columns[name] = np.where(is_mark, columns[name][last], columns[name])
             valid[name] = np.where(is_mark, valid[name][last], valid[name])
     return rows[whole], {name: pa.array(columns[name][whole], mask=~valid[name][whole]) for name in columns}
-
-
-def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
-    """The rows thread by thread, each thread with a START before its first row. Barriers are counted from 1."""
-    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
-    starts = np.zeros(len(threads), LOG)
-    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
-    starts["place"], starts["what"] = place, EVENTS.index(START)
-    rows = np.concatenate([starts, rows])
-    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
-    later = rows["what"] & 15 != EVENTS.index(START)
-    return rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
 
 
 def _counted(rows: np.ndarray) -> np.ndarray:
