@@ -39,6 +39,11 @@ def problem_field(
     return field(default=default, metadata=said)
 
 
+def seed_field(meaning: str = "seed of the random inputs") -> Any:
+    """The field `seed` of a problem."""
+    return problem_field(0, meaning, low=0, high=2**32 - 1)
+
+
 def check_fields(problem: Any) -> None:
     """Every field of a frozen problem as its type, or ProblemError. Use it as the problem's __post_init__."""
     given = field_values(problem)
