@@ -42,7 +42,6 @@ def key_of(*texts: str) -> str:
 def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     """(folder, facts) of an entry, from the cache or new.
 
-    product: the name of its file.
     make: make(folder) writes the product and returns facts in JSON's types. After an error nothing stays. After an
         OSError, as on a full disk, it runs again with another folder.
     Raises CacheError if no folder can be written.

@@ -28,12 +28,7 @@ _DOUBLE = ("DADD", "DMUL", "DFMA", "FADD2", "FMUL2", "FFMA2")  # all operands ar
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of SASS.
-
-    text: from nvdisasm.
-    labels: before it.
-    entry: its kernel.
-    """
+    """An instruction of SASS. labels: before it."""
 
     text: str
     labels: tuple[str, ...] = ()

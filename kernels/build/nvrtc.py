@@ -95,9 +95,7 @@ INCLUDE = "--include-path="
 class Program:
     """The question to NVRTC.
 
-    name, source: of the kernel's file.
     headers: (name, text) of the files that it includes.
-    options: of NVRTC.
     instances: the expressions of templates.
     """
 
@@ -112,7 +110,6 @@ class Program:
 class Compiled:
     """NVRTC's answer.
 
-    log: its messages.
     lowered: the symbol of each instance, in order.
     cubin, ptx: the product, empty after an error.
     """
@@ -236,7 +233,6 @@ def architectures() -> tuple[str, ...]:
 class Toolchain:
     """The compiler for one architecture such as sm_90a (product.Toolchain).
 
-    plain: whether for plain kernels.
     links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it.
     """
 

@@ -52,12 +52,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator.
-
-    operator: its name, such as attention.
-    tensors: (name, Given) of each input.
-    options: (name, value) of each option that differs from its default.
-    """
+    """A call of an operator. options: (name, value) of each option that differs from its default."""
 
     operator: str
     tensors: tuple[tuple[str, Given], ...]

@@ -80,7 +80,6 @@ _FAULTS = (ArithmeticError, TypeError, ValueError, LookupError, RecursionError, 
 def evaluate(expression: str | int | float, names: Mapping[str, object], where: str) -> Any:
     """The value of an expression such as ceil_div(seq_len, BLOCK_Q), or of a plain number.
 
-    names: the known names with their values.
     where: file and key, for the message.
     Raises FrontMatterError.
     """

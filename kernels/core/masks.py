@@ -24,7 +24,6 @@ class Mask:
     """The visible keys of each query. The last query is at the last key.
 
     kind: one of KINDS, each with its own fields below.
-    queries, keys: their numbers.
     causal: whether only keys up to the query's own place are visible.
     window: visible keys, up to the query's own.
     sinks: first keys, visible to all.
@@ -192,7 +191,6 @@ def as_matrix(array: np.ndarray) -> Matrix:
 class BlockLists:
     """A mask as lists of key blocks for each query block, in int32.
 
-    block_q, block_kv: queries and keys of a block.
     kv_num_blocks, full_kv_num_blocks: [rows], the counts of partial and full blocks.
     kv_indices, full_kv_indices: [rows, columns], the blocks in rising order, UNDEFINED past the count.
     kv_patterns: [rows, columns], the pattern of each partial block, next to kv_indices.

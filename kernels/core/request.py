@@ -17,9 +17,7 @@ from kernels.errors import ProblemError
 class Request:
     """A request for a run.
 
-    problem: of the kernel's problem_type.
     settings: compile-time constants as pairs, at least those without their default.
-    scope: the traced items.
     backend: gpu, cpu or recorded.
     """
 

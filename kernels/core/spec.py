@@ -48,7 +48,6 @@ class KernelSpec:
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
     instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
-    conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.

@@ -24,7 +24,6 @@ class OutputError:
 
     largest: the largest |output - float64|, or NaN for an additional NaN in the output.
     yardstick: the largest |torch's answer - float64|.
-    allowed: the limit.
     """
 
     output: str

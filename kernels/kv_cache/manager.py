@@ -18,7 +18,6 @@ from kernels.errors import OutOfBlocks, ProblemError
 class Sequence:
     """A sequence of the cache.
 
-    table: its pages, in order
     tokens: number of each token in the history of the whole cache
     family: common to all forks of one sequence
     """

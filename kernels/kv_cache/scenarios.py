@@ -13,7 +13,6 @@ class Scenario:
     """A history of a cache.
 
     about: the point of interest, in sentences
-    events: in order
     visits: requests for a scheduler, in place of events (scheduler.py)
     texts: (request, its own part of the prompt) if a model answers the visits. A token is a character.
     slots: of the pool. The number of pages follows from block_size.

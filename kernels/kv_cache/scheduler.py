@@ -44,7 +44,6 @@ class Visit:
 class Step:
     """The events of a step.
 
-    events: in order
     freed, decoded, admitted: names, in order
     begun: for each admitted request, the number of its parent's tokens
     waiting: names of arrived requests without admission

@@ -109,10 +109,7 @@ def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
 def _problems(
     made: Proposal, kernel: KernelSpec | None, file: str, listed: list[Parameter], count: int, ran: Ran
 ) -> list[str]:
-    """The commands that run the problems of a program's launches. A line names each grid unlike the program's.
-
-    count: the launches of a problem.
-    """
+    """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
     found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
     commands = []

@@ -24,9 +24,6 @@ class HostLaunch:
 
     entry: the kernel, an instance such as flash<64>.
     grid, block, shared: C expressions, "" if the text has none.
-    args: C expressions, in order.
-    line: of the launch.
-    cooperative: whether it is a cooperative launch.
     """
 
     entry: str

@@ -46,10 +46,8 @@ class Parameter:
 class Fit:
     """A problem as the meaning of parameters.
 
-    family, problem: their names.
     shown: the problem with the values of the fields in `fixed`, else its defaults.
     fixed: the text fields that decide types or the order in memory.
-    tensors: a parameter's name -> its tensor.
     score: more for more tensors with name and type.
     """
 

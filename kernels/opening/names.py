@@ -68,7 +68,6 @@ MOST_STEPS = 6  # from a variable to the variables of its declaration
 class Names:
     """The names of a text.
 
-    text: the .cu.
     meaning: a name -> the size or field that it means, or "".
     arguments: names in the arguments of a launch -> the meaning of their parameters.
     allowed: a field -> its values, if they are few. A constant with one of these values means the field.

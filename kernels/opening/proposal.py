@@ -26,7 +26,6 @@ class Scratch:
 
     names: a parameter's name -> the name of its memory.
     tables: [scratch.NAME] of the front matter.
-    lines, questions: of the proposal.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -108,10 +107,8 @@ QUERY_TILE = "query tile"  # the item of the stories of attention
 class Proposal:
     """A front matter with its sources.
 
-    table: of the TOML.
     lines: (part, value, source), for the reader.
     questions: parts without a source, each with the option that answers it.
-    fit: the problem.
     """
 
     fit: Fit

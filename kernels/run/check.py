@@ -31,7 +31,6 @@ class Verdict:
     errors: of each output (core/tolerance.py), empty without a run.
     ok: whether all errors are within their limits, and the builds agree.
     message: the reason of a failed run.
-    records: of the probes.
     faults: of a plain kernel on the CPU.
     reason: of a wrong result, if its signature names one.
     """
@@ -191,9 +190,7 @@ def summary(
 ) -> Summary:
     """`check`'s summary of one kernel, with its JSON keys.
 
-    count: its cases.
     reasons: of the cases that this device cannot run.
-    refused: Cases.refused.
     Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit.
     """
     own = [verdict for verdict in verdicts if verdict.kernel == kernel.name]

@@ -18,9 +18,7 @@ class Run:
     """The result of a run of the probed build.
 
     provenance: measured, executed or recorded.
-    device, compiler, date: of the run.
     arrays: the problem's inputs and outputs by name, in their own types.
-    trace: of the request's scope.
     max_abs_errors: output -> its largest difference from float64. execute.judge compares it with its limit.
     faults: of a plain kernel on the CPU.
     """

@@ -56,8 +56,6 @@ class Trace:
         block: of the launch, x fastest.
         thread, warp, lane: of the block, of the block, of the warp.
         seq: the record's number in its thread.
-        file, line: of the probe.
-        event: of the probe.
         role: of the thread then, or null before any PROBE_ROLE.
         A column of int32 for each key, null for an event without it.
         value: float32, only for values.

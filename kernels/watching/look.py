@@ -28,7 +28,6 @@ class Look:
 
     run: on the CPU, of the request's scope.
     arrays: outputs and scratch memory after it, in the order of the launches' arguments.
-    errors: of each output.
     entries: ptxas's facts, or () without NVRTC. note: the reason.
     wavefronts, sectors: of shared and global memory in the scope.
     bytes: (tensor, space, kind) -> bytes in the scope.

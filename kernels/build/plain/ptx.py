@@ -67,7 +67,6 @@ class _Operand:
 class Statement:
     """An asm statement.
 
-    start, end: its place.
     cpp: its C++, or "".
     refused: its first instruction without a meaning.
     """

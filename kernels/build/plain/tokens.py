@@ -73,7 +73,6 @@ _SCOPES = ("namespace", "extern")
 class Function:
     """A function definition.
 
-    name: of the function.
     first, body, last: the numbers of its tokens: the first, the opening brace, the closing brace.
     is_kernel, on_device: whether it is a kernel, and whether a GPU may run it.
     """

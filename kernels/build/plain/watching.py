@@ -23,9 +23,6 @@ THREAD = "at_thread"  # the default key of a value: the thread's number in its b
 class Mark:
     """A mark in the text.
 
-    file, line: of the marked line.
-    event: its event in the trace.
-    keys: their names.
     expressions: of the value (or "" for a loop), and of each key.
     at: the place of its call in the text.
     wraps: the places of the braces around a single statement without braces, or None.

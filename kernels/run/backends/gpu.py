@@ -209,7 +209,6 @@ def enqueuer(
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
-    mark: see streams.enqueuer.
     Each run first zeroes its zero-initialised tensors, so its time includes this work.
     """
     import cupy

@@ -58,11 +58,7 @@ def most() -> int:
 
 
 def decode(data: "Buffer", given: object = None) -> object:
-    """The value of a message. Arrays and tables use the memory of `data`.
-
-    given: the question of this answer.
-    Raises Unreadable for any other bytes.
-    """
+    """The value of a message. Arrays and tables use the memory of `data`. Raises Unreadable for any other bytes."""
     try:
         view = memoryview(data).cast("B")
         (length,) = LENGTH.unpack(view[: LENGTH.size])

@@ -40,10 +40,8 @@ class Fault:
 
     kind: one of KINDS, or of STOPS.
     level: error, or note for a habit that today's GPUs forgive.
-    text: a sentence.
     file, lines: its places, the earlier access first.
     tensor, index: the tensor or shared array, and the element, or "" and ().
-    count: the number of its occurrences.
     """
 
     kind: str

@@ -38,11 +38,7 @@ _held: dict[Path, Memory] = {}  # a library -> memory that it points to
 
 @dataclass(frozen=True)
 class Logged:
-    """The log of one launch.
-
-    rows: [n] of LOG, in the order of the run.
-    lost: the number of rows without room.
-    """
+    """The log of one launch. rows: [n] of LOG, in the order of the run."""
 
     rows: np.ndarray
     lost: int
@@ -52,9 +48,7 @@ class Logged:
 class Probed:
     """A run of an instrumented build.
 
-    logs: of each launch.
     regions: of the rows, by number.
-    faults: of all launches.
     stopped: the error of a stopped launch, or None.
     """
 
@@ -147,11 +141,7 @@ def is_automatic(request: Request) -> bool:
 def probe(
     request: Request, built: Build, plan: Plan, fresh: Callable[[], dict[str, np.ndarray]], most_bytes: int
 ) -> tuple[Probed, dict[str, np.ndarray]]:
-    """A run with its log, and the arrays after it.
-
-    fresh: gives the arrays before a run.
-    most_bytes: of all logs. The log counts the rows beyond.
-    """
+    """A run with its log, and the arrays after it. most_bytes: of all logs. The log counts the rows beyond."""
     room = most_bytes // LOG.itemsize // len(plan.launches)
     late = bool(request.broken)  # so that a what-if build's missing wait shows
     rows = [min(FIRST_ROWS, room)] * len(plan.launches)

@@ -73,8 +73,6 @@ def submit(
     """Runs function(*args) in a worker. Both must be picklable.
 
     backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
-    title: its name in messages.
-    time_limit: seconds.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
     estimate: seconds. A client's job with a high estimate leaves a worker to short ones.

@@ -35,11 +35,7 @@ def address() -> str:
 
 
 class RemoteWorker(Worker):
-    """A worker of the scheduler.
-
-    address: its dask address.
-    gone: whether its host is lost.
-    """
+    """A worker of the scheduler."""
 
     again = 5.0
 

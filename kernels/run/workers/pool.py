@@ -27,7 +27,6 @@ GRACE = 10.0  # seconds after which a running job is long, whatever its estimate
 class Job(concurrent.futures.Future[Any]):
     """function(*args) in a worker, and its result.
 
-    title: its name in messages.
     time_limit: seconds from its start.
     client: its submitter, and from its start the client with the turn.
     gpu: the id of its GPU, or "" for any GPU.
@@ -35,7 +34,6 @@ class Job(concurrent.futures.Future[Any]):
     began: the time of its start (time.monotonic), or None before.
     handed: the number of workers that received it.
     evicted: whether it lost its worker to short jobs.
-    stopped: whether a client has stopped it.
     """
 
     def __init__(
@@ -119,14 +117,9 @@ class Status:
     """One GPU's workers, or all workers of the CPU.
 
     gpu: the id of the GPU, or "".
-    alive: worker processes.
-    running: tasks at work.
     waiting: tasks in the queue. The first GPU counts the tasks for any GPU.
-    done: tasks with a result.
-    failed: tasks with an error.
     deaths: dead worker processes, idle ones too.
     out: the reason why it takes no tasks now, else "".
-    compiling: seconds spent compiling.
     """
 
     name: str

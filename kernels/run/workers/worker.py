@@ -37,9 +37,7 @@ class Died(Exception):
 class Worker(ABC):
     """Runs one task at a time.
 
-    gpu: its GPU, or None for the CPU.
     done, failed, deaths: the numbers of its results, errors and dead processes.
-    compiling: seconds spent compiling.
     out: the reason why it takes no tasks before `look_at` (time.monotonic), else "".
     """
 

@@ -30,9 +30,6 @@ def explain(
 ) -> Reason | None:
     """The reason of a wrong result, or None without a wrong value and without a fault of order.
 
-    arrays: after the run.
-    errors: of the outputs.
-    faults: of a plain kernel.
     orders: the difference between the thread orders in a sentence, or "".
     """
     if reason := _of_order(faults, orders):

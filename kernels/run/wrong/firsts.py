@@ -18,11 +18,7 @@ _CLOSE = 2e-3
 
 
 def first(request: Request, trace: Trace, found: list[Found]) -> First | None:
-    """The first wrong value of EVENTS, or None if the probes have none.
-
-    trace: of the whole run.
-    found: all heads of the problem.
-    """
+    """The first wrong value of EVENTS, or None if the probes have none."""
     frame = trace.frame()
     frame = frame[frame.event.isin(EVENTS) & frame.value.notna()]
     if frame.empty or not found:

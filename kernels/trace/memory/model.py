@@ -22,9 +22,7 @@ CHUNK = 1 << 16  # requests counted at a time
 class Touch(NamedTuple):
     """One touched word.
 
-    part: its pass.
     wavefront: its wavefront in the pass.
-    word: its number.
     lanes: the lanes with this word. More than one lane is a broadcast.
     """
 
@@ -111,7 +109,6 @@ def count_wavefronts(
 
     offsets: int [n, 32], bytes.
     active: bool [n, 32].
-    op: as in shared_wavefronts.
     """
     rule = _kind(op, "shared").rule
     wavefronts, ideal = _in_chunks(
