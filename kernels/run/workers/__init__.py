@@ -32,7 +32,7 @@ from kernels.run.workers.local import LocalWorker
 from kernels.run.workers.pool import Job, Pool, Status
 
 __all__ = [
-    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "limit_of", "ready",
+    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "ready",
     "status", "stop", "submit", "survey", "warm_up"
 ]  # fmt: skip
 
@@ -159,8 +159,7 @@ def ready() -> None:
 
 def limit_answers(most_bytes: int, most_json: int) -> None:
     """Sets the accepted bytes of a worker's answer, and of the JSON in it."""
-    frames.limit(most_bytes)
-    decode.limit(most_json)
+    frames.most_bytes, decode.most_json = most_bytes, most_json
 
 
 def status() -> list[Status]:

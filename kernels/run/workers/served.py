@@ -80,7 +80,7 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     """The message (whether it went well, the result or the error, seconds spent compiling)."""
     before = cache.seconds_making()
     args: tuple[object, ...] = ()
-    accepted = frames.most(), decode.most()
+    accepted = frames.most_bytes, decode.most_json
     try:
         function, args, limit, accepted = pickle.loads(call)
         limits.bound_seconds(limit)

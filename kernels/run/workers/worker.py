@@ -97,7 +97,7 @@ class Worker(ABC):
 
 def call_of(function: Callable[..., object], args: tuple[object, ...], limit: float) -> bytes:
     """The pickle of a call, with this process's limits of answers. A worker trusts its server."""
-    return pickle.dumps((function, args, limit, (frames.most(), decode.most())))
+    return pickle.dumps((function, args, limit, (frames.most_bytes, decode.most_json)))
 
 
 def read_answer(answer: "Buffer", args: tuple[object, ...]) -> tuple[object, float]:
