@@ -61,7 +61,8 @@ class _Collector:
         for family, name, meaning, key in DEVICE_METRICS:
             metric = family(f"warpglass_{name}", meaning, labels=["device", "gpu"])
             for device in found["devices"]:
-                metric.add_metric([device["name"], device["gpu"]], float(device[key] or 0))
+                value = bool(device["out"]) if key == "out" else device[key]
+                metric.add_metric([device["name"], device["gpu"]], float(value))
             yield metric
         memory = GaugeMetricFamily("warpglass_memory_bytes", "Resident memory.", labels=["process"])
         memory.add_metric(["web"], found["web_bytes"])
@@ -69,9 +70,8 @@ class _Collector:
         yield memory
         yield GaugeMetricFamily("warpglass_sessions", "Browsers with a page open.", value=found["sessions"])
         yield GaugeMetricFamily("warpglass_classes", "Open classes.", value=len(found["classes"]))
-        yield GaugeMetricFamily(
-            "warpglass_followers", "Their followers.", value=sum(one["followers"] for one in found["classes"])
-        )
+        followers = sum(one["followers"] for one in found["classes"])
+        yield GaugeMetricFamily("warpglass_followers", "Their followers.", value=followers)
 
 
 def _bytes(process: psutil.Process) -> int:

@@ -89,7 +89,7 @@ def make(subject: tuple[Asked, ...]) -> Stage:
 
 
 def _new(check: course.Check) -> dict[str, object]:
-    """A check of its own file. Its options go by their first number and their text: the right one has no fixed place."""
+    """A check of its own file. Its options go by their first number: the right one has no fixed place."""
     reasons = {**dict(check.wrong), check.right: ""}
 
     def by_number(option: str) -> tuple[float, str]:

@@ -45,10 +45,10 @@ def forget():
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     """The folder of this test's own bundles; workers that run already keep theirs elsewhere."""
-    from app.web import answers, bundles
+    from app.web import asking, bundles
 
     bundles.forget()
-    answers.ask.cache_clear()
+    asking.ask_once.cache_clear()
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     monkeypatch.setenv(folders.SPARE, str(tmp_path / "spare"))
     yield tmp_path / "bundles"
