@@ -34,22 +34,6 @@ class Correction(NamedTuple):
     sentence: str
 
 
-def _no_kernel_fields(kernel: KernelSpec) -> Mapping[str, object]:
-    return {}
-
-
-def _no_corrections(page: "Page", state: State) -> list[Correction]:
-    return []
-
-
-def _nothing_to_adapt(page: "Page", state: State, name: str) -> None:
-    pass
-
-
-def _no_descriptions(page: "Page", state: State) -> Descriptions:
-    return {}
-
-
 @dataclass(frozen=True, eq=False)
 class Page:
     """The choices of one page. A page holds no values: each link makes a new `state`, name -> value.
@@ -85,8 +69,8 @@ class Page:
     own: Mapping[str, Choice] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     sizes: Mapping[ConstantRole, int] = field(default_factory=dict)
-    defaults_of: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
-    second: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
+    defaults_of: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
+    second: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
     without: tuple[str, ...] = ()
     one_what_if: bool = False
     every_constant: bool = False
@@ -94,11 +78,11 @@ class Page:
     runs: bool = True
     former: Mapping[str, str] = field(default_factory=dict)
     refusal: Callable[[KernelSpec], str] = lambda kernel: ""
-    elsewhere: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
+    elsewhere: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
     instead: Callable[[KernelSpec], str] = lambda kernel: ""
-    correct: "Callable[[Page, State], list[Correction]]" = _no_corrections
-    adapt: "Callable[[Page, State, str], None]" = _nothing_to_adapt
-    describe: "Callable[[Page, State], Descriptions]" = _no_descriptions
+    correct: "Callable[[Page, State], list[Correction]]" = lambda page, state: []
+    adapt: "Callable[[Page, State, str], None]" = lambda page, state, name: None
+    describe: "Callable[[Page, State], Descriptions]" = lambda page, state: {}
 
     # ---- the choices ----
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from app.choices import described, presets, recordings
+from app.choices import described, recordings
 from app.choices.choice import Choice
 from app.choices.estimates import SHARE, fits, requests_in, run
 from app.choices.links import read_link
@@ -230,7 +230,7 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
         for other in {**left, **views}:
             page.adapt(page, state, other)
         return
-    fields_of_preset = presets.named(page, state).get(text) if name == "preset" and page.kernels else None
+    fields_of_preset = described.presets(page, state).get(text) if name == "preset" and page.kernels else None
     choices = page.choices(state)
     if fields_of_preset is not None:
         state.update(fields_of_preset)

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app import course
-from app.choices.labels import plain
+from app.choices.described import plain
 from app.choices.page import Page
 from app.stories import listed
 from explainers.story.terms import TERMS
