@@ -39,7 +39,13 @@ class Hosts:
     def allows(self, host: str) -> bool:
         """Whether this Host header names this server."""
         name = name_of(host)
-        return name in self.names or (self.any_address and _is_address(name))
+        if name in self.names or not self.any_address:
+            return name in self.names
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
 
 def allowed(listens_at: str, more: str = "") -> Hosts:
@@ -52,11 +58,3 @@ def allowed(listens_at: str, more: str = "") -> Hosts:
         own = socket.gethostname().lower()
         names |= {own, f"{own}.local"}
     return Hosts(frozenset(names) - {""}, listens_at in EVERY_ADDRESS)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

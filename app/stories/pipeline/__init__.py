@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from app.choices.page import Descriptions, Page, State
 from app.parts.explained import story_of
-from app.store import offered
+from app.store import disk
 from app.stories.pipeline import choices
 from explainers.stories.pipeline import story
 from explainers.stories.pipeline.story import Look
@@ -29,7 +29,7 @@ def perfetto_tab(look: Look) -> list[Block]:
     found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev. It has every recorded block.")]
     for request in look.requests:
         loaded, file = story.load(request), f"{request.kernel.name}.pftrace"
-        found.append(stage.download(f"Download {file}", offered.keep_file(perfetto.encode(loaded), file), file))
+        found.append(stage.download(f"Download {file}", disk.offer_file(perfetto.encode(loaded), file), file))
     return found
 
 

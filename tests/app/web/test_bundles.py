@@ -13,7 +13,7 @@ import loops
 import pytest
 
 from app.parts.story import Story
-from app.store import disk, offered
+from app.store import disk
 from app.stories import STORIES
 from app.web import bundles, keys, making
 from explainers.story import encoding, stage
@@ -160,7 +160,7 @@ def test_what_says_of_which_request_a_bundle_is_is_bounded_too(story, jobs, cach
 def test_a_bundle_whose_file_is_gone_is_made_anew(story, jobs, cache, monkeypatch):
     def parted(what):
         MADE[what] += 1
-        return [stage.download("Take it", offered.keep_file(b"rows", "rows.txt"), "rows.txt")]
+        return [stage.download("Take it", disk.offer_file(b"rows", "rows.txt"), "rows.txt")]
 
     monkeypatch.setitem(STORIES, "words", with_file := replace(story, parts={"more": parted}))
     name = get(with_file, "one", "more")
@@ -258,7 +258,7 @@ def test_what_another_host_made_is_sent_and_kept_here_too(story, jobs, cache, mo
     there, data = tmp_path / "there", b"rows"
 
     def parted(what):
-        return [stage.download("Take it", offered.keep_file(data, "rows.txt"), "rows.txt")]
+        return [stage.download("Take it", disk.offer_file(data, "rows.txt"), "rows.txt")]
 
     monkeypatch.setitem(STORIES, "words", with_file := replace(story, parts={"more": parted}))
 
