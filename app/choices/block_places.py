@@ -51,3 +51,6 @@ def describe(page: Page, state: State) -> Descriptions:
 
 def correct(page: Page, state: State) -> list[Correction]:
     return places.correct(page, state, limits)
+
+
+HOOKS = {"own": OWN, "correct": correct, "describe": describe}  # of a Page

@@ -31,3 +31,6 @@ def describe(page: Page, state: State) -> Descriptions:
 def correct(page: Page, state: State, limits: Callable[[Page, State], dict[str, int]] = limits) -> list[Correction]:
     """Replaces an item that a smaller problem does not have by the first item, in place."""
     return places.correct(page, state, limits)
+
+
+HOOKS = {"own": OWN, "correct": correct, "describe": describe}  # of a Page

@@ -61,9 +61,11 @@ def stops(catalog: Catalog) -> list[dict[str, object]]:
     return entries
 
 
-_modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-STORIES: dict[str, Story] = {
-    story.path: story
-    for story in sorted((module.STORY for module in _modules), key=lambda story: story.order)
-    if story.listed
-}
+def found() -> dict[str, Story]:
+    """path -> Story of each module of this folder, without the skeleton, in the order of the rail."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    stories = sorted((module.STORY for module in modules), key=lambda story: story.order)
+    return {story.path: story for story in stories if story.listed}
+
+
+STORIES = found()

@@ -4,7 +4,6 @@ and the papers."""
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import cast
 
 from app import course
@@ -39,11 +38,6 @@ class Asked:
 def with_checks() -> list[course.Stop]:
     """The stops that ask a check, in the order of the course."""
     return [stop for stop in course.stops() if any(id.startswith(CHECK) for id in stop.questions)]
-
-
-@lru_cache(maxsize=2)
-def page(catalog: Catalog) -> Page:
-    return Page(catalog)
 
 
 def subject(page: Page, state: State, backend: str) -> tuple[Asked, ...]:
@@ -209,7 +203,7 @@ STORY = Story(
     title="Checks",
     look="Bars lead from the first kernel to the last one. New questions follow, then the seven checks.",
     order=145,
-    page=page,
+    page=Page,
     subject=subject,
     make=make,
 )

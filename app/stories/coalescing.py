@@ -2,7 +2,6 @@
 side by side."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
@@ -19,7 +18,6 @@ from kernels.errors import ProblemError
 VIEWS = {"ways": "Neighbours and strides", "attention": "A kernel's accesses", "layouts": "Layouts side by side"}
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
     hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}

@@ -30,10 +30,13 @@ def fresh():
 
 def forget():
     from app.parts import running
+    from app.stories import STORIES
     from app.web import bundles
 
     bundles.forget()
     running.forget()
+    for story in STORIES.values():
+        story.page.cache_clear()
     for module in [
         module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.web.server"
     ]:
