@@ -7,7 +7,7 @@ from pages import page_of
 from app.choices.links import read_link
 from app.stories import STORIES
 from app.stories.block_table.choices import kernels_with_ranges
-from app.stories.block_table.moment import moment_of
+from app.stories.block_table.subjects import moment_of
 from app.web import asking, searching
 from explainers.stories.block_table import ranges
 from kernels.catalog import current
