@@ -15,7 +15,6 @@ OWN = {
 
 
 def _kinds(request: Request) -> list[str]:
-    """The kinds of items of the plan."""
     return list(dict.fromkeys(launch.item for launch in request.plan.launches))
 
 

@@ -147,7 +147,6 @@ def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
 
 
 def _special(page: Page, state: State, survey: Survey, name: str) -> Description:
-    """The labels of kernels, what-ifs and backends."""
     if name == "backend":
         return {"label": "Run on", "options": _backends(survey, bool(page.kernels) and page.kernel_of(state).plain)}
     if name == "what_if":
@@ -183,5 +182,4 @@ def option(value: object, label: str = "", why: str = "", help: str = "") -> Des
 
 
 def kernel_options(kernels: Mapping[str, KernelSpec]) -> list[Description]:
-    """The options of a choice of kernels."""
     return [option(name, f"{name} {kernel.title}", help=kernel.idea) for name, kernel in kernels.items()]

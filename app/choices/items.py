@@ -12,7 +12,6 @@ OWN = {"at_item": Choice(0, low=0, high=2**31 - 1, meaning="which item's blocks 
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
-    """The last item."""
     return {"at_item": page.request_of(state).plan.items - 1}
 
 
@@ -22,7 +21,6 @@ def request(page: Page, state: State, backend: str) -> Request:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The name and the number of the items."""
     plan = page.request_of(state).plan
     one = f"there is only one {plan.item}" if plan.items == 1 else ""
     return {"at_item": {"label": plan.item, "high": plan.items - 1, "disabled": one}}

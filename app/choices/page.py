@@ -93,7 +93,6 @@ class Page:
         return self.solving(self.kernels[state[kernel_name(self.sides[0])]])
 
     def solving(self, kernel: KernelSpec) -> dict[str, KernelSpec]:
-        """The kernels of this page that solve the problem of a kernel."""
         return {name: spec for name, spec in self.kernels.items() if spec.same_problems(kernel)}
 
     def alone(self, state: State) -> bool:
@@ -257,7 +256,6 @@ class Page:
             del state[name]
 
     def choice_of(self, constant: Constant) -> Choice:
-        """The Choice of a kernel's constant, with the page's default for its role."""
         size = self.sizes.get(constant.role) if constant.role else None
         larger = [value for value in constant.values if size is not None and value >= size]
         return of_constant(constant).with_default(min(larger, default=None))
@@ -268,10 +266,8 @@ class Page:
 
 
 def kernel_name(side: str) -> str:
-    """The name of the choice of a side's kernel."""
     return side or "kernel"
 
 
 def constant_name(side: str, name: str) -> str:
-    """The name of the choice of a side's constant."""
     return f"{side}_{name}" if side else name

@@ -26,7 +26,6 @@ def is_recorded(state: State) -> bool:
 
 
 def has(request: Request) -> bool:
-    """Whether a recording answers the request."""
     try:
         return bool(run_index.find(request))
     except ProblemError:
@@ -118,7 +117,6 @@ def _described(name: str, label: str, options: list[State], now: State, said: An
 
 
 def _said(values: Mapping[str, object], common: Mapping[str, object]) -> str:
-    """Those that differ from the common ones, in words."""
     texts = {name: write_value(values[name]) for name in difference(values, common)}
     return ", ".join(
         f"{name} {text if len(text) <= MOST else text[: MOST - 4] + ' ...'}" for name, text in texts.items()

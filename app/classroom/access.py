@@ -59,7 +59,6 @@ def check() -> None:
 
 
 def may_open(secret: str) -> bool:
-    """Whether this secret may open a room."""
     due = os.environ.get("WARPGLASS_ROOM_SECRET", "")
     return not due or _same(secret, due)
 

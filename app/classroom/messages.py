@@ -28,7 +28,6 @@ class RoomError(WarpglassError):
 
 
 def read(text: str) -> dict[str, Any]:
-    """The object in a message."""
     if len(text) > MOST_TEXT:
         raise RoomError(f"A message has at most {MOST_TEXT:,} characters. This one has {len(text):,}.")
     try:
@@ -136,7 +135,6 @@ POLL: Fields = {
 
 
 def _has(value: Any, fields: Fields) -> bool:
-    """Whether a value is a dict of these fields, and the value of each fits."""
     is_dict = isinstance(value, dict) and value.keys() == fields.keys()
     return is_dict and all(fits(value[name]) for name, fits in fields.items())
 

@@ -68,7 +68,6 @@ class Poll:
     answers: dict[str, float | bool] = field(default_factory=dict)
 
     def over(self, now: float) -> bool:
-        """Whether the time of its timer is over."""
         return self.until is not None and now >= self.until
 
     def for_all(self, now: float) -> dict[str, object]:
@@ -90,7 +89,6 @@ class Poll:
         return [[value, found[value]] for value in sorted(found)]
 
     def row(self) -> dict[str, Any]:
-        """Its words and counts, for the file."""
         counts = []
         for answer, count in self.counts():
             if self.kind == "options":
@@ -337,7 +335,6 @@ class Rooms:
         ]
 
     def _note(self, room: Room, leads: bool) -> None:
-        """Notes an arrival or a departure."""
         if leads:
             room.led = self._now()
         self._changed = True
@@ -373,7 +370,6 @@ class Rooms:
     # ---- over a restart of the server ----
 
     def _read(self) -> None:
-        """Reads the rooms from the file. Ignores a damaged file, with a message."""
         try:
             text = self._file.read_text() if self._file else "[]"
             kept = messages.kept_rooms(text, self._stories)

@@ -267,7 +267,6 @@ def _launches(gain: Gain, catalog: Catalog) -> Compared:
 
 
 def _pattern(gain: Gain, catalog: Catalog) -> Compared:
-    """Two ways of a pattern on one problem. StopError without both recordings."""
 
     def request(name: str, settings: Mapping[str, object]) -> Request:
         spec = catalog.kernels[name]
@@ -349,7 +348,6 @@ def _warps(gain: Gain, catalog: Catalog) -> Compared:
 
 
 def _serving(gain: Gain, catalog: Catalog) -> Compared:
-    """The steps until all answers end: with pages, and with reserved slots before."""
     paged, reserved = serving.ends(SERVED[str(gain.problem["scenario"])], int(str(gain.problem["block_size"])))
     if reserved is None:
         raise StopError(f"Reserved slots cannot serve the scenario {gain.problem['scenario']}. Choose another.")

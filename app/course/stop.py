@@ -127,18 +127,15 @@ class Check:
 
 @cache
 def stops() -> tuple[Stop, ...]:
-    """All stops, in the order of the course."""
     return read(FOLDER / "stops")
 
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All new checks, in the order of the course."""
     return tuple(_from_file(Check, path) for path in sorted((FOLDER / "checks").glob("*.toml")))
 
 
 def read(folder: Path) -> tuple[Stop, ...]:
-    """The stops of a folder. Raises StopError."""
     found = tuple(_from_file(Stop, path, number=number) for number, path in enumerate(sorted(folder.glob("*.toml")), 1))
     for stop in found:
         if len(stop.questions) > MOST_QUESTIONS:

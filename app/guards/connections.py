@@ -202,7 +202,6 @@ class Connection(HttpToolsProtocol):
         self._answer(b"408 Request Timeout", said.encode())
 
     def _answer(self, status: bytes, said: bytes) -> None:
-        """Answers without the app, and closes the connection."""
         if self.transport.is_closing():
             return
         lines = [b"HTTP/1.1 " + status, b"content-type: text/plain", b"content-length: %d" % len(said)]

@@ -37,7 +37,6 @@ class Hosts:
     any_address: bool = False
 
     def allows(self, host: str) -> bool:
-        """Whether this Host header names this server."""
         name = name_of(host)
         if name in self.names or not self.any_address:
             return name in self.names

@@ -73,7 +73,6 @@ PARTS: dict[str, Callable[[Any], list[Block]]] = {  # for a subject with one `re
 
 
 def labels() -> list[Block]:
-    """The meaning of the provenance labels."""
     return [
         stage.heading("The meaning of the labels"),
         *(stage.text(said, label) for label, said in PROVENANCE.items()),

@@ -36,7 +36,6 @@ class Asked:
 
 
 def with_checks() -> list[course.Stop]:
-    """The stops that ask a check, in the order of the course."""
     return [stop for stop in course.stops() if any(id.startswith(CHECK) for id in stop.questions)]
 
 
@@ -117,7 +116,6 @@ def _check(stop: course.Stop, question: Question) -> dict[str, object]:
 
 
 def papers() -> list[dict[str, str]]:
-    """The papers of all stops, each once."""
     found: dict[str, str] = {}
     for stop in course.stops():
         if stop.paper:

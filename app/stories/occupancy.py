@@ -104,7 +104,6 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 
 def recorded() -> tuple[RecordedTimeline, ...]:
-    """Every recorded timeline of the present code."""
     return tuple(recorded())
 
 
@@ -123,7 +122,6 @@ def labels(entries: list[RecordedTimeline]) -> list[str]:
 
 
 def measured(state: State) -> bool:
-    """Whether this GPU makes the timeline."""
     return state["backend"] != "recorded" and "gpu" in workers.survey().devices
 
 

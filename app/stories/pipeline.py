@@ -57,7 +57,6 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 
 def perfetto_tab(look: Look) -> list[Block]:
-    """The marks as files for Perfetto."""
     found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev. It has every recorded block.")]
     for request in look.requests:
         loaded, file = story.load(request), f"{request.kernel.name}.pftrace"
@@ -93,12 +92,10 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedPipeline, ...]:
-    """Every recorded pipeline of the present code."""
     return tuple(pipeline_files.recorded())
 
 
 def own() -> dict[str, Choice]:
-    """The choices of the page: a recording, a block, and a second kernel."""
     kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
     return {
         "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
@@ -121,7 +118,6 @@ def live(state: State) -> bool:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a GPU."""
     return "gpu" in workers.survey().devices
 
 
@@ -149,7 +145,6 @@ def nearest(kernels: Mapping[str, KernelSpec], kernel: KernelSpec) -> str:
 
 
 def requests(page: Page, state: State) -> tuple[Request, ...]:
-    """The request of the chosen kernel, and of the second kernel, if there is one."""
     if not live(state):
         return tuple(entry.request for entry in (chosen(state), beneath(state)) if entry)
     problem = page.problem_of(state)
@@ -183,7 +178,6 @@ def _apart(entry: RecordedPipeline, state: State) -> list[str]:
 
 
 def beneath(state: State) -> RecordedPipeline | None:
-    """The second kernel's recording of the problem, or None."""
     above = chosen(state)
     same = [e for e in of(state["beneath"]) if e.request.problem == above.request.problem]
     tuned = [e for e in same if e.request.constants == e.request.kernel.settings_for(e.request.problem)]
@@ -202,7 +196,6 @@ def possible_beneath(page: Page, state: State) -> list[str]:
 
 
 def labels(entries: list[RecordedPipeline]) -> list[str]:
-    """A label of each recording: the size of its problem, and its mask."""
     return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
             + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
 

@@ -40,7 +40,6 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 
 def lead(look: Look) -> list[Block]:
-    """The worst row, and the way to it."""
     replayed = rounding.replay(running.run(look.request))
     said, row = error_tables.lead_sentence(replayed)
     return [stage.text(said, links=[_row(replayed, row, "Open it in Online softmax")])]
@@ -61,7 +60,6 @@ def _row(replayed: replay.Replay, row: int, said: str) -> Block:
 
 
 def _sweeps(look: Look) -> list[Request]:
-    """Every request of the sweeps."""
     return [
         swept
         for field in sweeps.VALUES
@@ -95,7 +93,6 @@ def sweep_tab(look: Look) -> list[Block]:
 
 
 def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list[Block]:
-    """A sweep's chart, and its table (error_tables.sweep_table)."""
     said = (
         f"O of the first query tile of head 0, {provenance}. The reference is float64 with Q, K and V before rounding."
     )
@@ -163,7 +160,6 @@ def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...],
 
 
 def _beside(page: Page, state: State, chosen: Request, spec: KernelSpec, changes: Mapping[str, object]) -> Request:
-    """The chosen request's problem as another kernel solves it."""
     values = chosen.problem.values()
     fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}
     settings = tuple(page.settings_of({**state, "what_if": NONE}, kernel=spec).items())

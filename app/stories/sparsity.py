@@ -142,7 +142,6 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 
 def _blocks(page: Page, state: State) -> tuple[int, int]:
-    """Rows and columns of blocks of the mask."""
     mask = page.problem_of(state, drawn=()).masks[0]
     return -(-mask.queries // mask.block), -(-mask.keys // mask.block)
 

@@ -37,7 +37,6 @@ def request(page: Page, state: State, backend: str) -> Request:
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Replaces places that the problem does not have, in place."""
     try:
         corrections = (block_places if _walks_queries(page, state) else places).correct(page, state)
         return corrections + places.correct(page, state, limits)
@@ -46,7 +45,6 @@ def correct(page: Page, state: State) -> list[Correction]:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The names and the limits of the choices."""
     whole = page.request_of(state)
     walks = _walks_queries(page, state)
     found = (block_places if walks else places).describe(page, state)
@@ -57,7 +55,6 @@ def describe(page: Page, state: State) -> Descriptions:
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
-    """name -> the largest that each choice can be. ProblemError."""
     traced = request(page, state, "cpu")
     return {"unit": tensor_products.units(traced)[1] - 1, "key_tile": fragments.key_tiles(traced) - 1}
 

@@ -216,7 +216,6 @@ def check_time(story: Story, part: str, subject: object) -> float:
 
 
 def _set(page: Page, state: State, name: str, text: str) -> None:
-    """Sets one choice, in place. Raises ProblemError."""
     sides = {kernel_name(side): side for side in page.sides} if page.kernels else {}
     if name in sides:
         chosen = page.catalog.kernels.get(text)

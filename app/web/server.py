@@ -73,7 +73,6 @@ MOST_LINK = 60_000  # characters of a link. The server's parser takes 65,535, wi
 
 
 def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
-    """The answer of /wg/ask."""
     story = STORIES[path]
     params = {name: text for name, text in query.items() if name not in OWN}
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
@@ -176,7 +175,6 @@ async def file(request: Request) -> Response:
 
 
 async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Response:
-    """The stored bytes of the request's name, or the text `gone`."""
     name = request.path_params["name"]
     data = await run_in_threadpool(disk.read, name)
     if data is None:

@@ -50,7 +50,6 @@ def of_error(error: WarpglassError, name: str, text: str) -> list[Diagnostic]:
 
 
 def of_fault(fault: Fault, name: str) -> Diagnostic:
-    """The message of a fault, at its first line in the draft."""
     own = fault.file in ("", f"{name}.cu")
     line = fault.lines[0] if fault.lines and own else 1
     return Diagnostic(line, 0, "error" if fault.level == "error" else "info", "shim", plain(fault.text, name))

@@ -91,7 +91,6 @@ def with_drafts(found: Catalog, texts: Iterable[str]) -> Catalog:
 
 
 def _admitted(name: str) -> list[Path]:
-    """The file of an admitted draft, or nothing."""
     places = [folder / setting.DRAFTS / name for folder in folders.readable()]
     return [own / f"{name}.cu" for own in places if (own / _ADMITTED).is_file()][:1]
 

@@ -42,7 +42,6 @@ def correct(page: Page, state: State) -> Corrections:
 
 
 def _correct_view(page: Page, state: State) -> Corrections:
-    """The scenario and the problem that the view's kernel takes."""
     view, corrections = state["view"], Corrections()
     if view == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
         said = f"scenario is {state['scenario']}. Serving has {', '.join((*SERVED, REQUESTS))}."
@@ -133,7 +132,6 @@ def _correct_moment(state: State) -> Corrections:
 
 
 def _correct_recording(page: Page, state: State) -> Corrections:
-    """Takes the values of the recording, in place."""
     recorded = recorded_state(page, state)
     corrections = [
         Correction(name, f"{name} is {write_value(state[name])}. Recorded is {write_value(recorded[name])}.")
@@ -145,7 +143,6 @@ def _correct_recording(page: Page, state: State) -> Corrections:
 
 
 def _correct_sequence(state: State) -> Corrections:
-    """The sequence and the query head that are followed."""
     try:
         cache = history.states_of(state)[state["moment"]][0]
     except ProblemError:

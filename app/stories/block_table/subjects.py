@@ -86,7 +86,6 @@ class Moment:
         return self.whole_request(kernel, **{**defaults, **own, **changes})
 
     def sequences(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names and the colours of the cache's sequences."""
         shown, colours = self.cache.sequences, kv_cache.sequence_colours(self.states)
         return tuple(s.name for s in shown), tuple(colours[kv_cache.identity(s)] for s in shown)
 
@@ -111,7 +110,6 @@ class Moment:
         return next(kernel for kernel in self.page.kernels.values() if accepts(kernel))
 
     def check_sequences(self, cache: KVCache) -> None:
-        """Raises ProblemError if a cache holds no sequence."""
         if not cache.sequences:
             raise ProblemError(
                 f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "

@@ -19,7 +19,6 @@ MOST_NAMED = 24  # slots in a sentence
 
 
 def _requests(subject: Run) -> list[Request]:
-    """The requests whose builds and data the tabs show."""
     match subject:
         case Walk() | Ranges():
             return [subject.request]
@@ -38,14 +37,12 @@ def data(subject: Run) -> list[Block]:
 
 
 def shuffle(walk: Walk) -> list[Block]:
-    """The outputs with shuffled pages next to the outputs without."""
     assert walk.plain
     plain, shuffled = running.run(walk.plain), running.run(walk.request)
     return walk_tables.shuffle_blocks(plain, shuffled, walk.names, walk.seed)
 
 
 def eight_bits(ranges: Ranges) -> list[Block]:
-    """The cache in 16 bits and in 8."""
     assert ranges.other
     pair = sorted((ranges.request, ranges.other), key=lambda request: bool(request.problem.cache_dtype))
     return range_tables.cache_blocks([running.run(request) for request in pair])
@@ -73,7 +70,6 @@ def writes(subject: Cache) -> list[Block]:
 
 
 def _copied(subject: Cache, cache: KVCache, change: Change, pages: tuple[int, int]) -> list[Block]:
-    """The copy of a page."""
     if subject.cache_dtype:
         said = "Page {} is copied to page {}.".format(*pages)
         why = "The kernel for copies takes 16 and 32 bits, so this copy does not run in 8 bits."
