@@ -172,12 +172,7 @@ def recorded_rows(kind: str) -> tuple[tuple[list[Row], Provenance], ...]:
 
 
 def row_of(
-    rows: list[Row],
-    key: str,
-    name: str,
-    wanted: Mapping[str, object],
-    settings: Mapping[str, object],
-    catalog: Catalog,
+    rows: list[Row], key: str, name: str, wanted: Mapping[str, object], settings: Mapping[str, object], catalog: Catalog
 ) -> Row | None:
     """The first row of a kernel or level with these values. Without settings, a kernel has its own constants."""
     due = {**wanted, **settings} | ({key: name} if key else {})

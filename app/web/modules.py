@@ -168,11 +168,7 @@ def _pairs(names: str) -> dict[str, str]:
 
 # ---- packed ----
 
-PACKED = {
-    "cache-control": "public, max-age=31536000, immutable",
-    "content-encoding": "gzip",
-    "vary": "accept-encoding",
-}
+PACKED = {"cache-control": "public, max-age=31536000, immutable", "content-encoding": "gzip", "vary": "accept-encoding"}
 
 
 @lru_cache(maxsize=256)

@@ -4,17 +4,7 @@ from app.choices.choice import of_field
 from app.choices.page import Correction, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import choices, history
-from app.stories.block_table.choices import (
-    ANY,
-    CHURN,
-    GIVEN,
-    HEADS,
-    MODELLED,
-    ONE_LONG,
-    OWN,
-    READS_DTYPE,
-    WITH_RANGES,
-)
+from app.stories.block_table.choices import ANY, CHURN, GIVEN, HEADS, MODELLED, ONE_LONG, OWN, READS_DTYPE, WITH_RANGES
 from app.stories.block_table.history import BY_HAND, LAST, REQUESTS, SHARED
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
