@@ -114,10 +114,7 @@ def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> lis
 
 
 def select(name: str, label: str, value: str, options: Mapping[str, str], group: str = "own") -> Description:
-    """A choice without a Choice: its options come from recordings or from a run.
-
-    options: value -> label.
-    """
+    """A choice without a Choice: its options come from recordings or from a run. options: value -> label."""
     entry: Description = {"name": name, "label": label, "kind": "select", "value": value}
     entry["options"] = [{"value": text, "label": said} for text, said in options.items()]
     return entry | {"group": group, "help": ""}
@@ -173,10 +170,7 @@ def _backends(survey: Survey, plain: bool) -> list[Description]:
 
 
 def option(value: object, label: str = "", why: str = "", help: str = "") -> Description:
-    """An option of a list.
-
-    why: the reason why it cannot be chosen.
-    """
+    """An option of a list. why: the reason why it cannot be chosen."""
     entry: Description = {"value": write_value(value), "label": label or write_value(value)}
     return entry | {name: text for name, text in (("why", why), ("help", help)) if text}
 

@@ -48,10 +48,7 @@ class Hosts:
 
 
 def allowed(listens_at: str, more: str = "") -> Hosts:
-    """The hosts of a server at an address.
-
-    more: more names, with commas between them.
-    """
+    """The hosts of a server at an address. more: more names, with commas between them."""
     names = {name_of(one) or name_of(f"[{one.strip()}]") for one in (listens_at, *more.split(","))} | LOCAL
     if listens_at in EVERY_ADDRESS:
         own = socket.gethostname().lower()

@@ -348,7 +348,7 @@ def test_a_key_says_everything_that_a_bundle_depends_on(monkeypatch):
     found = [keys.key_of("tiling", "", what, "a device") for what in (first, *others)]
     found += [keys.key_of("tiling", "bytes", first, "a device"), keys.key_of("tiling", "", first, "another")]
     found += [keys.key_of("compare", "", first, "a device"), keys.key_of("tiling", "", (first, 3), "a device")]
-    monkeypatch.setattr(keys, "_version", lambda: "other code")
+    monkeypatch.setattr(keys, "_code", lambda: "other code")
     found.append(keys.key_of("tiling", "", first, "a device"))
     assert len(set(found)) == len(found)
     monkeypatch.undo()
