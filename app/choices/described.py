@@ -98,7 +98,14 @@ def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> lis
     fields = page.fields(state) if page.kernels else {}
     found: list[Description] = []
     for name, choice in page.choices(state).items():
-        entry = _entry(name, choice, state[name], _group(page, name, fields))
+        if name in map(kernel_name, page.sides):
+            group = "kernel"
+        elif name.startswith("at_") or name == "row":
+            group = "place"
+        else:
+            members = {"what_if": ["what_if"], "run": ["backend"], "own": page.own, "problem": fields}
+            group = next((group for group, names in members.items() if name in names), "build")
+        entry = _entry(name, choice, state[name], group)
         entry |= _special(page, state, survey, name)
         for key, value in own.get(name, {}).items():  # a mapping holds options with their labels
             options = isinstance(value, Mapping)
@@ -120,15 +127,6 @@ def select(name: str, label: str, value: str, options: Mapping[str, str], group:
     return entry | {"group": group, "help": ""}
 
 
-def _group(page: Page, name: str, fields: Mapping[str, Choice]) -> str:
-    if name in map(kernel_name, page.sides):
-        return "kernel"
-    if name.startswith("at_") or name == "row":
-        return "place"
-    members = {"what_if": ["what_if"], "run": ["backend"], "own": page.own, "problem": fields}
-    return next((group for group, names in members.items() if name in names), "build")
-
-
 def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
     entry: Description = {"name": name, "label": name, "value": write_value(value), "group": group}
     entry["help"] = choice.meaning
@@ -145,7 +143,12 @@ def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
 
 def _special(page: Page, state: State, survey: Survey, name: str) -> Description:
     if name == "backend":
-        return {"label": "Run on", "options": _backends(survey, bool(page.kernels) and page.kernel_of(state).plain)}
+        titles = {name: f"{TITLES[name]}: {device.name}" for name, device in survey.devices.items()}
+        first = survey.pick("auto", bool(page.kernels) and page.kernel_of(state).plain).backend
+        automatic = {"value": "auto", "label": f"Automatic: {titles[first]}"}
+        usable = [{"value": name, "label": title} for name, title in titles.items()]
+        missing = [{"value": name, "label": TITLES[name], "why": why} for name, why in survey.reasons.items()]
+        return {"label": "Run on", "options": [automatic, *usable, *missing]}
     if name == "what_if":
         options = [{"value": NONE, "label": "As written"}]
         for constant in page.kernel_of(state).what_ifs:
@@ -159,14 +162,6 @@ def _special(page: Page, state: State, survey: Survey, name: str) -> Description
             kernels = page.kernels_of(side, state)
             return {"label": f"Kernel {side.upper()}".strip(), "options": kernel_options(kernels)}
     return {}
-
-
-def _backends(survey: Survey, plain: bool) -> list[Description]:
-    titles = {name: f"{TITLES[name]}: {device.name}" for name, device in survey.devices.items()}
-    automatic = {"value": "auto", "label": f"Automatic: {titles[survey.pick('auto', plain).backend]}"}
-    usable = [{"value": name, "label": title} for name, title in titles.items()]
-    missing = [{"value": name, "label": TITLES[name], "why": why} for name, why in survey.reasons.items()]
-    return [automatic, *usable, *missing]
 
 
 def option(value: object, label: str = "", why: str = "", help: str = "") -> Description:

@@ -22,7 +22,7 @@ def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
             if name in choices:
                 state[name] = choices[name].read(name, text)
                 taken.append(name)
-            elif not _is_default_elsewhere(page, name, text):
+            else:
                 raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, choices)}")
         except ProblemError as error:
             refusals.append(str(error))
@@ -79,15 +79,3 @@ def _elsewhere(page: Page, params: Mapping[str, str]) -> Mapping[str, object]:
     """The choices that show the kernel of a link, if the kernel is not among the page's."""
     name = page.catalog.present_name(params.get(kernel_name(page.sides[0]), ""))
     return page.elsewhere(page.catalog.kernels[name]) if name in page.catalog.kernels else {}
-
-
-def _is_default_elsewhere(page: Page, name: str, text: str) -> bool:
-    """Whether another kernel of the page has such a constant and the link has its default, as old links do."""
-    sides = [constant_name(side, "") for side in page.sides]
-    constants = [
-        constant
-        for kernel in page.kernels.values()
-        for constant in kernel.constants
-        if name in (f"{side}{constant.name}" for side in sides)
-    ]
-    return any(text == show_value(page.choice_of(constant).default) for constant in constants)

@@ -59,15 +59,6 @@ def _row(replayed: replay.Replay, row: int, said: str) -> Block:
     return stage.link(said, "online_softmax", query)
 
 
-def _sweeps(look: Look) -> list[Request]:
-    return [
-        swept
-        for field in sweeps.VALUES
-        for request in (look.request, *look.others)
-        for swept in sweeps.swept(request, field)
-    ]
-
-
 def sweep_tab(look: Look) -> list[Block]:
     """O's error over score_scale and seq_len, type by type: run now, and recorded on a GPU."""
     replays, _ = story.replays_of(look, running)
@@ -177,6 +168,13 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=90,
-    launches={"sweep": lambda look: estimates.run(_sweeps(look))},
+    launches={
+        "sweep": lambda look: estimates.run(
+            swept
+            for field in sweeps.VALUES
+            for request in (look.request, *look.others)
+            for swept in sweeps.swept(request, field)
+        )
+    },
     parts={"lead": lead, "sweep": sweep_tab, "rows": rows_tab},
 )

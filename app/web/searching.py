@@ -68,7 +68,11 @@ def _named(catalog: Catalog) -> Iterator[tuple[str, str, str]]:
 @lru_cache(maxsize=2)
 def everything(catalog: Catalog) -> list[Found]:
     """All that can be found, the ways of the course first."""
-    return [*_stops(catalog), *_pages(catalog), *_terms(), *_kernels(catalog), *_settings(catalog)]
+    pages = [
+        {"kind": "page", "title": story.title, "said": story.look, "link": story.path}
+        for story in listed(catalog).values()
+    ]
+    return [*_stops(catalog), *pages, *_terms(), *_kernels(catalog), *_settings(catalog)]
 
 
 def _stops(catalog: Catalog) -> Iterator[Found]:
@@ -77,11 +81,6 @@ def _stops(catalog: Catalog) -> Iterator[Found]:
             picture = {"picture": stop.picture} if stop.picture else {}
             query = urlencode({"stop": stop.name, **stop.choices, **picture})
             yield {"kind": "stop", "title": stop.title, "said": stop.idea, "link": f"{stop.story}?{query}"}
-
-
-def _pages(catalog: Catalog) -> Iterator[Found]:
-    for story in listed(catalog).values():
-        yield {"kind": "page", "title": story.title, "said": story.look, "link": story.path}
 
 
 def _terms() -> Iterator[Found]:
