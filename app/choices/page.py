@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.choices.choice import Choice, broken_value, of_constant, of_field
 from kernels.catalog import Catalog
-from kernels.core.fields import fields_of, former_names
+from kernels.core.fields import fields_of, former_names, write_value
 from kernels.core.launch import Constant, ConstantRole
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -32,6 +32,13 @@ class Correction(NamedTuple):
 
     name: str
     sentence: str
+
+
+def put(state: State, name: str, value: object, rule: str) -> Correction:
+    """Corrects a choice, in place. rule: a sentence with the allowed values."""
+    said = f"{name} is {write_value(state[name])}. {rule}"
+    state[name] = value
+    return Correction(name, said)
 
 
 @dataclass(frozen=True, eq=False)

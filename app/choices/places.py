@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from app.choices.choice import Choice
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Correction, Descriptions, Page, State, put
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -42,9 +42,9 @@ def correct(page: Page, state: State, limits: Callable[[Page, State], Mapping[st
         for name in (name for name in limits(page, state) if name in page.own):
             default, high = page.own[name].default, limits(page, state)[name]  # the row's limit depends on the tile
             if state[name] > high:
-                if state[name] != default:
-                    corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {high}."))
-                state[name] = min(default, high)
+                chosen = state[name] != default
+                correction = put(state, name, min(default, high), f"Here it can be 0 to {high}.")
+                corrections += [correction] if chosen else []
     except ProblemError:
         pass  # the page reports the error of the problem
     return corrections

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Correction, Descriptions, Page, State, put
 from app.parts.explained import story_of
 from explainers.stories.coalescing import coalescing, story, ways
 from explainers.stories.coalescing.coalescing import LAYOUT
@@ -81,9 +81,7 @@ def correct(page: Page, state: State) -> list[Correction]:
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")
     if state["view"] == "layouts" and width and state["width"] != width.default:
-        said = f"width is {state['width']}. Side by side, every layout has its least width."
-        corrections.append(Correction("width", said))
-        state["width"] = width.default
+        corrections.append(put(state, "width", width.default, "Side by side, every layout has its least width."))
     return corrections
 
 

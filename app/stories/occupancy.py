@@ -2,7 +2,7 @@
 
 from app.choices import pages
 from app.choices.choice import Choice
-from app.choices.page import BACKEND, Correction, Descriptions, Page, State
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
 from app.parts import tabs
 from app.parts.explained import story_of
 from app.parts.story import tab_of
@@ -132,16 +132,12 @@ def correct(page: Page, state: State) -> list[Correction]:
         return []
     corrections, last = list[Correction](), len(entries) - 1
     if state["recorded"] > last:
-        said = f"recorded is {state['recorded']}. The last of {state['kernel']}'s timelines is {last}."
-        corrections.append(Correction("recorded", said))
-        state["recorded"] = last
+        corrections.append(put(state, "recorded", last, f"The last of {state['kernel']}'s timelines is {last}."))
     recorded_values = _values(entries[state["recorded"]])
-    for name in (
-        name for name in page.choices(state) if name in recorded_values and state[name] != recorded_values[name]
-    ):
-        value = write_value(recorded_values[name])
-        corrections.append(Correction(name, f"{name} is {write_value(state[name])}. The shown timeline has {value}."))
-        state[name] = recorded_values[name]
+    differing = [name for name in page.choices(state) if recorded_values.get(name, state[name]) != state[name]]
+    for name in differing:
+        value = recorded_values[name]
+        corrections.append(put(state, name, value, f"The shown timeline has {write_value(value)}."))
     return corrections
 
 

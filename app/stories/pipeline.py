@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from app.choices.choice import Choice
-from app.choices.page import BACKEND, Correction, Descriptions, Page, State
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
 from app.parts.explained import story_of
 from app.store import disk
 from explainers.stories.pipeline import story
@@ -215,8 +215,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         corrections += _correct_recording(page, state)
     high = last_block(page, state)
     if state["block"] > high:
-        corrections.append(Correction("block", f"block is {state['block']}. The recording has blocks 0 to {high}."))
-        state["block"] = 0
+        corrections.append(put(state, "block", 0, f"The recording has blocks 0 to {high}."))
     return corrections
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from app.choices import estimates, pages, places, recordings
 from app.choices.choice import Choice
 from app.choices.described import option
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Correction, Descriptions, Page, State, put
 from app.measured import measuring
 from app.parts import running
 from app.parts.explained import story_of
@@ -111,8 +111,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         for name in OWN:  # the row's limit depends on the query block
             high = limits(page, state)[name]
             if state[name] > high:
-                corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {high}."))
-                state[name] = high
+                corrections.append(put(state, name, high, f"Here it can be 0 to {high}."))
     except ProblemError:
         pass  # the page reports the error of the problem
     return corrections
