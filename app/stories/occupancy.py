@@ -16,6 +16,7 @@ from kernels.catalog import Catalog
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.errors import ProblemError
+from kernels.measure import timelines
 from kernels.measure.timelines import RecordedTimeline
 from kernels.run import workers
 
@@ -52,7 +53,7 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
             return Drawn(request, f"{spec.name}, {problem.size}")
         entries = recorded_of(spec.name)
         if not entries:
-            have = ", ".join(dict.fromkeys(entry.kernel for entry in recorded())) or "no kernel"
+            have = ", ".join(dict.fromkeys(entry.kernel for entry in timelines.recorded())) or "no kernel"
             raise ProblemError(
                 f"No timeline of the present code of {spec.name} is recorded; there are some of {have}. Choose one of "
                 "these, or make them on a GPU with python -m kernels measure timelines."
@@ -103,12 +104,8 @@ def adapt(page: Page, state: State, name: str) -> None:
 # ---- the choices ----
 
 
-def recorded() -> tuple[RecordedTimeline, ...]:
-    return tuple(recorded())
-
-
 def recorded_of(kernel: str) -> list[RecordedTimeline]:
-    return [entry for entry in recorded() if entry.kernel == kernel]
+    return [entry for entry in timelines.recorded() if entry.kernel == kernel]
 
 
 def labels(entries: list[RecordedTimeline]) -> list[str]:
