@@ -116,48 +116,31 @@ def sizes_of(row: Mapping[str, object]) -> dict[str, float]:
 # ---- recorded ----
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a kind of recorded tables.
-
-    kind: of the tables. key: the column with the name of a kernel or a level. name: of the column with the amounts.
-    unit: of the amounts. rows: column -> value of the rows that count.
-    """
-
-    kind: str
-    key: str
-    name: str
-    unit: str
-    rows: Mapping[str, object] = field(default_factory=dict)
-
-
-COLUMNS = {
-    "time": Column("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
-    "bytes": Column("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
-    "latency": Column("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
-    "cycles": Column("cycles", "", "cycles", "cycles"),
-    "error": Column("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
+# Of a gain's kind: the kind of its tables, the column with the name of a kernel or a level, the column with the
+# amounts, their unit, and the values that a row must have.
+COLUMNS: dict[str, tuple[str, str, str, str, dict[str, object]]] = {
+    "time": ("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
+    "bytes": ("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
+    "latency": ("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
+    "cycles": ("cycles", "", "cycles", "cycles", {}),
+    "error": ("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
 }
 Row = dict[str, Any]
 
 
-def _recorded(gain: Gain, catalog: Catalog) -> Compared:
+def _recorded(gain: Gain, catalog: Catalog) -> Compared | None:
     """From the newest table with both rows, of the kernels' present code."""
-    column = COLUMNS[gain.kind]
+    kind, key, column, unit, wanted = COLUMNS[gain.kind]
     before_settings = gain.before_settings or (gain.settings if gain.kernel == gain.before else {})
-    now = {**column.rows, **gain.problem}
-    for rows, where in recorded_rows(column.kind):
-        row = row_of(rows, column.key, gain.kernel, now, gain.settings, catalog)
-        before = row_of(rows, column.key, gain.before, now | dict(gain.before_problem), before_settings, catalog)
-        if row and before:
+    wanted = {**wanted, **gain.problem}
+    for rows, where in recorded_rows(kind):
+        now = row_of(rows, key, gain.kernel, wanted, gain.settings, catalog)
+        before = row_of(rows, key, gain.before, wanted | dict(gain.before_problem), before_settings, catalog)
+        if now and before:
             place = place_of(where, "rested" if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
-            sizes = sizes_of(row), sizes_of(before)
-            return Compared(row[column.name], before[column.name], column.unit, place, *sizes, rate)
-    raise StopError(
-        f"No recorded table ({column.kind}) has {gain.kernel} and {gain.before} with {now}, of their present code. "
-        "Choose a recorded problem, or record it again."
-    )
+            return Compared(now[column], before[column], unit, place, sizes_of(now), sizes_of(before), rate)
+    return None
 
 
 def place_of(where: Provenance, how: str) -> str:
@@ -194,7 +177,7 @@ def _values(row: Row) -> Row:
 DUELS = {"duel": ("sustained_us", "sustained_peer_us", "at work"), "rested": ("us", "peer_us", "rested")}
 
 
-def _duel(gain: Gain, catalog: Catalog) -> Compared:
+def _duel(gain: Gain, catalog: Catalog) -> Compared | None:
     """A kernel's time against a rival's, round by round on one GPU: at work, or rested."""
     now, before, how = DUELS[gain.kind]
     wanted = {"peer": gain.before, **gain.problem}
@@ -202,28 +185,29 @@ def _duel(gain: Gain, catalog: Catalog) -> Compared:
         measured = [row for row in rows if now in row]
         if row := row_of(measured, "name", gain.kernel, wanted, gain.settings, catalog):
             return Compared(row[now], row[before], "us", place_of(where, how), sizes_of(row))
-    raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
+    return None
 
 
-def _chain(gain: Gain, catalog: Catalog) -> Compared:
+def _chain(gain: Gain, catalog: Catalog) -> Compared | None:
     """A fused kernel's time in a graph against its separate launches or torch.compile, or with `mode` both ways of one
     kernel: in a graph and one after another. With a hot L2. A graph is sustained, launches one after another rested."""
     spec, before_mode = catalog.kernels[gain.kernel], str(gain.before_problem.get("mode", "graph"))
     fused = (other for other in catalog.kernels.values() if catalog.separate_of(other) is spec)
-    found = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
-    if found is not None:
-        rows, where = found
-        listed = [_values(row) for row in rows[rows.l2 == "hot"].to_dict("records")]
-        now = row_of(listed, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
-        before = row_of(listed, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
-        if now and before:
-            earlier = before["sustained_us" if before_mode == "graph" else "us"]
-            how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
-            return Compared(now["sustained_us"], earlier, "us", place_of(where, how), sizes_of(now))
-    raise StopError(f"No recorded chain of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
+    recorded = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
+    if recorded is None:
+        return None
+    table, where = recorded
+    rows = [_values(row) for row in table[table.l2 == "hot"].to_dict("records")]
+    now = row_of(rows, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
+    before = row_of(rows, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
+    if not now or not before:
+        return None
+    earlier = before["sustained_us" if before_mode == "graph" else "us"]
+    how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
+    return Compared(now["sustained_us"], earlier, "us", place_of(where, how), sizes_of(now))
 
 
-def _ring(gain: Gain, catalog: Catalog) -> Compared:
+def _ring(gain: Gain, catalog: Catalog) -> Compared | None:
     """A way to use several GPUs against another one, both at work (measure/rings.py)."""
     recorded = rings.recorded()
     for turns in rings.in_turns(recorded[0]) if recorded else []:
@@ -234,12 +218,12 @@ def _ring(gain: Gain, catalog: Catalog) -> Compared:
         if recorded and now and before:
             place = place_of(recorded[1], "at work")
             return Compared(now["sustained_us"], before["sustained_us"], "us", place, sizes_of(now))
-    raise StopError(f"No recorded ring has {gain.kernel} and {gain.before} with {dict(gain.problem)}. Record it again.")
+    return None
 
 
-def _launches(gain: Gain, catalog: Catalog) -> Compared:
+def _launches(gain: Gain, catalog: Catalog) -> Compared | None:
     """Two kernels on one problem and one GPU, from the first start, with the host ahead. Or, with the setting `host`,
-    from the first call of Python or C++. StopError without both recordings."""
+    from the first call of Python or C++."""
     of_gpu = dict[str, dict[str, RecordedLaunchTimes]]()  # GPU -> kernel -> its times
     for entry in launch_times.recorded():
         values = entry.problem.values()
@@ -247,10 +231,7 @@ def _launches(gain: Gain, catalog: Catalog) -> Compared:
             of_gpu.setdefault(entry.device, {}).setdefault(entry.kernel, entry)
     pair = next((times for times in of_gpu.values() if {gain.kernel, gain.before} <= times.keys()), None)
     if not pair:
-        raise StopError(
-            f"No GPU has recorded launch times of both {gain.kernel} and {gain.before} with {dict(gain.problem)}, of "
-            "their present code. Choose a recorded problem, or record it again."
-        )
+        return None
     now, before = (pair[name].load() for name in (gain.kernel, gain.before))
     place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
     host = gain.settings.get("host")
@@ -261,8 +242,7 @@ def _launches(gain: Gain, catalog: Catalog) -> Compared:
     return Compared(lasts_us(now), lasts_us(before), "us", place, sizes_of(now.request.problem.values()))
 
 
-def _pattern(gain: Gain, catalog: Catalog) -> Compared:
-
+def _pattern(gain: Gain, catalog: Catalog) -> Compared | None:
     def request(name: str, settings: Mapping[str, object]) -> Request:
         spec = catalog.kernels[name]
         chosen = tuple((constant, int(str(value))) for constant, value in settings.items())
@@ -271,10 +251,7 @@ def _pattern(gain: Gain, catalog: Catalog) -> Compared:
     now, before = request(gain.kernel, gain.settings), request(gain.before, gain.before_settings)
     found, found_before = pattern_cycles.cycles(now), pattern_cycles.cycles(before)
     if not found or not found_before:
-        raise StopError(
-            f"{gain.kernel} and {gain.before} have no recorded cycles of their present code with {dict(gain.problem)}. "
-            "Choose a recorded problem, or run python -m kernels measure patterns on a GPU."
-        )
+        return None
     place = f"{found.device.removeprefix('NVIDIA ')}, {found.date}"
     return Compared(found.cycles, found_before.cycles, "cycles", place, sizes_of(now.problem.values()))
 
@@ -342,14 +319,14 @@ def _warps(gain: Gain, catalog: Catalog) -> Compared:
     return Compared(count(gain.problem), before, "warps", "warps counted from the registers of each build")
 
 
-def _serving(gain: Gain, catalog: Catalog) -> Compared:
+def _serving(gain: Gain, catalog: Catalog) -> Compared | None:
     paged, reserved = serving.ends(SERVED[str(gain.problem["scenario"])], int(str(gain.problem["block_size"])))
     if reserved is None:
-        raise StopError(f"Reserved slots cannot serve the scenario {gain.problem['scenario']}. Choose another.")
+        return None
     return Compared(paged, reserved, "steps", "counted in the model of a server")
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
+RULES: dict[str, Callable[[Gain, Catalog], Compared | None]] = {
     "duel": _duel,
     "rested": _duel,
     "chain": _chain,
@@ -382,8 +359,13 @@ class Told:
 
 
 def compared(gain: Gain, catalog: Catalog) -> Compared:
-    """Both amounts of a gain. Raises StopError."""
-    return RULES.get(gain.kind, _recorded)(gain, catalog)
+    """Both amounts of a gain. Raises StopError without them."""
+    if found := RULES.get(gain.kind, _recorded)(gain, catalog):
+        return found
+    raise StopError(
+        f"No recorded table of the kind {gain.kind} has {gain.kernel} and {gain.before} with {dict(gain.problem)}, of "
+        "their present code. Choose a recorded problem, or record it again on a GPU: python -m kernels measure."
+    )
 
 
 def told(stop: Stop, catalog: Catalog) -> Told:
