@@ -1,8 +1,6 @@
 """The tabs of most stories: the two builds, the data for download, and the meaning of the labels."""
 
 import io
-from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
@@ -64,12 +62,6 @@ def data(request: Request) -> list[Block]:
     size = f"{run.trace.table.num_rows:,} records, {len(buffer.getvalue()):,} bytes"
     said = f"{size}. Its columns are described in kernels/formats.md."
     return [kept, stage.text(said), *labels()]
-
-
-PARTS: dict[str, Callable[[Any], list[Block]]] = {  # for a subject with one `request`
-    BUILDS.id: lambda subject: builds(subject.request),
-    DATA.id: lambda subject: data(subject.request),
-}
 
 
 def labels() -> list[Block]:
