@@ -7,7 +7,7 @@ read NaN.
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from kernels.errors import WarpglassError
 
@@ -134,7 +134,7 @@ POLL: Fields = {
 }
 
 
-def _has(value: Any, fields: Fields) -> bool:
+def _has(value: object, fields: Fields) -> TypeGuard[dict[str, Any]]:
     is_dict = isinstance(value, dict) and value.keys() == fields.keys()
     return is_dict and all(fits(value[name]) for name, fits in fields.items())
 

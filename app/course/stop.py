@@ -6,7 +6,7 @@ The address of a stop is its story's link with stop=NAME. The keys of a file are
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -173,13 +173,16 @@ def _from_file(kind: type, path: Path, **known: object) -> Any:
 
 
 ALLOWED = {"act": ACTS, "kind": KINDS}  # the values of these keys
-TYPES: dict[object, tuple[Callable[[Any], bool], str]] = {  # of a field -> whether a value has it, and the remedy
+TYPES: dict[object, tuple[Callable[[object], bool], str]] = {  # of a field -> whether a value has it, and the remedy
     str: (lambda value: isinstance(value, str) and bool(value.strip()), "Write a text"),
     int: (lambda value: type(value) is int and value >= 1, "Write a whole number from 1"),
     bool: (lambda value: type(value) is bool, "Write true or false"),
     tuple[str, ...]: (lambda value: isinstance(value, list) and _are_texts(value), "Write a list of texts"),
     tuple[tuple[str, str], ...]: (
-        lambda value: isinstance(value, list) and all(_are_texts(one) and len(one) == 2 for one in value),
+        lambda value: (
+            isinstance(value, list)
+            and all(isinstance(one, list) and len(one) == 2 and _are_texts(one) for one in value)
+        ),
         "Write a list of pairs: an option, and the reason against it",
     ),
     Mapping[str, str]: (
@@ -190,11 +193,11 @@ TYPES: dict[object, tuple[Callable[[Any], bool], str]] = {  # of a field -> whet
 }
 
 
-def _are_texts(values: Any) -> bool:
+def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(one, str) for one in values)
 
 
-def _from_table(kind: type, file: str, inside: str, given: Any, **known: object) -> Any:
+def _from_table(kind: type, file: str, inside: str, given: object, **known: object) -> Any:
     """A value of a dataclass from a table. Raises StopError.
 
     inside: the name of the table in the file, with a dot, or "" for the whole file.
