@@ -13,7 +13,7 @@ from app.choices.page import Page, State
 from app.course import gains
 from app.parts.story import Story
 from explainers.story.glossary import short
-from explainers.story.stage import Question, Stage, View
+from explainers.story.stage import Stage, View
 from kernels.catalog import Catalog, current
 
 CHECK = "check_"  # begins the id of a knowledge check
@@ -61,7 +61,10 @@ def make(subject: tuple[Asked, ...]) -> Stage:
     for asked in subject:
         stop = next(stop for stop in with_checks() if stop.name == asked.stop)
         questions = {question.id: question for question in STORIES[asked.path].make(asked.subject).questions}
-        checks += [_check(stop, questions[id]) for id in stop.questions if id.startswith(CHECK) and id in questions]
+        for question in (questions[id] for id in stop.questions if id.startswith(CHECK) and id in questions):
+            options, reasons = [*reversed(question.options)], [*reversed(question.reasons)]  # not the order of the stop
+            answer = len(options) - 1 - cast(int, question.answer)
+            checks.append(_check(question.id, stop.name, question.text, options, answer, question.why, reasons))
     # the problem of the closing picture is the one of this page's stop
     problem = next(gain.problem for stop in course.stops() if stop.story == STORY.path for gain in stop.gain)
     steps, source = journey(problem, current())
@@ -90,29 +93,16 @@ def _new(check: course.Check) -> dict[str, object]:
         return (float(number[0].replace(",", "")) if number else 0.0), option
 
     options = sorted(reasons, key=by_number)
-    return {
-        "id": f"new_{check.name}",
-        "act": check.act,
-        "stop": check.stop,
-        "text": check.text,
-        "options": options,
-        "answer": options.index(check.right),
-        "why": check.why,
-        "reasons": [reasons[option] for option in options],
-    }
+    answer, of_options = options.index(check.right), [reasons[option] for option in options]
+    made = _check(f"new_{check.name}", check.stop, check.text, options, answer, check.why, of_options)
+    return made | {"act": check.act}
 
 
-def _check(stop: course.Stop, question: Question) -> dict[str, object]:
-    return {
-        "id": question.id,
-        "act": "",
-        "stop": stop.name,
-        "text": question.text,
-        "options": [*reversed(question.options)],  # another order than at the stop
-        "answer": len(question.options) - 1 - cast(int, question.answer),
-        "why": question.why,
-        "reasons": [*reversed(question.reasons)],
-    }
+def _check(
+    id: str, stop: str, text: str, options: list[str], answer: int, why: str, reasons: list[str]
+) -> dict[str, object]:
+    check: dict[str, object] = {"id": id, "act": "", "stop": stop, "text": text, "options": options}
+    return check | {"answer": answer, "why": why, "reasons": reasons}
 
 
 def papers() -> list[dict[str, str]]:

@@ -31,7 +31,10 @@ def _with_ways(kernels: Mapping[str, KernelSpec]) -> list[str]:
 
 def subject(page: Page, state: State, backend: str) -> Look:
     if state["view"] == "ways":
-        return _in_ways(page, state, backend)
+        of_ways = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
+        known_ways = {title: r for title, r in of_ways.items() if backend != "recorded" or recordings.has(r)}
+        shown = known_ways or of_ways
+        return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
     if state["view"] != "layouts":
         return Look(page.request_of(state, backend=backend), (), state["line"])
     known = page.fields(state)[LAYOUT].allowed or ()
@@ -41,13 +44,6 @@ def subject(page: Page, state: State, backend: str) -> Look:
     }
     chosen = state[LAYOUT] if state[LAYOUT] in available else next(iter(available), state[LAYOUT])
     return Look(requests[chosen], tuple(available.values()) or (requests[chosen],), "")
-
-
-def _in_ways(page: Page, state: State, backend: str) -> Look:
-    requests = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
-    known = {title: request for title, request in requests.items() if backend != "recorded" or recordings.has(request)}
-    shown = known or requests
-    return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
 
 
 def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
@@ -66,18 +62,12 @@ def kernels_of_view(page: Page, state: State) -> list[str]:
     return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
 
 
-def _shows_ways(page: Page, state: State) -> bool:
-    """Whether the kernel has the ways, and the link asks for no other layout or line."""
-    if state["kernel"] not in _with_ways(page.kernels) or state["line"]:
-        return False
-    fields = page.fields(state)
-    return all(state[name] == fields[name].default for name in (LAYOUT, ways.STRIDE, "width"))
-
-
 def correct(page: Page, state: State) -> list[Correction]:
     """Corrects the kernel and the source line. Each layout has the smallest width that it takes."""
-    if state["view"] == "ways" and not _shows_ways(page, state):
-        state["view"] = "attention"
+    if state["view"] == "ways":  # the kernel must have the ways, and the link ask for no other layout or line
+        fields, has_ways = page.fields(state), state["kernel"] in _with_ways(page.kernels) and not state["line"]
+        if not has_ways or any(state[name] != fields[name].default for name in (LAYOUT, ways.STRIDE, "width")):
+            state["view"] = "attention"
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")
     if state["view"] == "layouts" and width and state["width"] != width.default:

@@ -14,7 +14,6 @@ from explainers.story import probed, stage
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
 from kernels.core.fields import own_fields, shortened, write_value
-from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -32,15 +31,20 @@ def page(catalog: Catalog) -> Page:
     The default kernel is the first whose warpgroups take turns.
     """
     names = dict.fromkeys(entry.request.kernel.name for entry in recorded())
-    if has_gpu():
-        names |= dict.fromkeys(name for name, kernel in catalog.kernels.items() if probed.marks(kernel))
-    kernels = {name: catalog.kernels[name] for name in names if name in catalog.kernels}
+    live_names = [name for name, kernel in catalog.kernels.items() if has_gpu() and probed.marks(kernel)]
+    kernels = {name: catalog.kernels[name] for name in (*names, *live_names) if name in catalog.kernels}
     in_turns = [name for name, kernel in kernels.items() if kernel.constant_of("turns")]
     return Page(
         catalog,
         kernels,
         tuple([*in_turns, *kernels][:1]),
-        own=own(),
+        own={
+            "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
+            # the one above holds nothing: a click on it sets the problem and the constants
+            "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
+            "backend": BACKEND,
+            "beneath": Choice(ALONE, (ALONE, *names), meaning="another kernel on the same problem, on the same scale"),
+        },
         defaults_of=defaults_of,
         recorded=False,
         runs=False,
@@ -82,7 +86,8 @@ def adapt(page: Page, state: State, name: str) -> None:
     if name == "recorded":
         take(page, state)
     if name == "kernel" and not live(state) and of(state["kernel"]):
-        take_kernel(page, state, page.problem_of(state))
+        entries, problem = of(state["kernel"]), page.problem_of(state)  # of this problem, or the first one
+        _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
     if name in ("kernel", "recorded"):
         state["block"] = 0
 
@@ -93,17 +98,6 @@ def adapt(page: Page, state: State, name: str) -> None:
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedPipeline, ...]:
     return tuple(pipeline_files.recorded())
-
-
-def own() -> dict[str, Choice]:
-    kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
-    return {
-        "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
-        # the one above holds nothing: a click on it sets the problem and the constants
-        "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
-        "backend": BACKEND,
-        "beneath": Choice(ALONE, (ALONE, *kernels), meaning="another kernel on the same problem, on the same scale"),
-    }
 
 
 def defaults_of(kernel: KernelSpec) -> dict[str, object]:
@@ -252,12 +246,6 @@ def take(page: Page, state: State) -> None:
     if not index.isdecimal() or int(index) >= len(entries):
         raise ProblemError(f"recorded is {shortened(index)}. The last of {state['kernel']} is {len(entries) - 1}.")
     _put(page, state, entries[int(index)])
-
-
-def take_kernel(page: Page, state: State, problem: Problem) -> None:
-    """After another kernel was chosen: its recording of this problem, or its first one."""
-    entries = of(state["kernel"])
-    _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
 
 
 def _put(page: Page, state: State, entry: RecordedPipeline) -> None:

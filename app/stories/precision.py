@@ -1,6 +1,5 @@
 """Precision: the source of the error in a kernel's output, next to equal numbers in every other type."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -19,7 +18,6 @@ from kernels.catalog import Catalog
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 from kernels.run import execute
 
@@ -138,25 +136,21 @@ def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...],
     the chosen request has no such tile.
     """
     chosen = places.request(page, state, backend)
+    values, whole_state = chosen.problem.values(), {**state, "what_if": NONE}
     found: list[Request] = []
     absent: list[tuple[str, str]] = []
     for label, (spec, changes) in precision.of_each_type(probed.accepting(precision, page.kernels).values()).items():
         if label == replay.label_of(chosen):
             continue
         try:
-            found.append(_beside(page, state, chosen, spec, changes))
+            fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}
+            settings = tuple(page.settings_of(whole_state, kernel=spec).items())
+            whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), backend)
+            size, (head, row, _) = places.room(whole), picture.query_rows(chosen)
+            found.append(replace(whole, scope=Scope(head * size.tiles + row // size.rows)))
         except WarpglassError as error:
             absent.append((label, error.brief))
     return tuple(found), tuple(absent)
-
-
-def _beside(page: Page, state: State, chosen: Request, spec: KernelSpec, changes: Mapping[str, object]) -> Request:
-    values = chosen.problem.values()
-    fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}
-    settings = tuple(page.settings_of({**state, "what_if": NONE}, kernel=spec).items())
-    whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
-    size, (head, row, _) = places.room(whole), picture.query_rows(chosen)
-    return Request(spec, whole.problem, settings, Scope(head * size.tiles + row // size.rows), chosen.backend)
 
 
 STORY = story_of(

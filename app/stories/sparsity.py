@@ -132,17 +132,13 @@ def adapt(page: Page, state: State, name: str) -> None:
         return
     if name == "mask":
         state["causal"] = False  # or half of the drawing would have no effect
-    rows, columns = _blocks(page, state)
+    mask = page.problem_of(state, drawn=()).masks[0]
+    rows, columns = -(-mask.queries // mask.block), -(-mask.keys // mask.block)  # blocks of the mask
     if name == "mask" and not state[DRAWN]:
         state[DRAWN] = tuple(tuple(sorted({0, min(row, columns - 1)})) for row in range(rows))
     if name != DRAWN:
         state[DRAWN] = tuple(tuple(c for c in row if c < columns) for row in state[DRAWN][:rows])
     page.problem_of(state)
-
-
-def _blocks(page: Page, state: State) -> tuple[int, int]:
-    mask = page.problem_of(state, drawn=()).masks[0]
-    return -(-mask.queries // mask.block), -(-mask.keys // mask.block)
 
 
 def describe(page: Page, state: State) -> Descriptions:

@@ -1,7 +1,6 @@
 """Messages with their lines, from the opening comment, the compiler, the shim and the check."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explainers.story.glossary import short
@@ -39,14 +38,19 @@ class Diagnostic:
 
 def of_error(error: WarpglassError, name: str, text: str) -> list[Diagnostic]:
     """The messages of an error. name: of the draft. text: of the draft."""
-    if isinstance(error, BuildError) and (found := list(_of_log(error.log, name))):
-        return found[:MOST]
+    of_log: dict[tuple[str, str], Diagnostic] = {}  # the messages of a compiler's log that have a line of the draft
+    for file, line, column, kind, said in _IN_LOG.findall(error.log) if isinstance(error, BuildError) else ():
+        if file.rpartition("/")[2] == f"{name}.cu":
+            severity = "warning" if kind == "warning" else "error"
+            message = Diagnostic(int(line), int(column), severity, "compiler", plain(said, name))
+            of_log.setdefault((line, said), message)
+    if of_log:
+        return list(of_log.values())[:MOST]
     source = "front matter" if isinstance(error, FrontMatterError | ProblemError) else "check"
     if isinstance(error, BuildError | RunError):
         source = "compiler" if isinstance(error, BuildError) else "shim"
-    message = str(error)
-    line, column = place(text, re.sub(rf"^{name}\.cu:? ?", "", message))
-    return [Diagnostic(line, column, "error", source, plain(message, name))]
+    at_line, at_column = place(text, re.sub(rf"^{name}\.cu:? ?", "", str(error)))
+    return [Diagnostic(at_line, at_column, "error", source, plain(str(error), name))]
 
 
 def of_fault(fault: Fault, name: str) -> Diagnostic:
@@ -85,16 +89,6 @@ def plain(message: str, name: str) -> str:
     if _WORDS.match(message):  # and no identifier
         message = f"{message[0].upper()}{message[1:]}"
     return message[:LONGEST]
-
-
-def _of_log(log: str, name: str) -> Iterator[Diagnostic]:
-    """The messages of a compiler's log that have a line of the draft."""
-    seen = set[tuple[str, str]]()
-    for file, line, column, kind, said in _IN_LOG.findall(log):
-        if file.rpartition("/")[2] == f"{name}.cu" and (line, said) not in seen:
-            seen.add((line, said))
-            severity = "warning" if kind == "warning" else "error"
-            yield Diagnostic(int(line), int(column), severity, "compiler", plain(said, name))
 
 
 def place(text: str, message: str) -> tuple[int, int]:
