@@ -135,8 +135,9 @@ POLL: Fields = {
 
 
 def _has(value: object, fields: Fields) -> TypeGuard[dict[str, Any]]:
-    is_dict = isinstance(value, dict) and value.keys() == fields.keys()
-    return is_dict and all(fits(value[name]) for name, fits in fields.items())
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        return False
+    return all(fits(value[name]) for name, fits in fields.items())
 
 
 def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:

@@ -126,7 +126,7 @@ async def _asked(who: str, seconds: float, function: Callable[..., Answer], *arg
 def pages(name: str) -> list[dict[str, object]]:
     """The pages that can show a draft: path, title, and `others`, our kernels there with the same problem."""
     found = drafts.with_drafts(current(), [name])
-    shown = []
+    shown: list[dict[str, object]] = []
     for path, story in listed(found).items():
         kernels = story.page(found).kernels
         if name in kernels:
