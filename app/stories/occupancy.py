@@ -6,9 +6,9 @@ from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
 from app.parts import tabs
 from app.parts.explained import story_of
 from app.parts.story import tab_of
+from explainers.models import tiling
 from explainers.stories.occupancy import story
 from explainers.stories.occupancy.story import Build, Drawn
-from explainers.stories.tiling import tiling
 from explainers.story import probed
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine

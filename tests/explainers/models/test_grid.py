@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.occupancy import grid, schedules
+from explainers.models import grid, schedules
 from explainers.story import encoding, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
