@@ -57,17 +57,51 @@ export function canvasView(host, { clock }, view) {
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
   const inside = ({ rect: [left, top, w, h] }, x, y) =>
     x >= left && x < left + w && y >= top && y < top + h;
-  const locate =
-    view.locate ?? ((x, y) => areas.findLast(mark => inside(mark, x, y))?.datum ?? null);
-  const describe =
-    view.describe ?? (thing => areas.findLast(({ datum }) => matches(datum, thing))?.tip ?? '');
+  // An area with `grid` is many things, each {...datum, number}: {columns, count, tips(number)}.
+  const cellOf = ({ rect: [left, top, w, h], grid: { columns, count } }, number) => {
+    const rows = Math.ceil(count / columns),
+      [cw, ch] = [w / columns, h / rows];
+    return {
+      x: left + (number % columns) * cw,
+      y: top + Math.floor(number / columns) * ch,
+      w: cw,
+      h: ch,
+    };
+  };
+  const numberAt = ({ rect: [left, top, w, h], grid: { columns, count } }, x, y) => {
+    const rows = Math.ceil(count / columns),
+      number =
+        Math.floor(((y - top) / h) * rows) * columns + Math.floor(((x - left) / w) * columns);
+    return number < count ? number : null;
+  };
+  const datumAt = (x, y) => {
+    const mark = areas.findLast(one => inside(one, x, y));
+    if (!mark?.grid) return mark?.datum ?? null;
+    const number = numberAt(mark, x, y);
+    return number === null ? null : { ...mark.datum, number };
+  };
+  const tipOf = thing => {
+    const mark = areas.findLast(({ datum, grid }) =>
+      matches(grid ? { ...datum, number: thing.number } : datum, thing),
+    );
+    return mark?.grid ? mark.grid.tips(thing.number) : (mark?.tip ?? '');
+  };
+  const rectsOf = (mark, wanted) => {
+    const hit = datum => wanted.some(one => matches(datum, one));
+    if (mark.grid)
+      return Array.from({ length: mark.grid.count }, (_, number) => number)
+        .filter(number => hit({ ...mark.datum, number }))
+        .map(number => cellOf(mark, number));
+    const [x, y, w, h] = mark.rect;
+    return hit(mark.datum) ? [{ x, y, w, h }] : [];
+  };
+  const locate = view.locate ?? datumAt,
+    describe = view.describe ?? tipOf;
   // The rectangles of the things that match any of some: of their marks, or pixel by pixel.
   const placesOf = wanted =>
     view.locate
       ? patches(view.locate, wanted, size.width, tall)
-      : areas
-          .filter(({ datum }) => wanted.some(one => matches(datum, one)))
-          .map(({ rect: [x, y, w, h] }) => ({ x, y, w, h }));
+      : areas.flatMap(mark => rectsOf(mark, wanted));
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
@@ -144,7 +178,7 @@ export function canvasView(host, { clock }, view) {
     return thing && { x, y, thing };
   };
   const press = at => {
-    if (!at?.thing) return;
+    if (!at?.thing || !describe(at.thing, clock.step)) return; // a text is no thing to point at
     clock.tell('picked', { title: view.title, thing: at.thing }); // a question may ask for it
     if (!view.click || view.click(at.thing, clock.step) === false) {
       pinned = same(pinned, at) ? null : at;
