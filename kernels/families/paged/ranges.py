@@ -176,11 +176,6 @@ class RangesProblem(PagedProblem):
         k_scale, v_scale = self.scales
         return {**super().inputs(), "k_scale": k_scale, "v_scale": v_scale, "units": self.work_list.units}
 
-    def quantisation_error(self) -> float:
-        """The largest difference in o from rounding the cache to its type, in float64. It is the cost of the type,
-        apart from the kernel's error."""
-        return float(np.abs(self.attention()["o"] - self.attention(dequantised=False)["o"]).max())
-
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """PagedProblem's inputs. Raises PeerUnavailable for features that torch's attention lacks."""
         if self.soft_cap or self.window or self.cache_dtype:

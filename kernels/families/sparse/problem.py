@@ -232,11 +232,6 @@ class BlockSparseProblem(MaskedProblem):
         """[patterns, block_q, block_kv / 32] int32: the visible keys of each query in a partial block."""
         return self.lists[-1].patterns
 
-    @property
-    def ledger(self) -> dict[str, int]:
-        """How many blocks of all masks are full, partial and skipped."""
-        return {name: sum(lists.ledger[name] for lists in self.lists) for name in ("full", "partial", "skipped")}
-
     def tensors(self) -> tuple[Tensor, ...]:
         """MaskedProblem's tensors, counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
         rows, columns = self.lists[0].kv_indices.shape
