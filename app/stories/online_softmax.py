@@ -1,18 +1,15 @@
 """Online softmax: one row's running max and sum, step by step, next to ordinary softmax of the row."""
 
-from functools import lru_cache
-
 from app.choices import pages, places
 from app.choices.choice import Choice
 from app.choices.page import Page, State
 from app.parts.explained import story_of
+from explainers.models.softmax_rows import Row
 from explainers.stories.online_softmax import story
-from explainers.stories.online_softmax.story import Row
 from explainers.story import picture
 from kernels.catalog import Catalog
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     walk = Choice("", late=True, stays=True, meaning=story.WALK)
     return pages.of_tiles(story.STORY, catalog, own={**places.TILE, "walk": walk})

@@ -1,21 +1,20 @@
 """Registers: the lanes of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.explained import story_of
-from explainers.stories.online_softmax.story import Row
-from explainers.stories.registers import story, threads
+from explainers.models import threads
+from explainers.models.softmax_rows import Row
+from explainers.stories.registers import story
 from explainers.story import picture
 from explainers.story.stage import Block
 from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     tiled = pages.of_tiles(story.STORY, catalog)
     return replace(tiled, first=(threads.first(tiled.kernels.values()).name,)) if tiled.kernels else tiled
@@ -28,7 +27,7 @@ def subject(page: Page, state: State, backend: str) -> Row:
 
 def others(row: Row) -> list[Request]:
     """The request for every kernel of the page that solves its problem."""
-    return page(current()).others_on(row.request)
+    return STORY.page(current()).others_on(row.request)
 
 
 def kernels_tab(row: Row) -> list[Block]:

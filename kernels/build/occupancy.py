@@ -29,7 +29,6 @@ class Machine:
     """The limits of one SM of an architecture.
 
     gpu: a well-known GPU of the architecture.
-    multiprocessors: its SMs.
     warps, blocks, shared_bytes: of an SM.
     shared_bytes_per_block: the most of a block.
     reserved_bytes: CUDA's own, in each block.
@@ -90,7 +89,6 @@ class Occupancy:
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """The resources with the smallest limit."""
         return tuple(name for name, count in self.limits.items() if count == self.blocks)
 
     def lacks(self, arch: str) -> str:
@@ -129,7 +127,6 @@ def machine(arch: str) -> Machine:
 
 
 def needs(threads: int, registers: int, shared_bytes: int, machine: Machine) -> Needs:
-    """The resources of one block on an SM."""
     per_warp = ceil_div(registers * 32, REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // PARTITIONS // per_warp * PARTITIONS if registers else machine.warps
     shared = ceil_div(shared_bytes + machine.reserved_bytes, machine.unit) * machine.unit

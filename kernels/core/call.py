@@ -34,7 +34,6 @@ class Given:
         return all(size == 1 or own == other for size, own, other in zip(self.shape, self.strides, strides))
 
     def size(self, axis: str) -> int:
-        """The size of the axis with this name."""
         return self.shape[self.axes.index(axis)]
 
 
@@ -53,12 +52,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator.
-
-    operator: its name, such as attention.
-    tensors: (name, Given) of each input.
-    options: (name, value) of each option that differs from its default.
-    """
+    """A call of an operator. options: (name, value) of each option that differs from its default."""
 
     operator: str
     tensors: tuple[tuple[str, Given], ...]
@@ -69,11 +63,9 @@ class Call:
         return dict(self.tensors)[name]
 
     def has(self, name: str) -> bool:
-        """Whether the call has this tensor."""
         return name in dict(self.tensors)
 
     def option(self, name: str, default: Option) -> Option:
-        """The value of an option, or its default."""
         return dict(self.options).get(name, default)
 
     def only(self, *options: str) -> None:
@@ -131,7 +123,6 @@ def attention_sizes(call: Call) -> AttentionSizes:
 
 
 def layout_of(q: Given, k: Given) -> str:
-    """The order in memory for a call's kernel."""
     rows, keys = ("batch", "query", "head", "dim"), ("batch", "key", "head", "dim")
     if not q.is_dense(rows):
         return HEADS_FIRST

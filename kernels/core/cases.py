@@ -47,15 +47,12 @@ def cases_of(
     for case in named:
         try:
             problem = case.problem.with_fields(**fields) if fields else case.problem
-            changed.append(replace(case, problem=problem, settings=_with(case.settings, settings or {})))
+            chosen = tuple({**dict(case.settings), **settings}.items()) if settings else case.settings
+            changed.append(replace(case, problem=problem, settings=chosen))
         except ProblemError as error:
             refused[str(error)] += 1
     found = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
     return Cases(found.possible, refused + found.refused)
-
-
-def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple({**dict(pairs), **settings}.items()) if settings else pairs
 
 
 def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:

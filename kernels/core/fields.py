@@ -27,7 +27,6 @@ def problem_field(
 ) -> Any:
     """A dataclass field with its limits in the metadata, for the command line, the pages and the checks.
 
-    allowed: the valid values.
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
     formerly: a former name. Links and scripts may still use it.
@@ -72,7 +71,6 @@ def own_fields(problem: Any) -> dict[str, Any]:
 
 
 def fields_of(problem_type: type) -> dict[str, Field[Any]]:
-    """name -> dataclass field."""
     return {f.name: f for f in fields(problem_type)}
 
 
@@ -102,9 +100,8 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     if allowed:
         expected = f"one of {', '.join(map(show_value, allowed))}"
     else:
-        expected = (
-            f"a {'whole ' if isinstance(default, int) else ''}number from {show_value(low)} to {show_value(high)}"
-        )
+        kind = "whole number" if isinstance(default, int) else "number"
+        expected = f"a {kind} from {show_value(low)} to {show_value(high)}"
     try:
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):

@@ -12,38 +12,27 @@ from kernels.core import plan_tables
 from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, Tuned
 from kernels.core.problem import Problem
-from kernels.core.shared_tables import completed
 from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
-from kernels.core.toml_tables import Table, check_keys, parse, tables, typed
-from kernels.core.watch import WatchText, watch_text
+from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed
+from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
-KEYS = (
-    *WORDS,
-    "family",
-    "launches",
-    "problem",
-    "rung",
-    "formerly",
-    "changed_from",
-    "requires",
-    "tensor_products",
-    "in_order",
-    "constants",
-    "conditions",
-    "tuned",
-    "scratch",
-    "copies",
-    "watch",
-    "graph",
-    "why",
-    "waits",
-)
-CONDITION_KEYS = ("must", "message")
-CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
+KEYS: Keys = {
+    **dict.fromkeys((*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"), TEXT),
+    **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
+    **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
+    **{"graph": FLAG, "watch": (dict, "a table [watch]")},
+    **{key: (list, f"tables [[{key}]]") for key in ("conditions", "copies")},
+    **dict.fromkeys(("why", "waits"), (list, "a list of texts")),
+}
+CONDITION_KEYS: Keys = {"must": TEXT, "message": TEXT}
+CONSTANT_KEYS: Keys = {
+    **{"default": None, "values": (list, "a list of whole numbers"), "names": (list, "a list of texts")},
+    **{"meaning": TEXT, "what_if": TEXT, "effect": TEXT, "shows_at": ((int, float), "a number")},
+}
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _REQUIRES = re.compile(r"(sm_\d+[af]?)(?: for (\S.*))?")
 
@@ -74,17 +63,24 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         )
     table = parse(name, found[1])
     check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
-    for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"):
-        typed(name, key, table.get(key, ""), str, "a text in quotes")
-    for key in ("rung", "tensor_products"):
-        typed(name, key, table.get(key, 0), int, "a whole number")
     try:
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
     table = completed(name, table, files)
-    constants = _constants(name, table, problem_type)
-    requires, instructions = _requires(name, table.get("requires", ""))
+    constants = tuple(
+        _constant(name, key, entry, problem_type.role_of(key))
+        for key, entry in tables(name, "constants", table).items()
+    )
+    needs = table.get("requires", "")
+    needed = _REQUIRES.fullmatch(needs)
+    if needs and not needed:
+        raise FrontMatterError(
+            f"{name}: requires is {needs!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
+        )
+    entries = table.get("watch", {})
+    if entries and not is_plain(files):
+        raise FrontMatterError(f"{name}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -103,13 +99,13 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=plan_tables.scratch(name, table),
         launch_texts=plan_tables.launches(name, source, is_plain(files), table),
-        requires=requires,
-        instructions=instructions,
+        requires=needed[1] if needed else "",
+        instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
-        graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
-        watch=_watch(name, is_plain(files), table),
+        graph=table.get("graph", False),
+        watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=plan_tables.copies(name, table),
         why=_of_values(name, "why", table, constants),
         waits=_of_values(name, "waits", table, constants),
@@ -117,33 +113,9 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     )
 
 
-def _requires(file: str, said: str) -> tuple[str, str]:
-    """The architecture and the instructions of `requires`."""
-    found = _REQUIRES.fullmatch(said)
-    if said and not found:
-        raise FrontMatterError(
-            f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
-        )
-    return (found[1], found[2] or "") if found else ("", "")
-
-
-def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:
-    entries = typed(file, "watch", table.get("watch", {}), dict, "a table [watch]")
-    if entries and not plain:
-        raise FrontMatterError(f"{file}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
-    return tuple(watch_text(file, line, said) for line, said in entries.items())
-
-
-def _constants(name: str, table: Table, problem_type: type[Problem]) -> tuple[Constant, ...]:
-    return tuple(
-        _constant(name, key, entry, problem_type.role_of(key))
-        for key, entry in tables(name, "constants", table).items()
-    )
-
-
 def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:
     """A text for each named value of the constants, or one for a kernel without named values."""
-    texts = typed(file, key, table.get(key, []), list, "a list of texts")
+    texts = table.get(key, [])
     for text in texts:
         typed(file, key, text, str, "texts in quotes")
     named = sum(len(constant.names) for constant in constants) or 1
@@ -155,19 +127,15 @@ def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...
 def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> Constant:
     where = f"constants.{name}"
     check_keys(file, where, entry, CONSTANT_KEYS, ("default", "values", "meaning"))
-    values = typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
+    values, names = entry["values"], entry.get("names", [])
     for value in (*values, entry["default"]):
         typed(file, where, value, int, "whole numbers")
-    names = typed(file, f"{where}.names", entry.get("names", []), list, "a list of texts")
     for name_of_value in names:
         typed(file, f"{where}.names", name_of_value, str, "texts in quotes")
     if names and len(names) != len(values):
         raise FrontMatterError(
             f"{file}: {where} has {len(names)} names for {len(values)} values. Give each value one name."
         )
-    for key in ("meaning", "what_if", "effect"):
-        typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
-    typed(file, f"{where}.shows_at", entry.get("shows_at", 1.0), (int, float), "a number")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.A):  # it becomes -DNAME=value
         raise FrontMatterError(f"{file}: {where} is not a name in C. Use letters, digits and _.")
     if entry["default"] not in values:
@@ -193,14 +161,11 @@ def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> 
 
 
 def _conditions(file: str, table: Table) -> tuple[Condition, ...]:
-    entries = typed(file, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
+    entries = table.get("conditions", [])
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
-        check_keys(
-            file, where, typed(file, where, entry, dict, "a table [[conditions]]"), CONDITION_KEYS, CONDITION_KEYS
-        )
-        for key in CONDITION_KEYS:
-            typed(file, f"{where}.{key}", entry[key], str, "a text in quotes")
+        typed(file, where, entry, dict, "a table [[conditions]]")
+        check_keys(file, where, entry, CONDITION_KEYS, ("must", "message"))
     return tuple(Condition(entry["must"], entry["message"]) for entry in entries)
 
 

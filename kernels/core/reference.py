@@ -207,7 +207,6 @@ def torch_masked_attention(
 
 
 def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> "TorchTensor":
-    """A head's strip as a tensor on a device."""
     import torch
 
     return torch.from_numpy(masks[head % len(masks)].strip(first, end).copy()).to(device)
@@ -222,7 +221,6 @@ def _product(q: "TorchTensor", k: "TorchTensor") -> "TorchTensor":
 
 
 def _lse(q: "TorchTensor", k: "TorchTensor", scale: float, causal: bool, offset: int) -> "TorchTensor":
-    """lse of one head, float32 [queries]."""
     import torch
 
     s = scale * _product(q, k)
@@ -248,7 +246,6 @@ def on_device(array: np.ndarray, device: str) -> "TorchTensor":
 
 
 def on_host(tensor: "TorchTensor") -> np.ndarray:
-    """A torch tensor as an array of its own type."""
     import torch
 
     tensor = tensor.detach().cpu().contiguous()

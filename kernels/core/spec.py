@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.copies import CopyText
 from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
@@ -17,6 +16,7 @@ from kernels.core.launch import (
     Condition,
     Constant,
     ConstantRole,
+    CopyText,
     Launch,
     LaunchText,
     Plan,
@@ -48,7 +48,6 @@ class KernelSpec:
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
     instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
-    conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
@@ -96,7 +95,6 @@ class KernelSpec:
 
     @property
     def source(self) -> str:
-        """The text of the .cu."""
         return self.files[0][1]
 
     @property
@@ -158,15 +156,12 @@ class KernelSpec:
 
     @property
     def what_ifs(self) -> tuple[Constant, ...]:
-        """The constants for instructive faults."""
         return tuple(c for c in self.constants if c.what_if)
 
     def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
-        """The constants with one of these roles, in order."""
         return tuple(c for c in self.constants if c.role in roles)
 
     def constant_of(self, role: ConstantRole) -> Constant | None:
-        """The first constant with that role, or None."""
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
@@ -174,7 +169,6 @@ class KernelSpec:
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
-        """Whether the kernel solves problems of a class."""
         own = self.problem_type
         return own is kind
 
@@ -274,12 +268,7 @@ class KernelSpec:
         return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
-        """The problem's names for expressions."""
-        return {
-            **problem.values(),
-            **problem.defines,
-            **problem.sizes,
-        }
+        return {**problem.values(), **problem.defines, **problem.sizes}
 
 
 def runs_on(requires: str, target: str) -> bool:
@@ -295,18 +284,19 @@ def _code_hash(spec: KernelSpec) -> str:
     for name, text in spec.files:
         own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
-    texts = [[_older(asdict(text)) for text in texts] for texts in (spec.launch_texts, spec.scratch)]
+    texts = [
+        [
+            {key: value for key, value in asdict(text).items() if key != "heads" and (value or key not in YOUNGER)}
+            for text in texts
+        ]
+        for texts in (spec.launch_texts, spec.scratch)
+    ]
     if spec.copy_texts:
         texts.append([asdict(text) for text in spec.copy_texts])
     digest.update(b"graph" if spec.graph else b"")
     digest.update(json.dumps(texts, sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
-
-
-def _older(text: dict[str, Any]) -> dict[str, Any]:
-    """A launch or scratch tensor as its hash sees it. The heads of a launch only describe its grid."""
-    return {key: value for key, value in text.items() if key != "heads" and (value or key not in YOUNGER)}
 
 
 YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when", "children", "parent")

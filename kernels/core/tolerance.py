@@ -24,7 +24,6 @@ class OutputError:
 
     largest: the largest |output - float64|, or NaN for an additional NaN in the output.
     yardstick: the largest |torch's answer - float64|.
-    allowed: the limit.
     """
 
     output: str
@@ -34,7 +33,6 @@ class OutputError:
 
     @property
     def ok(self) -> bool:
-        """Whether the error is within the limit."""
         return self.largest <= self.allowed < math.inf  # a NaN is never <=
 
     @property
@@ -48,7 +46,6 @@ class OutputError:
 
     @property
     def said(self) -> str:
-        """The error in words."""
         return "NaN in the output" if math.isnan(self.largest) else f"error {self.largest:.3g}"
 
 
@@ -65,7 +62,6 @@ def max_abs_error(array: np.ndarray, truth: np.ndarray) -> float:
 
 
 def allowed_error(yardstick: float, largest_term: float) -> float:
-    """The limit of an output's error."""
     return TIMES * yardstick + unit_in_last_place(largest_term)
 
 

@@ -29,11 +29,16 @@ OK, FAILED = 0, 1
 def open_file(args: argparse.Namespace) -> int:
     """The command. Prints the proposal, and writes it if asked. Returns the exit code."""
     path = Path(args.file)
-    text = _text(path)
+    text = read_text(path)
+    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
+        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
     fit = _fit(listed, args.family)
-    made = proposal.propose(path, text, fit, launches, _said(args.say))
+    pairs = [text.partition("=") for text in args.say]
+    if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
+        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
+    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
     ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
@@ -57,15 +62,7 @@ def proposed(path: Path, text: str) -> Proposal:
     return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
 
 
-def _text(path: Path) -> str:
-    text = read_text(path)
-    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
-        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    return text
-
-
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
-    """(family, name, class) of every problem."""
     for family in catalog.current().families:
         for name, kind in import_module(f"{families.__name__}.{family}").PROBLEMS.items():
             yield family, name, kind
@@ -80,13 +77,6 @@ def _fit(listed: list[Parameter], wanted: str) -> Fit:
     pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
     known = f"Of these, {', '.join(names)} fit." if names else "No problem has tensors of these names and types."
     raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
-
-
-def _said(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    if bad := next((text for text, (_, sign, _) in zip(texts, pairs) if not sign), ""):
-        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
@@ -105,7 +95,6 @@ def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
 
 
 def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
-    """The kernel of the proposal, after a plan of a sample."""
     files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
     whole = ((files[0][0], made.text_of(text)), *files[1:])
     try:
@@ -120,10 +109,7 @@ def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
 def _problems(
     made: Proposal, kernel: KernelSpec | None, file: str, listed: list[Parameter], count: int, ran: Ran
 ) -> list[str]:
-    """The commands that run the problems of a program's launches. A line names each grid unlike the program's.
-
-    count: the launches of a problem.
-    """
+    """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
     found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
     commands = []
@@ -131,7 +117,9 @@ def _problems(
         if problem is None:
             made.lines.append(("problem", "unknown", "no problem has these numbers and sizes of memory"))
             continue
-        fields = _fields(problem)
+        default = field_values(problem.problem_type())
+        shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
+        fields = [f"{name}={write_value(value)}" for name, value in shown.items()]
         made.lines.append(("problem", " ".join(fields), "main() as it ran"))
         commands.append(" ".join(["run", file, *(f"--set {one}" for one in fields)]))
         if kernel:
@@ -139,14 +127,7 @@ def _problems(
     return commands
 
 
-def _fields(problem: Problem) -> list[str]:
-    default = field_values(problem.problem_type())
-    shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
-    return [f"{name}={write_value(value)}" for name, value in shown.items()]
-
-
 def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str, str, str]]:
-    """A line for each launch of the program whose grid or block the front matter does not give."""
     try:
         plan = kernel.plan(problem)
     except (ProblemError, FrontMatterError) as error:

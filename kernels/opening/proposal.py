@@ -1,19 +1,100 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
-from kernels.build.plain.tokens import bare
+from kernels.build.plain.tokens import bare, line_of
 from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
-from kernels.opening import front_matter, signature
+from kernels.opening import host
 from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
-from kernels.opening.matching import Fit, Meaning, Parameter, with_dtype
+from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
 from kernels.opening.names import Names, arguments_of
-from kernels.opening.scratch import scratch_of
+
+_MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
+_ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
+
+
+@dataclass
+class Scratch:
+    """The scratch memory of a file.
+
+    names: a parameter's name -> the name of its memory.
+    tables: [scratch.NAME] of the front matter.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, dict[str, object]] = field(default_factory=dict)
+    lines: list[tuple[str, str, str]] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+
+def scratch_of(
+    text: str, fit: Fit, listed: list[Parameter], launches: list[HostLaunch], meaning: Meaning, said: Mapping[str, str]
+) -> Scratch:
+    found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name
+    for one in listed:
+        if not one.is_pointer or one.name in fit.tensors or one.name in found.names:
+            continue
+        buffer = _buffer(one, launches, listed)
+        taken = {tensor.name for tensor in fit.shown.tensors()}
+        name = next(n for n in (plain(one.name), f"{plain(one.name)}_scratch") if n not in taken)
+        name = memories.setdefault(buffer, name)
+        found.names[one.name] = name
+        if name in found.tables:
+            continue
+        size, source = _size(text, one, buffer, launches, meaning, fit, said)
+        known = fit.intermediate(one.name) if not size else ()
+        axes = [axis for axis, _ in known] or ["element"]
+        shape: list[str | int] = [part for _, part in known] or [size or "1"]
+        if not size and not known:
+            found.questions.append(f"the elements of {one.name}. Say them with --say {one.name}=EXPRESSION")
+        if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
+            axes, shape = [*axes, "lane"], [*shape, lanes]
+        table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
+        if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)):
+            table["initial"] = "zero"
+        found.tables[name] = table
+        shown = " x ".join(map(str, shape)) if size or known else "?"
+        found.lines.append((f"scratch {name}", f"{shown} of {table['dtype']}", source or "its name" * bool(known)))
+    return found
+
+
+def _buffer(one: Parameter, launches: list[HostLaunch], listed: list[Parameter]) -> str:
+    """The host's name of the memory behind a pointer, or the pointer's own name."""
+    for launch in launches:
+        symbols = [p.name for p in listed if p.entry == launch.entry]
+        if one.entry == launch.entry and one.name in symbols and symbols.index(one.name) < len(launch.args):
+            return launch.args[symbols.index(one.name)]
+    return one.name
+
+
+def _size(
+    text: str,
+    one: Parameter,
+    buffer: str,
+    launches: list[HostLaunch],
+    meaning: Meaning,
+    fit: Fit,
+    said: Mapping[str, str],
+) -> tuple[str, str]:
+    if one.name in said:
+        return said[one.name], "--say"
+    launch = next((launch for launch in launches if launch.entry == one.entry), launches[0])
+    for found in _MALLOC.finditer(bare(text)):
+        if plain(found[1]) != plain(buffer):
+            continue
+        line = line_of(text, found.start())
+        elements = _ELEMENT.sub("", found[2]) if _ELEMENT.search(found[2]) else ""
+        names = Names(text, meaning, arguments_of(launch, [one.name], meaning), fit.allowed)
+        return names.expression(elements, line) or "" if elements else "", f"line {line}: cudaMalloc"
+    return "", ""
+
 
 _TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
@@ -26,10 +107,8 @@ QUERY_TILE = "query tile"  # the item of the stories of attention
 class Proposal:
     """A front matter with its sources.
 
-    table: of the TOML.
     lines: (part, value, source), for the reader.
     questions: parts without a source, each with the option that answers it.
-    fit: the problem.
     """
 
     fit: Fit
@@ -38,11 +117,9 @@ class Proposal:
     questions: list[str] = field(default_factory=list)
 
     def text_of(self, source: str) -> str:
-        """The file: the front matter above the untouched text."""
-        return front_matter.written(self.table) + source
+        return written(self.table) + source
 
     def report(self) -> list[str]:
-        """The proposal as lines, with aligned columns."""
         widths = [max(len(line[n]) for line in self.lines) for n in (0, 1)]
         shown = [f"{part:{widths[0]}}  {value:{widths[1]}}  {source}".rstrip() for part, value, source in self.lines]
         return [*shown, *(f"unknown: {question}" for question in self.questions)]
@@ -52,14 +129,23 @@ def launches_of(text: str) -> list[HostLaunch]:
     """The launches of a file, each once. Without one: its kernels, without grid and block."""
     found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
     listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    return listed or [HostLaunch(name, "", "", "", (), 0, _needs_grid(text, name)) for name in kernels_of(text)]
+    if listed:
+        return listed
+    of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
+    return [
+        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(host.body_of(text, name)))) for name in kernels_of(text)
+    ]
 
 
 def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
     """The parameters of the launched kernels. Raises ProblemError without one."""
     found = []
     for entry in dict.fromkeys(launch.entry for launch in launches):
-        known = {**_typedefs(text), **_template_arguments(text, entry)}
+        values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
+        known = {
+            **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
+            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+        }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
         raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
@@ -83,7 +169,8 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
         "family": fit.family,
         "problem": fit.problem,
     }
-    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", _tensors_said(fit)))
+    tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
+    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE
@@ -177,13 +264,13 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
     if launch.line:
         found = {"grid": names.sizes(launch.grid, launch.line), "block": names.sizes(launch.block, launch.line)}
     else:
-        body = signature.body_of(text, launch.entry)
+        body = host.body_of(text, launch.entry)
 
         def number(one: str) -> str | None:
             return names.expression(one, LAST_LINE)
 
-        block = signature.block_of(body, number)
-        grid = signature.grid_of(body, block, number)
+        block = host.block_of(body, number)
+        grid = host.grid_of(body, block, number)
         found = {"grid": grid, "block": block}
     return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
 
@@ -198,7 +285,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
         value = said.get(name) or macro or (given[number] if number < len(given) else "")
-        if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", signature.body_of(text, function_of(entry))):
+        if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:
             made.questions.append(f"{name} of the template {function_of(entry)}. Say it with --say {name}=NUMBER")
@@ -207,22 +294,9 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
 
 
 def _template_parameters(text: str, kernel: str) -> list[str]:
-    found = _TEMPLATE.search(bare(signature.body_of(text, kernel)))
+    found = _TEMPLATE.search(bare(host.body_of(text, kernel)))
     listed = found[1].split(",") if found else []
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
-
-
-def _template_arguments(text: str, entry: str) -> dict[str, str]:
-    values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
-    return dict(zip(_template_parameters(text, function_of(entry)), values))
-
-
-def _typedefs(text: str) -> dict[str, str]:
-    return {found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))}
-
-
-def _needs_grid(text: str, kernel: str) -> bool:
-    return bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, kernel)))
 
 
 def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
@@ -230,7 +304,7 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
     words = {word for word in words if len(word) > 1} | host_words(text) | {one.name for one in listed}
     named = {fit.meaning(word) for word in words}
-    if signature.TWO.search(bare(text)):  # a grid of batch by heads
+    if host.TWO.search(bare(text)):  # a grid of batch by heads
         return fit.meaning
     folded = dict[str, str]()
     for name, expression in fit.shown.folded.items():
@@ -245,5 +319,25 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     return meaning
 
 
-def _tensors_said(fit: Fit) -> str:
-    return "its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))
+def written(table: dict[str, object]) -> str:
+    """The comment of a table: texts first, then lists of tables and tables."""
+    lines = ["/*"]
+    simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
+    lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
+    for key, value in table.items():
+        for entry in value if _is_tables(value) else ():
+            lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
+        for name, entry in value.items() if isinstance(value, dict) else ():
+            lines += ["", f"[{key}.{name}]", *(f"{word} = {_value(held)}" for word, held in entry.items())]
+    return "\n".join([*lines, "*/", ""])
+
+
+def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
+    return text.replace("*/", "* /")

@@ -15,7 +15,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import BackendUnavailable, BuildError
 from kernels.run import backends, execute, options, workers
-from kernels.run.plain import probing, tables
+from kernels.run.plain import launches, tables
 from kernels.run.results import Run
 from kernels.trace.memory import traced
 
@@ -28,7 +28,6 @@ class Look:
 
     run: on the CPU, of the request's scope.
     arrays: outputs and scratch memory after it, in the order of the launches' arguments.
-    errors: of each output.
     entries: ptxas's facts, or () without NVRTC. note: the reason.
     wavefronts, sectors: of shared and global memory in the scope.
     bytes: (tensor, space, kind) -> bytes in the scope.
@@ -47,13 +46,12 @@ class Look:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel of this version."""
         return self.run.request.kernel
 
     @property
     def faults(self) -> list[str]:
         """The sentences of the faults that make the kernel wrong."""
-        return probing.errors(self.run.faults)
+        return launches.errors(self.run.faults)
 
     @property
     def is_correct(self) -> bool:
@@ -91,7 +89,6 @@ def look(request: Request, time_limit: float) -> Look:
 
 
 def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
-    """(facts, "") of the timed build for a GPU, or ((), the reason)."""
     try:
         return build(request.kernel, request.defines, Mode.TIMED, DEFAULT_ARCH).facts, ""
     except (BackendUnavailable, BuildError) as error:
@@ -99,8 +96,7 @@ def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
 
 
 def _looked(request: Request) -> tuple[Run, dict[str, np.ndarray], tuple[OutputError, ...]]:
-    """In a worker: the run, the written arrays, and the errors of the outputs."""
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         built, plan, probed, arrays = execute.probe_plain(request)
         run = execute.run_of_probe(request, built, plan, probed, arrays)
     else:
@@ -121,7 +117,6 @@ def _time_us(request: Request, time_limit: float) -> float | None:
 
 
 def _timed(request: Request) -> float:
-    """In a worker with a GPU: the median time of a run."""
     from kernels.run.backends import gpu
 
     built, plan, arrays = execute.prepare(request, Mode.TIMED)

@@ -77,19 +77,12 @@ def device() -> Device:
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])
-    return Device("gpu", facts["name"].decode(), arch, shared, _driver_version(), multiprocessors)
-
-
-def _driver_version() -> str:
-    """The version of the kernel module, if Linux reports it, and the driver's CUDA version."""
-    import cupy
-
     number = cupy.cuda.runtime.driverGetVersion()
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
-    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:
+    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:  # of the kernel module
         own = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "")
-        return f"{own} ({version})".strip()
-    return version
+        version = f"{own} ({version})".strip()
+    return Device("gpu", facts["name"].decode(), arch, shared, version, multiprocessors)
 
 
 def free_bytes() -> int:
@@ -149,7 +142,6 @@ def _probed(
 
 
 def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
-    """The additional arguments of each launch, with the tables of its children."""
     import cupy
 
     def address(value: "cupy.ndarray | np.generic") -> np.generic:
@@ -217,7 +209,6 @@ def enqueuer(
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
-    mark: see streams.enqueuer.
     Each run first zeroes its zero-initialised tensors, so its time includes this work.
     """
     import cupy
@@ -250,7 +241,6 @@ def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], r
 
 
 def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
-    """Milliseconds of each run. All are enqueued without a pause."""
     import cupy
 
     events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
@@ -280,7 +270,7 @@ def launcher(
     A child needs none: its parent launches it.
     """
     if step.parent:
-        return _nothing
+        return lambda: None
     function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)
     if step.has_attributes:
         return driver.launcher(function.kernel.ptr, step, given)
@@ -288,17 +278,11 @@ def launcher(
 
 
 def function_of(build: Build, step: Launch) -> int:
-    """The CUfunction of a launch."""
     return int(_ready(build, step).kernel.ptr)
 
 
 def arguments(plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"]) -> tuple[object, ...]:
-    """The arguments of a launch for CuPy."""
     return tuple(_argument(plan, a, on_gpu) for a in step.args)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:

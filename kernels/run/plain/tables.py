@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
-from kernels.build.plain.functions import line_of_kernel
 from kernels.build.plain.lines import LINE_BITS
+from kernels.build.plain.tokens import line_of_kernel
 from kernels.core.distinct import distinct
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
@@ -57,7 +57,6 @@ def check_rows(probed: Probed, kernel: KernelSpec, plan: Plan, scope: Scope) -> 
 
 
 def traffic(trace: Trace) -> pd.DataFrame:
-    """Accesses and bytes by tensor, space and kind."""
     frame = trace.frame("tensor", "space", "event", "bytes")
     frame = frame[frame.space.notna()].rename(columns={"event": "kind"})
     sums = frame.groupby(["tensor", "space", "kind"], as_index=False, observed=True)["bytes"].agg(["size", "sum"])
@@ -67,13 +66,25 @@ def traffic(trace: Trace) -> pd.DataFrame:
 
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
-    rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], _start(probed, kernel, plan.launches[number].entry))
+    file, line = line_of_kernel(kernel.files, plan.launches[number].entry)
+    rows = rows[rows["what"] & 15 != SHUFFLE]
+    # thread by thread, each thread with a START before its first row. Barriers are counted from 1
+    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
+    starts = np.zeros(len(threads), LOG)
+    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
+    starts["place"], starts["what"] = probed.lines.place(file, line), EVENTS.index(START)
+    rows = np.concatenate([starts, rows])
+    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
+    later = rows["what"] & 15 != EVENTS.index(START)
+    rows = rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
     marks = watching.marks(kernel)
     rows, keys = _keyed(rows, marks)
     seq = _counted(rows)
     identity = (rows["place"].astype(np.uint64) << np.uint64(16)) | (rows["region"].astype(np.uint64) << np.uint64(8))
     kinds, place = np.unique(identity | rows["what"], return_inverse=True)
-    symbols = _symbols(kernel, plan, number)
+    step, arrays = plan.launches[number], dynamic_names(kernel.files)
+    found = {("global", arg): name for name, arg in zip(kernel.symbols(step.entry), step.args) if isinstance(arg, str)}
+    symbols = found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})
     listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
     # Each launch has the same columns: those of all marks, then its own sites.
     all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in marks)
@@ -109,26 +120,7 @@ def _keyed(rows: np.ndarray, marks: tuple[watching.Mark, ...]) -> tuple[np.ndarr
     return rows[whole], {name: pa.array(columns[name][whole], mask=~valid[name][whole]) for name in columns}
 
 
-def _start(probed: Probed, kernel: KernelSpec, entry: str) -> int:
-    """The place of the first line of an entry."""
-    file, line = line_of_kernel(kernel.files, entry)
-    return probed.lines.place(file, line)
-
-
-def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
-    """The rows thread by thread, each thread with a START before its first row. Barriers are counted from 1."""
-    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
-    starts = np.zeros(len(threads), LOG)
-    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
-    starts["place"], starts["what"] = place, EVENTS.index(START)
-    rows = np.concatenate([starts, rows])
-    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
-    later = rows["what"] & 15 != EVENTS.index(START)
-    return rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
-
-
 def _counted(rows: np.ndarray) -> np.ndarray:
-    """Each row's number in its thread."""
     if not len(rows):
         return np.zeros(0, np.int32)
     new = np.concatenate(
@@ -158,11 +150,3 @@ def _site(
     space = "shared" if held.shared else "global"
     name = symbols.get((space, held.name), held.name).removesuffix("_smem").removesuffix("_gmem")
     return Site(file, line, "access", EVENTS[kind], (), space, name, width, line)
-
-
-def _symbols(kernel: KernelSpec, plan: Plan, number: int) -> dict[tuple[str, str], str]:
-    """A launch's memory and tensor -> the name in the source. Dynamic shared memory has its array's name, if it has
-    only one."""
-    step, arrays = plan.launches[number], dynamic_names(kernel.files)
-    found = {("global", arg): name for name, arg in zip(kernel.symbols(step.entry), step.args) if isinstance(arg, str)}
-    return found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})

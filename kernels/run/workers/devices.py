@@ -48,7 +48,6 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
-    """NVML's GPUs, or none with MIG."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -78,11 +77,6 @@ def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gp
             break
         found.append(matching[0])
     return tuple(dict.fromkeys(found))
-
-
-def environment(gpu: Gpu) -> dict[str, str]:
-    """The environment before the start of CUDA, in which only that GPU is visible."""
-    return {VISIBLE: gpu.id} if gpu.id else {}
 
 
 def prove() -> None:

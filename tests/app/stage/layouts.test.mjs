@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
-import { fusionLayout } from '../../../app/stage/views/layouts/fusion.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { launchesLayout } from '../../../app/stage/views/layouts/launches.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
@@ -15,7 +14,6 @@ import { ordersLayout } from '../../../app/stage/views/layouts/ring_orders.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
-import { layout as patterns } from '../../../app/stage/views/layouts/patterns.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
@@ -311,26 +309,6 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
   }
 });
 
-test('patterns: the parts of the picture fit a laptop and a phone, one under the other', () => {
-  const laptop = { width: 690, height: 442, em: 12.7, small: 12.7 },
-    phone = { width: 378, height: 345, em: 12, small: 12 };
-  for (const [size, parts] of [
-    [laptop, { ways: 9, threadRows: 8, placeRows: 8, counts: 2 }],
-    [laptop, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
-    [phone, { ways: 9, threadRows: 8, placeRows: 8, counts: 2 }],
-    [phone, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
-  ]) {
-    const { height, threads, places, cw, ch, heads, reason, counts, bars, bar } = patterns(
-      size,
-      parts,
-    );
-    assert.ok(height <= size.height + 1, `${height}`);
-    assert.ok(threads[0] + 32 * cw < places[0] && places[0] + 32 * cw <= size.width);
-    assert.ok(heads < threads[1] && threads[1] + ch * parts.threadRows < reason && reason < counts);
-    assert.ok(counts < bars && bars + parts.ways * bar <= height);
-  }
-});
-
 test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
@@ -372,20 +350,5 @@ test('ring: orders are one below the other, and above the recorded times', () =>
       { tops, name, line, bars, hiding, height } = made;
     assert.ok(tops[0] + name + 8 * line <= tops[1] && tops[1] + name + 8 * line <= hiding);
     assert.ok(hiding < height && bars.x + bars.w < pane.width);
-  }
-});
-
-test('fusion: columns are apart, end in the pane, and leave room for the sums below the rows', () => {
-  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name, part: 'input' }));
-  for (const pane of PANES) {
-    const made = fusionLayout(pane, tensors, [0, 0, 1], () => 2, [2, 3]),
-      { x, w, label, top, row, sums, title, bar, height } = made;
-    assert.ok(x[0] > label && x[0] + w <= x[1] + 1e-9 && x[1] + w < x[2]);
-    assert.ok(x[2] + w <= pane.width + 1e-9 && row >= 1.5 * pane.em);
-    for (const [n, sum] of sums.entries()) {
-      assert.ok(top + 3 * row <= sum.y && sum.y + title + (2 + n) * bar <= height);
-      assert.ok(sum.x + sum.w <= pane.width + 1e-9);
-    }
-    assert.ok(sums[0].x + sums[0].w <= sums[1].x || sums[0].y + title + 2 * bar <= sums[1].y);
   }
 });
