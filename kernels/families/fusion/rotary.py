@@ -152,7 +152,6 @@ class RotaryProblem(Problem):
         }
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """qkv, the table of angles, each token's position and slot, the turned q, and the caches."""
         row, layout = ("token", "head", "dim"), self.layout
         last = int(self._positions().max()) + 1
         return (
@@ -183,8 +182,6 @@ class RotaryProblem(Problem):
         return slots.astype(np.int32)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """qkv [tokens, num_heads + 2 num_kv_heads, head_dim], cos_sin [positions, head_dim], positions and slots
-        [tokens], and the caches as they were."""
         rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
         qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
         positions = self._positions()

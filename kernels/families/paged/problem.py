@@ -218,7 +218,6 @@ class PagedProblem(Problem):
         return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, the caches (kv_cache.layout.Layout), the tables and lengths, ALiBi's slopes, and o."""
         query = ("sequence", "head", "dim")
         return (
             Tensor("q", self.shape, self.dtype, query),
@@ -403,7 +402,6 @@ class PagedProblem(Problem):
         return {tensor.name: arrays[tensor.name] for tensor in self.outputs}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o, and lse if it is an output, in float64 over the cache's numbers times its scales."""
         return self._outputs(self._attention_on("cuda") if on_gpu else self.attention())
 
     def seen_on(self, device: str) -> Iterator[tuple[Any, Any, Any]]:

@@ -129,8 +129,6 @@ class RangesProblem(PagedProblem):
         return 2 * int(self.work_list.units[:, 2].sum()) * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """PagedProblem's, k_scale and v_scale [num_kv_heads], the work list units [units, 8] int32, and lse [num_seqs,
-        num_heads]."""
         *given, o = super().tensors()
         scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
         units = Tensor("units", self.work_list.units.shape, "int32", ("unit", "field"))
@@ -172,7 +170,6 @@ class RangesProblem(PagedProblem):
         return "Choose fewer STAGES."
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """PagedProblem's, k_scale, v_scale and units."""
         k_scale, v_scale = self.scales
         return {**super().inputs(), "k_scale": k_scale, "v_scale": v_scale, "units": self.work_list.units}
 
@@ -183,7 +180,6 @@ class RangesProblem(PagedProblem):
         return super().peer_inputs(inputs)
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """PagedProblem's call with scales, soft cap and window."""
         call, k_scale, v_scale = super().cache_call(inputs), inputs["k_scale"], inputs["v_scale"]
         return replace(call, soft_cap=self.soft_cap, window=self.window, k_scale=k_scale, v_scale=v_scale)
 
@@ -270,5 +266,4 @@ class RangesProblem(PagedProblem):
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A ragged batch: every range is as long as the others."""
         return [Case(cls(RAGGED, 8, 2, 128))]

@@ -87,11 +87,9 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         return drawn * np.float32(2)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """SixteenBitProblem's, and sink [num_heads]."""
         return (*super().tensors(), Tensor("sink", (self.num_heads,), "float32", ("head",)))
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """SixteenBitProblem's, and sink."""
         return {**super().inputs(), "sink": self.logits}
 
     def largest_terms(self) -> dict[str, float]:
@@ -185,7 +183,6 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A few presets, each of its first head, and every what-if build."""
         kept = [PRESETS[title] for title in RECORDED if cls.listed or "mask" not in PRESETS[title]]
         small = () if cls.listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
         cases = [Case(cls(num_heads=1).with_fields(**fields), small) for fields in kept]
@@ -193,7 +190,6 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A window, with heads of both widths."""
         problem = cls().with_fields(**cls.block_fields(kernel, 0))
         return tuned(kernel, [Case(replace(problem, head_dim=d)) for d in (64, 128)])
 
@@ -233,7 +229,6 @@ class BlockSparseProblem(MaskedProblem):
         return self.lists[-1].patterns
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """MaskedProblem's tensors, counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
         rows, columns = self.lists[0].kv_indices.shape
         many, axes = (len(self.lists), rows), ("mask", "query_block")
         patterns, words = ("pattern", "query", "word"), self.block_kv // 32
@@ -373,7 +368,6 @@ class CsrProblem(MaskFields, DenseProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Each preset's first head, and every what-if build."""
         cases = [Case(cls(num_heads=1).with_fields(**fields)) for fields in cls.presets().values()]
         return traced(kernel, cases + what_ifs(kernel, cls(num_heads=1, window=48)))
 
