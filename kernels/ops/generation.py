@@ -156,8 +156,8 @@ class PagedLoop:
         return self._chosen(names, tokens, [length - 1 for length in lengths], attend)
 
     def _chosen(self, names: list[str], tokens: list[int], positions: Sequence[int], attend: Attend) -> dict[str, int]:
-        given = (torch.tensor(list(numbers), device=self.device) for numbers in (tokens, positions))
-        best = dict(zip(names, self.model(*given, attend)[-len(names) :].argmax(-1).tolist()))
+        given, places = (torch.tensor(list(numbers), device=self.device) for numbers in (tokens, positions))
+        best = dict(zip(names, self.model(given, places, attend)[-len(names) :].argmax(-1).tolist()))
         self.next |= best
         return best
 

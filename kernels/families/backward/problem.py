@@ -256,7 +256,11 @@ class GradientProblem(SixteenBitProblem):
         cases = []
         for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
             heads, kv_heads = HEADS[number // 2 % 4] if n <= 65 else (1, 1)
-            shape = {"batch": number // 3 % 2 + 1 if n <= 17 else 1, "num_heads": heads, "num_kv_heads": kv_heads}
+            shape: dict[str, Any] = {
+                "batch": number // 3 % 2 + 1 if n <= 17 else 1,
+                "num_heads": heads,
+                "num_kv_heads": kv_heads,
+            }
             layout, scale = ("bhsd", "bshd")[number // 4 % 2], SCALES[number // 3 % 4] if n > 2 else 1.0
             rest = {"dtype": dtype, "causal": causal, "layout": layout, "score_scale": scale, "seed": number}
             cases.append(Case(cls(n, d, **shape, **rest)))

@@ -136,7 +136,7 @@ class DenseProblem(AttentionProblem):
         paddings = kernel.constants_of("pad")
         cases += [Case(cls(), ((c.name, v),)) for c in paddings for v in c.values if small or v != c.default]
 
-        def first_head(problem: DenseProblem, settings: Settings) -> Scope:
+        def first_head(problem: Any, settings: Settings) -> Scope:
             return Scope(0, kernel.plan(problem, settings).items // (problem.batch * problem.num_heads))
 
         return [replace(case, scope=first_head(case.problem, case.settings)) for case in cases]

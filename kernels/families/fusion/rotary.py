@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAIRS = ("halves", "neighbours")
 HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads of check cases
 CHAIN_TOKENS = (1, 16, 64, 8192)  # of the recorded times
-LLAMA = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
+LLAMA: dict[str, Any] = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
 FP8 = "float8_e4m3"
 FP8_MAX = element_type(FP8).largest
 SPARE = 4  # pages of the pool beyond a prompt

@@ -362,8 +362,9 @@ class PagedProblem(Problem):
         if self.has_numbers:
             pages = 1 + max(page for row in self.block_tables for page in row)
             shapes = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
-            caches = self._kept({name: (pages, *shape[1:]) for name, shape in shapes.items()}).values()
-            parts = [self.layout.gather(*caches, *place) for place in zip(self.block_tables, self.context_lens)]
+            caches = self._kept({name: (pages, *shape[1:]) for name, shape in shapes.items()})
+            k, v = caches["k_cache"], caches["v_cache"]
+            parts = [self.layout.gather(k, v, *place) for place in zip(self.block_tables, self.context_lens)]
             return np.concatenate([part[stream == V_STREAM] for part in parts]).astype(element_type(dtype).numpy)
         ids = self.slots_and_tokens[1]
         return rows_at(self.seed, stream, ids, (self.num_kv_heads, self.head_dim), dtype)

@@ -189,9 +189,8 @@ class RangesProblem(PagedProblem):
         if not call.option("lengths", False):
             raise ProblemError("Its work list is made on the CPU. Pass context_lens on the CPU.")
         cache, fields = call.given("k_cache").dtype, decode_fields(call)
-        more = {"cache_dtype": cache if cache != fields["dtype"] else ""}
         options = {name: call.option(name, 0) for name in ("window", "soft_cap")}
-        return cls(**fields, **more, **options)
+        return cls(**{**fields, **options, "cache_dtype": cache if cache != fields["dtype"] else ""})
 
     def made(self) -> dict[str, np.ndarray]:
         """No slopes, and scales of 1 where the call has none."""
@@ -237,8 +236,8 @@ class RangesProblem(PagedProblem):
             shape = (*HEADS[n % len(HEADS)], head_dim, size, dtype)
             found.add((1, 100, 65, 300), *shape, cache_dtype=FP8, alibi=n % 4 == 3, **limits)
         for n, ranges in enumerate((0, 1, 2, 7, 1000)):
-            shape = (8, 2, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4])
-            found.add((700, 3, 81), *shape, ranges=ranges, score_scale=SCALES[n % 4])
+            sizes = (8, 2, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4])
+            found.add((700, 3, 81), *sizes, ranges=ranges, score_scale=SCALES[n % 4])
         found.add((16384, 1), 2, 1, 64, 16, ranges=9)
         found.add((1, 16384), 2, 1, 64, 64, "bfloat16", ranges=7, window=5000)
         found.add((2,) * 40, 4, 2, 64, 16, ranges=6)

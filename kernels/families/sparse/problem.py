@@ -161,7 +161,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         for number, (mask, length) in enumerate(product(MASKS if cls.listed else ("window",), lengths)):
             heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
             causal, drawn = number % 3 != 2, {"drawn": _drawn(length), "mask_block": 64}
-            fields = drawn if mask == "drawn" else {"mask_block": 32}
+            fields: dict[str, Any] = drawn if mask == "drawn" else {"mask_block": 32}
             fields |= {"mask": mask, "window": (16, 1, 64, 1000)[number % 4], "causal": causal}
             add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, **fields)
             for on in () if cls.listed else (0, 2):
@@ -357,7 +357,7 @@ class CsrProblem(MaskFields, DenseProblem):
         kinds = [mask for mask in MASKS if mask != "top_blocks"]
         for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):
             batch, heads = n % 2 + 1 if length <= 100 else 1, n % 3 + 1 if length <= 64 else 1
-            fields = {"mask": mask, "drawn": _drawn(length) if mask == "drawn" else ()}
+            fields: dict[str, Any] = {"mask": mask, "drawn": _drawn(length) if mask == "drawn" else ()}
             fields |= {"window": (16, 1, 64, 1000)[n % 4], "density": (0.1, 0.25, 0.01, 0.9)[n % 4]}
             cases.append(
                 Case(cls(length, (32, 64, 128)[n % 3], batch, heads, n % 3 != 2, SCALES[n // 3 % 4], n, **fields))

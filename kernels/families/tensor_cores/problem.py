@@ -127,7 +127,11 @@ class SixteenBitProblem(AttentionProblem):
 
         for number, (n, d, causal) in enumerate(product(LENGTHS, dims, (False, True))):
             heads, kv_heads = HEADS[number % 4] if n <= 100 else (1, 1)
-            fields = {"num_heads": heads, "num_kv_heads": kv_heads, "batch": number % 2 + 1 if n <= 100 else 1}
+            fields: dict[str, Any] = {
+                "num_heads": heads,
+                "num_kv_heads": kv_heads,
+                "batch": number % 2 + 1 if n <= 100 else 1,
+            }
             fields |= {"dtype": dtypes[number // 2 % len(dtypes)], "layout": ("bhsd", "bshd")[number // 4 % 2]}
             add(n, d, causal=causal, score_scale=SCALES[number // 3 % 4], seed=number, **fields)
         for number, (queries, keys, causal) in enumerate(PAIRS):
