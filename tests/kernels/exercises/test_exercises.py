@@ -8,7 +8,7 @@ from kernels import exercises
 from kernels.__main__ import main
 from kernels.catalog import current, load_kernel
 from kernels.errors import ProblemError
-from kernels.exercises import costs, drawing, grade, grading
+from kernels.exercises import costs, grade, grading
 from kernels.exercises.exercise import FOLDER, Limit
 
 ALL = exercises.listed()
@@ -33,7 +33,7 @@ def test_an_exercise_has_ten_different_wrong_answers_and_hints(name):
 @pytest.mark.parametrize("name", ALL)
 def test_two_grades_have_different_inputs(name):
     kernel = load_kernel(FOLDER / ALL[name].of / "solution.cu")
-    first, second = (drawing.problems(ALL[name], kernel) for _ in range(2))
+    first, second = (ALL[name].drawn(kernel) for _ in range(2))
     assert all(a != b for a, b in zip(first, second, strict=True))
     for problem in first:
         kernel.plan(problem)
