@@ -69,12 +69,9 @@ def test_the_current_catalogue_looks_again_after_a_while(folder, monkeypatch):
     assert "mine" in current().kernels
 
 
-def test_a_family_follows_the_family_that_its_package_names():
+def test_kernels_are_found_by_family_by_problem_and_by_their_use_of_a_cache():
     families = list(dict.fromkeys(spec.family for spec in current().kernels.values()))
     assert families[0] == "dense" and families[families.index("tensor_cores") + 1] == "backward"
-
-
-def test_kernels_are_found_by_family_by_problem_and_by_their_use_of_a_cache():
     found = current()
     dense = found.of_family("dense")
     kind = KERNELS["03_flash"].problem_type

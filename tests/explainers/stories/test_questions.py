@@ -195,10 +195,9 @@ def test_a_blocks_part_of_the_output_is_what_it_stores(dense):
     assert right(found["grid"]).startswith(f"{made.views[0].meta['blocks'][0][1] + 1} rows")
 
 
-@pytest.mark.parametrize("id", ["never_stored", "k_read", "check_q_shared", "grid"])
-def test_each_wrong_option_has_a_reason(dense, id):
+def test_each_wrong_option_has_a_reason(dense):
     _, _, found = dense
-    for question in [found[id]] if id in found else []:
+    for question in [found[id] for id in ("never_stored", "k_read", "check_q_shared", "grid") if id in found]:
         assert question.answer == question.reasons.index("")
         assert all(reason for n, reason in enumerate(question.reasons) if n != question.answer)
 
@@ -538,10 +537,6 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
         assert right(found["wavefronts"]).startswith(side)
         assert f"A needs {glossary.figure(waves[0])} wavefronts for each {unit}" in found["wavefronts"].why
         assert "headline" in found["wavefronts"].veils
-
-
-def test_an_amount_is_said_with_all_its_digits():
-    assert [*map(glossary.figure, (37368.0, 196608, 999.96, 2.125))] == ["37,368", "196,608", "1,000", "2.125"]
 
 
 def test_what_is_counted_on_two_problems_is_not_compared():

@@ -111,13 +111,10 @@ def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(vari
 GRADIENTS = ("dO", "dP", "dS", "delta", "dQ", "dK", "dV")
 
 
-def test_the_declared_parts_are_parts_that_the_pictures_draw():
+def test_the_declared_parts_are_drawn_and_each_refusal_has_a_reason():
     types = {spec.problem_type for spec in KERNELS.values()}
     assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
     assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-
-
-def test_each_story_with_a_refusal_gives_a_reason_exactly_where_it_refuses():
     for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
         for spec in KERNELS.values():
             assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
@@ -133,13 +130,10 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
     assert not threads.keeps_weights(spec)
 
 
-def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):
+def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_generic_view(with_more, monkeypatch):
     for module in (tiling, online_softmax, two_kernels, coalescing, bank_conflicts, generic):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
-
-
-def test_a_family_that_nothing_knows_is_shown_by_the_generic_view_alone_of_the_attention_stories(monkeypatch):
     spec = odd_kernel(monkeypatch)
     assert generic.accepts(spec)
     assert not any(module.accepts(spec) for module in (tiling, online_softmax, block_table, partitions, kv_heads))

@@ -38,13 +38,10 @@ def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
     )
 
 
-def test_nan_and_infinity_outside_columns_are_texts_that_float_understands():
+def test_numbers_that_are_none_and_columns_at_any_depth_come_back_and_equal_stages_have_equal_bytes():
     back = there_and_back({"deep": [{"m": float("nan")}, (np.float32(-np.inf), math.inf, 1.5)]})
     assert back == {"deep": [{"m": "nan"}, ["-inf", "inf", 1.5]]}
     assert math.isnan(float(back["deep"][0]["m"])) and float(back["deep"][1][0]) == -math.inf
-
-
-def test_columns_stand_where_they_stood_however_deep():
     value = {"a": [np.float32([1]), {"b": np.arange(3)}], "c": ({"d": np.float64([[7, 8]])},), 5: True, "e": None}
     back = there_and_back(value)
     assert (
@@ -53,6 +50,16 @@ def test_columns_stand_where_they_stood_however_deep():
         and back["c"][0]["d"].tolist() == [7, 8]
     )
     assert back["5"] is True and back["e"] is None
+
+    def made():
+        return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
+
+    assert encoding.encode(made()) == encoding.encode(made())
+    frames = [{"title": "one", "lines": {"a.cu:3": 2}, "o": 1}]
+    back = there_and_back(stage.Stage("", frames, [stage.View("m", "m", "M", {"frames": frames})]))
+    assert back["frames"][0]["lines"] == {"a.cu:3": 2} and back["views"][0]["meta"]["frames"] == [
+        {"title": "one", "o": 1}
+    ]
 
 
 def test_the_bytes_are_laid_out_as_the_browser_reads_them():
@@ -65,22 +72,7 @@ def test_the_bytes_are_laid_out_as_the_browser_reads_them():
         encoding.decode(b"else" + data[4:])
 
 
-def test_equal_stages_have_equal_bytes():
-    def made():
-        return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
-
-    assert encoding.encode(made()) == encoding.encode(made())
-
-
-def test_the_frames_lines_go_once():
-    frames = [{"title": "one", "lines": {"a.cu:3": 2}, "o": 1}]
-    back = there_and_back(stage.Stage("", frames, [stage.View("m", "m", "M", {"frames": frames})]))
-    assert back["frames"][0]["lines"] == {"a.cu:3": 2} and back["views"][0]["meta"]["frames"] == [
-        {"title": "one", "o": 1}
-    ]
-
-
-def test_a_table_has_its_numbers_its_texts_and_nothing_where_nothing_is_known():
+def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_known():
     frame = pd.DataFrame(
         {
             "name": ["a", None],
@@ -92,9 +84,6 @@ def test_a_table_has_its_numbers_its_texts_and_nothing_where_nothing_is_known():
     block = there_and_back([stage.table(frame, "A caption", lit="best")])[0]
     assert block["columns"] == ["name", "x", "n"] and block["kinds"] == ["text", "number", "number"]
     assert block["rows"] == [["a", 1.5, 3], ["", "", ""]] and block["lit"] == [True, False]
-
-
-def test_nan_and_infinity_have_their_names_in_a_table_and_a_number_that_is_not_known_is_an_empty_cell():
     frame = pd.DataFrame({"m": np.float32([np.nan, np.inf]), "l": [2.5, float("nan")]})
     assert there_and_back([stage.table(frame)])[0]["rows"] == [["NaN", 2.5], ["inf", "NaN"]]
     assert there_and_back([stage.table(frame.convert_dtypes())])[0]["rows"] == [["", 2.5], ["inf", ""]]

@@ -1,11 +1,9 @@
 """Builds: of the text that was read, for every architecture, without a trace of the probes in the timed one."""
 
-import shutil
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
-from conftest import in_turn, usual_problem
+from conftest import usual_problem
 
 from kernels import build
 from kernels.build import Mode, cpp, inspection, nvrtc, nvrtc_program
@@ -119,39 +117,13 @@ def test_a_cu_edited_under_a_running_process_and_reverted_leaves_the_right_binar
     assert reverted.path.read_bytes() == under_the_edit != edit.path.read_bytes() and reverted.path != edit.path
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """target -> a cache that holds FLASH's build for it and nothing else."""
-
-    @lru_cache
-    def folder(target):
-        made = tmp_path_factory.mktemp(target)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("WARPGLASS_CACHE", str(made))
-            make(target=target)
-        return made
-
-    return folder
-
-
-HARMS = ("truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list")
-
-
-@pytest.mark.parametrize("pair", in_turn(HARMS, ("cpu", "sm_90a")))
-def test_a_harmed_cache_entry_is_built_again(pair, whole, monkeypatch, tmp_path):
-    harm, target = pair
-    shutil.copytree(whole(target), tmp_path, dirs_exist_ok=True)
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_a_harmed_cache_entry_is_built_again(target, monkeypatch, tmp_path):
+    """test_cache has each harm."""
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     made = make(target=target)
-    good, manifest = made.path.read_bytes(), made.path.parent / "build.json"
-    if harm == "missing":
-        made.path.unlink()
-    elif harm == "no manifest":
-        manifest.unlink()
-    elif "manifest" in harm:
-        manifest.write_text("[1]" if "list" in harm else manifest.read_text()[:20])
-    else:
-        made.path.write_bytes(good[: len(good) // 2] if harm == "truncated" else b"")
+    good = made.path.read_bytes()
+    made.path.write_bytes(good[: len(good) // 2])
     again = make(target=target)
     assert again.path == made.path and len(again.path.read_bytes()) == len(good)
     assert again.facts == made.facts and list(tmp_path.glob("making-*")) == []
@@ -159,10 +131,7 @@ def test_a_harmed_cache_entry_is_built_again(pair, whole, monkeypatch, tmp_path)
 
 def test_compiling_the_same_again_still_tells_registers_and_leaves_python_alone(monkeypatch, tmp_path):
     facts = []
-    for cache in (
-        "a",
-        "b",
-    ):  # NVRTC 13 answers a second time from a cache of its own, without a log, unless told not to
+    for cache in "ab":  # NVRTC 13 answers a second time from a cache of its own, without a log, unless told not to
         monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / cache))
         facts.append(make().facts)
     assert facts[0] == facts[1] and facts[0][0].registers > 0

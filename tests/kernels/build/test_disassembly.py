@@ -93,14 +93,11 @@ def test_an_access_that_is_compiled_away_is_absent_and_passes(variant):
     assert all(check.ok for check in checks)
 
 
-def test_lines_of_a_header_that_holds_probes_are_told_as_that_headers():
+def test_lines_of_headers_with_probes_are_told_as_theirs_and_each_mode_is_other_machine_code():
     kernel = KERNELS["paged_v1"]
     found = disassembly.listing(kernel, kernel.problem_type(), ())
     files = Counter(line.source[0] for line in found.sass if line.source)
     assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
-
-
-def test_the_probed_and_the_timeline_builds_are_other_machine_code():
     kernel = KERNELS["02_tiled"]
     sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
     assert sizes[0] < sizes[2] < sizes[1]

@@ -33,15 +33,12 @@ def test_occupancy_is_known_for_every_architecture_and_says_what_limits(arch):
     assert found.blocks * found.threads <= 32 * occupancy.MACHINES[arch].warps
 
 
-def test_resources_that_limit_equally_are_all_named():
+def test_resources_that_limit_equally_are_all_named_and_a_block_takes_whole_warps():
     allowed = occupancy.limits(256, 64, 0, occupancy.MACHINES["sm_90"])
     assert (allowed["registers"], allowed["warps"]) == (4, 8)
     limits = {"warps": 8, "blocks": 32, "registers": 8, "shared memory": 8}
     found = occupancy.Occupancy("k", 256, 32, 28_160, 10, limits, 8, 64, 100.0, "all three", 1.0)
     assert found.limiters == ("warps", "registers", "shared memory")
-
-
-def test_what_one_block_takes():
     block = occupancy.needs(threads=100, registers=33, shared_bytes=1000, machine=occupancy.MACHINES["sm_90"])
     assert block == occupancy.Needs(warps=4, registers_per_warp=1280, warps_by_registers=48, shared_bytes=2048)
 

@@ -64,16 +64,12 @@ def test_a_kernel_that_refuses_a_standard_problem_stops_no_command(mine, must):
     assert possible and all(case.problem.causal is (must == "causal") for case in possible if "causal" in must)
 
 
-def test_a_plan_of_the_kernel_without_conditions_is_not_taken_for_its_own(mine):
+def test_a_kernel_with_a_condition_plans_by_it_and_makes_equal_cases_one(mine):
     kernel = mine("not causal")
     problem = DenseProblem(causal=True)
     assert replace(kernel, conditions=()).plan(problem)
     with pytest.raises(ProblemError, match="It must be that not causal"):
         kernel.plan(problem)
-
-
-def test_values_that_every_case_takes_make_equal_cases_one(mine):
-    kernel = mine("not causal")
     found = cases_of(kernel, "check_cases", {"causal": "true"})
     assert not found.possible and found.refused.total() > 40
     found = cases_of(kernel, "check_cases", {"seq_len": "65", "seed": "1"}, {"BLOCK_Q": 8})

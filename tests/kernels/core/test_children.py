@@ -1,19 +1,13 @@
 """Launches by a kernel in the front matter: what a plan gets, and each mistake's remedy."""
 
 import pytest
+from front import of_dense
 
 from kernels.catalog import load_kernel
 from kernels.core.streams import steps
 from kernels.errors import FrontMatterError
 
-KERNEL = """/*
-title = "Parent"
-idea = "a kernel launches kernels."
-changed = "nothing, it is a test."
-costs = "little."
-limits = "none."
-source = "this test."
-family = "dense"
+KERNEL = of_dense("""
 launches = [
   {entry = "parent", grid = [1], block = [32], args = ["q", "o"], children = ["rows"]PARENT},
   {entry = "rows", grid = ["2 + n"], block = [32], repeat = {n = 3}ROWS},
@@ -23,7 +17,7 @@ launches = [
 extern "C" __global__ void rows(const float* Q_gmem, float* O_gmem, int n PROBE_PARAM) {}
 extern "C" __global__ void last(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
 extern "C" __global__ void parent(const float* Q_gmem, float* O_gmem PROBE_PARAM PROBE_CHILDREN) {}
-"""
+""")
 
 
 @pytest.fixture

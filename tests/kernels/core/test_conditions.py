@@ -2,6 +2,7 @@
 own words."""
 
 import pytest
+from front import of_dense
 
 from kernels import catalog
 from kernels.catalog import load_kernel
@@ -14,15 +15,7 @@ message = """\\
   seq_len {seq_len} is no multiple of {4 * WIDTH}; causal is {causal}. \\
   Choose {4 * WIDTH * ceil_div(seq_len, 4 * WIDTH)}."""
 '''
-KERNEL = """/*
-title = "One"
-idea = "it has a condition."
-changed = "nothing, it is a test."
-costs = "little."
-limits = "seq_len a multiple of 4 WIDTH."
-source = "this test."
-family = "dense"
-
+KERNEL = of_dense("""
 [constants.WIDTH]
 default = 1
 values = [1, 2]
@@ -35,7 +28,7 @@ block = [32]
 args = ["q", "o"]
 */
 extern "C" __global__ void one(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
-"""
+""")
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def made(tmp_path):
     return make
 
 
-def test_a_condition_refuses_in_its_own_words_with_the_values_in_them(made):
+def test_a_condition_refuses_in_its_own_words_and_another_message_leaves_the_code_hash(made):
     kernel = made(CONDITION)
     problem = kernel.problem_type(seq_len=68)
     assert kernel.plan(problem, {"WIDTH": 1}).launches
@@ -58,6 +51,7 @@ def test_a_condition_refuses_in_its_own_words_with_the_values_in_them(made):
         kernel.plan(problem, {"WIDTH": 2})
     assert str(refused.value) == "seq_len 68 is no multiple of 8; causal is false. Choose 72."
     assert not isinstance(refused.value, FrontMatterError)
+    assert made(CONDITION).code_hash == made("").code_hash
 
 
 @pytest.mark.parametrize(
@@ -80,10 +74,6 @@ def test_a_name_that_is_none_is_told_with_those_there_are(made, wrong, key):
     kernel = made(CONDITION.replace(*wrong))
     with pytest.raises(FrontMatterError, match=rf"one.cu: conditions.0..{key}: cannot evaluate .*seq_len"):
         kernel.plan(kernel.problem_type(seq_len=67), {})
-
-
-def test_another_message_leaves_the_code_hash_as_it_is(made):
-    assert made(CONDITION).code_hash == made("").code_hash
 
 
 def test_the_default_problem_meets_every_condition_of_every_kernel():

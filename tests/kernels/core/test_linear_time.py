@@ -34,93 +34,15 @@ LONG = (*LENGTHS, 16_000)  # of long openers without an end, such as PROBE_LOAD(
 NOISE_S = 0.008  # a quadratic expression takes much longer for the longest text
 MOST = 8.0  # for a text 4 times as long. The square is 16
 FEW = (" ", "\n", "a", "1", "(", "a,", "\\")
-PIECES = (
-    *(
-        "/*",
-        "/* ",
-        'R"( ',
-        "*/",
-        "//",
-        "/",
-        '"',
-        '""',
-        "'",
-        'R"(',
-        'R"a(',
-        "\\",
-        "\\\n",
-        "\n",
-        "\t",
-        " ",
-        "a",
-        "1",
-        "a ",
-        " a",
-        "a1",
-        "1'",
-    ),
-    *(
-        "(",
-        ")",
-        "()",
-        "{",
-        "}",
-        "[",
-        "<",
-        ">",
-        "<<<",
-        "#",
-        "#\\\n",
-        "\n#",
-        ",",
-        ";",
-        ":",
-        "::",
-        "=",
-        "*",
-        "&",
-        "+",
-        "-",
-        "%",
-        ".",
-    ),
-    *(
-        "a/",
-        "a / ",
-        "a,",
-        "a;",
-        "a=",
-        "a(",
-        "a<",
-        "a*",
-        "const ",
-        "if (",
-        "for (a=0;",
-        "assert(a",
-        "# define a ",
-        "asm(",
-        "line 1",
-    ),
-    *(
-        "a: ",
-        "a.cu:1:1: ",
-        "error: ",
-        "0x1",
-        "1.",
-        "a[",
-        "a\\",
-        "|",
-        "!",
-        "-a",
-        "'a'",
-        "\n ",
-        "\n\n",
-        "a\n",
-        "1\n",
-        "[1] ",
-    ),
-    *("__a__ ", " __a__((", '"C" __global__ a '),
+PLAIN = r"""
+/* */ // / " "" ' R"( R"a( \ a 1 a1 1' ( ) () { } [ < > <<< # , ; : :: = * & + - % . a/ a, a; a= a( a< a* assert(a asm(
+0x1 1. a[ a\ | ! -a 'a'
+"""
+SPACED = (
+    '/* ~R"( ~\\\n~\n~\t~ ~a ~ a~#\\\n~\n#~a / ~const ~if (~for (a=0;~# define a ~line 1~a: ~a.cu:1:1: ~error: ~\n '
+    '~\n\n~a\n~1\n~[1] ~__a__ ~ __a__((~"C" __global__ a '
 )
+PIECES = (*PLAIN.split(), *SPACED.split("~"))
 
 
 def modules():

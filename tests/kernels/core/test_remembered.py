@@ -5,7 +5,7 @@ from kernels.core.remembered import MOST_NUMBERS, numbers_in, remembered
 from kernels.families.paged.problem import PagedProblem
 
 
-def test_answers_are_kept_but_of_large_questions():
+def test_answers_are_kept_but_not_those_of_large_questions_such_as_plans_of_many_pages():
     asked = []
 
     @remembered(8)
@@ -16,9 +16,6 @@ def test_answers_are_kept_but_of_large_questions():
     small, large = (1, 2), tuple(range(MOST_NUMBERS + 1))
     assert [length(small), length(small), length(large), length(large)] == [2, 2, len(large), len(large)]
     assert asked == [2, len(large), len(large)]
-
-
-def test_a_plan_of_a_problem_of_many_pages_is_not_kept():
     spec = KERNELS["paged_v1"]
     problem = PagedProblem(context_lens=(100,) * 2000)
     assert numbers_in((spec, problem, (("WARPS", 4),))) > MOST_NUMBERS > numbers_in((spec, PagedProblem(), ()))

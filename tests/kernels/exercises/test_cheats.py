@@ -438,7 +438,11 @@ def test_no_macro_of_the_compiler_differs_between_the_builds():
     assert found[0] ^ found[1] == {"#define __SANITIZE_THREAD__ 1"}
 
 
-@pytest.mark.parametrize("cheat", CAUGHT)
+SIMILAR = {"memmove by a pointer", "std::copy", "a struct by a function's address", "a macro in place of shared memory"}
+SIMILAR |= {"a volatile sum", "a sum by a template", "an operator", "atomicAdd by a macro"}  # to one that stays
+
+
+@pytest.mark.parametrize("cheat", [pytest.param(c, marks=[pytest.mark.slow] * (c in SIMILAR)) for c in CAUGHT])
 def test_a_hidden_access_is_found_by_a_run(cheat, one_problem):
     name, text, kinds = CAUGHT[cheat]
     found = grading.grade(name, text)
@@ -497,12 +501,9 @@ def test_an_access_of_the_runtime_stops_the_kernel(cheat, one_problem):
     assert not found.accepted and [one.kind for one in found.evidence] == ["out of bounds"], found
 
 
-def test_printf_stores_nothing(one_problem):
+def test_printf_and_a_static_s_initialiser_store_nothing_in_the_runtime(one_problem):
     found = grading.grade(ATOMIC, beyond('printf("%1$*2$d%n", 0, 0, (int*)BEYOND);'))
     assert not found.accepted and "format %n is not one of CUDA's" in found.evidence[0].text, found
-
-
-def test_a_static_s_initialiser_stores_nothing_in_the_runtime(one_problem):
     found = grading.grade(ATOMIC, beyond("", "static int off = (*(volatile char*)BEYOND = 0, 0);"))
     assert not found.accepted, found
 

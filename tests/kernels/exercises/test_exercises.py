@@ -21,17 +21,13 @@ def _kinds(found):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_exercise_has_ten_different_wrong_answers_and_hints(name):
+def test_an_exercise_has_ten_wrong_answers_and_hints_and_draws_other_inputs_each_time(name):
     one = ALL[name]
     texts = {wrong.text for wrong in one.wrong}
     assert len(texts) == len(one.wrong) >= (10 if one.of == name else 9)
     assert one.solution not in texts and one.start != one.solution
     assert one.hints and one.story and len(one.idea.split()) <= 20
     assert all(wrong.evidence for wrong in one.wrong)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_two_grades_have_different_inputs(name):
     kernel = load_kernel(FOLDER / ALL[name].of / "solution.cu")
     first, second = (drawing.problems(ALL[name], kernel) for _ in range(2))
     assert all(a != b for a, b in zip(first, second, strict=True))
@@ -104,25 +100,19 @@ def test_limits_name_a_kernel_of_ours():
         assert all(limit.count in costs.SPACES for limit in one.limits)
 
 
-def test_an_answer_that_does_not_compile_has_its_line():
+def test_an_answer_that_does_not_compile_has_its_line_and_none_brings_a_launch_of_its_own():
     found = grade(QUICK[0], ALL[QUICK[0]].start.replace("float l = 0.f;", "flaot l = 0.f;"))
     line = 1 + ALL[QUICK[0]].start.split("float l = 0.f;")[0].count("\n")
     assert not found.accepted and not found.cases
     assert [(one.kind, one.lines) for one in found.evidence] == [("does not compile", (line,))]
-
-
-def test_an_answer_cannot_bring_a_launch_of_its_own():
     one = ALL[QUICK[0]]
     own = load_kernel(FOLDER / one.name / "solution.cu")
     assert grading._kernel(one, FOLDER / one.name / "solution.cu").launch_texts == own.launch_texts
 
 
-def test_an_unknown_exercise_is_refused_with_the_known_names():
+def test_the_command_lists_writes_and_refuses_also_an_unknown_exercise(tmp_path, monkeypatch, capsys):
     with pytest.raises(ProblemError, match=QUICK[0]):
         grade("no_such_exercise", "")
-
-
-def test_the_command_lists_writes_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["exercise"]) == 0
     listed = capsys.readouterr().out

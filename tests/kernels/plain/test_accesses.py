@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from front import of_roles
+
 from explainers.stories.bank_conflicts import bank_walk
 from explainers.stories.coalescing import sector_walk
 from kernels.catalog import load_kernel
@@ -12,16 +14,7 @@ from kernels.run import execute
 from kernels.trace.memory import traced
 
 FLOAT4 = Path(__file__).parent / "tutorials" / "t10_float4_ldg.cu"
-ATOMICS = """/*
-title = "Atomics"
-idea = "lanes count in shared memory, then add to global memory."
-changed = "nothing."
-costs = "nothing."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
-
+ATOMICS = of_roles("""
 [[launches]]
 entry = "counts"
 grid = [1]
@@ -36,7 +29,7 @@ __global__ void counts(const float* x, float* o, int tiles) {
   __syncthreads();
   if (threadIdx.x < 4) atomicAdd(&o[threadIdx.x * 8], (float)bins[threadIdx.x]);
 }
-"""
+""")
 
 
 def _run(path):

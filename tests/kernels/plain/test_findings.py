@@ -1,6 +1,7 @@
 """The table of a run's findings: faults come before harmless races, and a full table is a fault."""
 
 import pytest
+from front import of_roles
 
 from kernels.build import Mode
 from kernels.catalog import load_kernel
@@ -10,16 +11,7 @@ from kernels.core.scope import Scope
 from kernels.run import execute
 from kernels.run.plain import launches
 
-MANY = """/*
-title = "Many findings"
-idea = "three harmless races, then a real one."
-changed = "nothing."
-costs = "nothing."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
-
+MANY = of_roles("""
 [[launches]]
 entry = "many"
 grid = [1]
@@ -34,7 +26,7 @@ __global__ void many(const float* x, float* o, int tiles) {
   word[threadIdx.x] = threadIdx.x;
   o[threadIdx.x] = word[63 - threadIdx.x];
 }
-"""
+""")
 
 
 @pytest.mark.parametrize("room", [1 << 14, 2])

@@ -32,30 +32,22 @@ def _launched(entry, reversed_order):
 
 
 @pytest.mark.parametrize("reversed_order", [False, True])
-def test_blocks_go_on_together_with_their_own_shared_memory(reversed_order):
+def test_blocks_go_on_together_race_without_the_barrier_and_a_pipeline_brings_its_stages_in_order(reversed_order):
     found, x, o = _launched("neighbours", reversed_order)
     assert not found.stopped and not found.faults
     blocks = x[:64].reshape(4, 16)
     np.testing.assert_array_equal(o.reshape(4, 16), np.roll(blocks, -1, 0) + blocks[:, ::-1] + 2 * blocks)
-
-
-@pytest.mark.parametrize("reversed_order", [False, True])
-def test_blocks_without_the_barrier_race(reversed_order):
     found, _, _ = _launched("no_barrier", reversed_order)
     assert {fault.kind for fault in found.faults} >= {"block race"}
+    found, x, o = _launched("block_pipeline", reversed_order)
+    assert not found.stopped and not found.faults
+    np.testing.assert_allclose(o, x[:128].reshape(2, 64).sum(0)[::-1], rtol=1e-6)
 
 
 def test_a_block_that_leaves_before_the_barrier_is_a_deadlock():
     found, _, _ = _launched("one_leaves", False)
     assert "3 of 4 blocks wait at grid.sync(), and the others have left" in str(found.stopped)
     assert [fault.kind for fault in found.faults] == ["deadlock"]
-
-
-@pytest.mark.parametrize("reversed_order", [False, True])
-def test_a_pipeline_of_a_block_brings_its_stages_in_order(reversed_order):
-    found, x, o = _launched("block_pipeline", reversed_order)
-    assert not found.stopped and not found.faults
-    np.testing.assert_allclose(o, x[:128].reshape(2, 64).sum(0)[::-1], rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -107,15 +107,12 @@ def test_an_edit_for_the_cpu(declared, became):
     assert became in cpu_text(KERNEL.replace("BODY", declared))
 
 
-def test_no_edit_moves_a_line_and_functions_of_the_host_are_blank():
+def test_no_edit_moves_a_line_functions_of_the_host_are_blank_and_comments_are_no_constructs():
     text = (
         KERNEL.replace("BODY", "extern __shared__\n  float s[];") + "int main() {\n  k<<<1, 1>>>(0);\n  return 0;\n}\n"
     )
     assert cpu_text(text).count("\n") == text.count("\n")
     assert "<<<" not in device_text(text) and "main" not in device_text(text)
-
-
-def test_a_text_without_a_host_function_stays_unchanged_for_a_gpu():
     assert device_text(KERNEL) == KERNEL
 
 

@@ -256,14 +256,11 @@ def test_a_row_without_values_and_an_unknown_walk_are_told(opened, tmp_path):
         online_softmax.explain(run, 6, 0)
 
 
-def test_every_value_of_a_row_needs_the_head_if_one_has_it(tmp_path):
+def test_online_softmax_refuses_a_row_with_an_incomplete_mark_and_other_kernels_keep_their_pages(tmp_path):
     path = _marked(tmp_path, "t11_split_k")
     assert not online_softmax.refusal(load_kernel(path))
     path.write_text(path.read_text().replace("l[row = blockIdx.x, head = blockIdx.z, ", "l[row = blockIdx.x, "))
     assert "does not log l(row, head, walk)" in online_softmax.refusal(load_kernel(path))
-
-
-def test_a_faulty_mark_leaves_the_pages_of_other_kernels(tmp_path):
     faulty = _spec(tmp_path, '"nowhere" = "m"', "o[0] = 1;")
     assert probed.values(faulty) == {}
     assert "Mark a line for each in its table [watch]." in probed.without_events(faulty, {"m": ("row",)})

@@ -191,7 +191,7 @@ def test_a_sum_that_begins_unset_is_far_off(small_kernel):
     assert not abs(found) < 1e30
 
 
-def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
+def test_a_kernel_whose_probes_log_nothing_is_reported_unless_its_runs_fail(small_kernel):
     spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
     probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
     assert probed.records == 0
@@ -200,9 +200,6 @@ def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
     assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
     right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")
     assert right[0].records > 0
-
-
-def test_a_kernel_whose_runs_all_fail_is_not_blamed_for_its_probes(small_kernel):
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     failed = check.Verdict(spec.name, "probed", RolesProblem(), (), (), False, "It did not compile.")
     row = check.summary(spec, 1, [], [failed])
@@ -238,7 +235,7 @@ def test_a_case_that_cannot_run_here_is_told_and_not_missed():
     assert (row["missed"], row["cannot_run"]) == (0, reasons)
 
 
-def test_a_wrong_kernel_gives_its_first_problem_and_the_number_of_the_others(small_kernel):
+def test_a_wrong_kernel_gives_its_first_problem_and_one_that_does_not_compile_says_so_once(small_kernel):
     """Both builds of a problem are one. --all shows each problem."""
     spec, wrong = small_kernel("  O_gmem[0] = X_gmem[0];\n"), (OutputError("o", 2.5, 1e-7, 1e-6),)
     unknown = Reason("unknown", "The wrong values have no known pattern.")
@@ -256,9 +253,6 @@ def test_a_wrong_kernel_gives_its_first_problem_and_the_number_of_the_others(sma
     assert sum("allowed" in line for line in lines) == 1
     everything = facts.check_lines([row], missed, "here", everything=True)
     assert sum(line.startswith("  wrong: ") for line in everything) == 44
-
-
-def test_a_kernel_that_does_not_compile_says_so_once(small_kernel):
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     said = "BuildError: small.cu line 3: expected ';'"
     missed = [check.Verdict(spec.name, "both", RolesProblem(seed=seed), (), (), False, said) for seed in range(63)]

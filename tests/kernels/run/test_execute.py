@@ -144,7 +144,7 @@ def test_too_much_shared_memory_is_refused_before_launch():
         execute.check_possible(request, device(shared_bytes_per_block=49152))
 
 
-def test_what_would_not_fit_or_take_too_long_is_refused_with_the_figures(monkeypatch):
+def test_what_would_not_fit_or_take_too_long_now_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(gpu, "free_bytes", lambda: 2**34)
     large = DenseProblem(seq_len=16384, batch=8, num_heads=16)
     with pytest.raises(
@@ -153,9 +153,6 @@ def test_what_would_not_fit_or_take_too_long_is_refused_with_the_figures(monkeyp
         execute.check_fits(Request(KERNELS["01_naive"], large), device())
     with pytest.raises(TooLargeError, match="would take about .* s on the CPU"):
         execute.check_possible(Request(FLASH, DenseProblem(seq_len=16384)), device(backend="cpu"))
-
-
-def test_memory_is_asked_when_it_is_needed(monkeypatch):
     request = Request(FLASH, DenseProblem())
     for free, fits in ((2**30, True), (2**20, False), (2**30, True)):
         monkeypatch.setattr(cpu, "free_bytes", lambda free=free: free)
@@ -210,7 +207,7 @@ def test_outputs_that_are_given_are_as_given_when_the_kernel_is_launched_again(m
     assert all(np.array_equal(first[name], second[name]) for name in ("k_cache", "v_cache"))
 
 
-def test_each_output_has_an_error_and_a_yardstick_of_its_own(monkeypatch):
+def test_each_output_has_a_yardstick_of_its_own_and_arrays_that_no_tensor_describes_are_told(monkeypatch):
     spec = odd_kernel(monkeypatch)
     request = Request(spec, spec.problem_type(samples=1000))
     errors = {
@@ -220,6 +217,12 @@ def test_each_output_has_an_error_and_a_yardstick_of_its_own(monkeypatch):
     assert set(errors) == {"glow", "light"}
     assert errors["glow"].yardstick > 100 * errors["light"].yardstick  # bfloat16 beside float32
     assert errors["light"].allowed < errors["glow"].largest  # which one number for both would have let pass
+    monkeypatch.setattr(spec.problem_type, "inputs", lambda self: {"sun": np.zeros((3, 40), np.float32)})
+    with pytest.raises(
+        ProblemError,
+        match=r"OddProblem.inputs\(\) gives float32 \(3, 40\) for the tensor sun. Its tensors\(\) say bfloat16",
+    ):
+        execute.run(Request(spec, spec.problem_type()))
 
 
 def test_a_run_of_any_problem_shares_no_array_with_it():
@@ -240,22 +243,9 @@ def test_a_changed_input_is_an_error_with_its_name(small_kernel):
         execute.run(Request(kernel, shown.problem, shown.settings))
 
 
-def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch):
-    spec = odd_kernel(monkeypatch)
-    monkeypatch.setattr(spec.problem_type, "inputs", lambda self: {"sun": np.zeros((3, 40), np.float32)})
-    with pytest.raises(
-        ProblemError,
-        match=r"OddProblem.inputs\(\) gives float32 \(3, 40\) for the tensor sun. Its tensors\(\) say bfloat16",
-    ):
-        execute.run(Request(spec, spec.problem_type()))
-
-
-def test_a_scope_outside_the_run_is_refused():
+def test_a_scope_outside_the_run_and_a_constant_that_the_kernel_has_not_are_refused():
     with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
         execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
-
-
-def test_a_constant_that_the_kernel_has_not_is_refused():
     with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
         execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
     with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):

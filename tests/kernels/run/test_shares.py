@@ -135,9 +135,6 @@ def test_a_job_alone_runs_on_whatever_its_length(desks, monkeypatch):
         until(lambda job=job: job.long)
         end()
         assert job.result(10) == "done" and job.handed == 1
-
-
-def test_a_single_worker_takes_long_jobs(desks):
     job, end = desks(1)("a one", LONG)
     end()
     assert job.result(10) == "done"

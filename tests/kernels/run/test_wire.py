@@ -69,7 +69,7 @@ def test_a_run_comes_back_whole_with_the_request_that_was_asked():
     assert other.request.kernel is REQUEST.kernel and other.request.scope == Scope(0, 2)
 
 
-def test_tables_come_back_with_the_types_of_their_columns():
+def test_tables_and_what_measures_and_checks_give_come_back():
     traffic = execute.traffic(REQUEST)
     pd.testing.assert_frame_equal(crossed(traffic).table, traffic.table)
     marks = pd.DataFrame({"launch": [0, 0], "ns": [0.1, math.nan], "sm": np.array([1, 2], np.uint32)})
@@ -79,9 +79,6 @@ def test_tables_come_back_with_the_types_of_their_columns():
     found = crossed(made, (REQUEST,))
     pd.testing.assert_frame_equal(found.marks, marks)
     pd.testing.assert_frame_equal(found.writers, made.writers)
-
-
-def test_what_measures_and_checks_give_comes_back():
     point = Point("03_flash", REQUEST.problem, (("BLOCK_Q", 16),))
     error = OutputError("o", np.float64(0.1), 0.2, math.inf)
     timing = Timing(point, "ok", runs=3, median_us=np.float64(1.5), error=error, clock=(1, None))

@@ -154,9 +154,25 @@ def test_clients_take_turns_and_are_told_their_place(tmp_path):
     assert order.read_text().split() == ["a1", "b1", "a3"]
 
 
-def test_a_worker_that_ends_by_itself_is_told_with_its_code():
+def test_each_error_of_a_task_comes_back_as_itself_with_its_place_and_the_next_task_runs(monkeypatch):
     with pytest.raises(WorkerDied, match=r"running exits died \(with exit code 3\)"):
         workers.submit(tasks.exit_with, 3, backend="cpu", title="exits").result(30)
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        workers.submit(threading.Lock, backend="cpu", title="a lock").result(30)
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        workers.submit(lambda: 1, backend="cpu", title="a lambda").result(30)
+    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) > 0
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        workers.submit(int, "x", backend="cpu", title="int").result(30)
+    assert "served.py" in "".join(raised.value.__notes__)
+    with pytest.raises(ProblemError, match="query tiles 99"):
+        submit(Request(KERNELS["03_flash"], DenseProblem(), scope=Scope(99))).result(30)
+    with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
+        workers.submit(tasks.catch_sticky, backend="cpu", title="it").result(60)
+    assert workers.submit(int, "7", backend="cpu", title="it").result(60) == 7
+    with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
+        workers.submit(tasks.raise_unsendable, backend="cpu", title="it").result(60)
+    assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, 3])
@@ -172,20 +188,6 @@ def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
     with pytest.raises(RunError, match=r"thread \(0, 0, 0\): stack overflow.*before its first probe"):
         submit(Request(spec("overflow"), DenseProblem(seq_len=1))).result()
     assert cpu().deaths == before
-
-
-def test_what_cannot_be_sent_is_an_error_of_its_task_alone():
-    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(threading.Lock, backend="cpu", title="a lock").result(30)
-    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(lambda: 1, backend="cpu", title="a lambda").result(30)
-    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) > 0
-
-
-def test_an_error_of_ours_says_where_in_the_worker_it_happened():
-    with pytest.raises(ValueError, match="invalid literal") as raised:
-        workers.submit(int, "x", backend="cpu", title="int").result(30)
-    assert "served.py" in "".join(raised.value.__notes__)
 
 
 def test_a_worker_sees_its_gpu_alone():
@@ -215,11 +217,6 @@ def test_an_endless_kernel_is_stopped_at_its_limit():
     with pytest.raises(RunTimeout, match="the time limit is over.*after endless.cu:"):
         job.result(30)
     assert submit(GOOD).result(30).max_abs_error < 1e-6
-
-
-def test_a_task_error_comes_back_as_itself():
-    with pytest.raises(ProblemError, match="query tiles 99"):
-        submit(Request(KERNELS["03_flash"], DenseProblem(), scope=Scope(99))).result(30)
 
 
 def test_no_gpu_is_chosen_for_a_kernel_without_written_probes_unless_named():
@@ -279,18 +276,6 @@ def test_while_one_looks_again_for_a_gpu_the_others_have_what_was_found_before(m
     thread.join(20)
     monkeypatch.setattr(workers, "submit", die)
     assert surveyed() is before  # the same words are the same survey: what is asked stays the same question
-
-
-def test_an_error_that_its_task_catches_still_ends_a_worker_that_cuda_has_left(monkeypatch):
-    with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
-        workers.submit(tasks.catch_sticky, backend="cpu", title="it").result(60)
-    assert workers.submit(int, "7", backend="cpu", title="it").result(60) == 7
-
-
-def test_a_fault_that_cannot_be_sent_says_where_it_happened():
-    with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
-        workers.submit(tasks.raise_unsendable, backend="cpu", title="it").result(60)
-    assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 def test_a_worker_keeps_what_cannot_go_to_the_cache_where_its_server_looks_for_it():

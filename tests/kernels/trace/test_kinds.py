@@ -27,15 +27,12 @@ def test_the_headers_first_comment_explains_every_macro():
     )
 
 
-def test_the_shim_compares_the_same_events():
+def test_the_shim_compares_the_same_events_and_a_kind_is_known_by_name_and_by_event_and_space():
     listed = re.search(r"enum class AccessKind \{ (.*) \};", COMMON)[1].lower().split(", ")
     more = {int(number): name.lower() for name, number in re.findall(r"\b([A-Z_]+) = AccessKind\((\d+)\)", HOPPER)}
     assert (*listed, *(more[number] for number in range(len(listed), len(listed) + len(more)))) == kinds.EVENTS
     named = re.search(r"KIND_NAMES\[\] = \{(.*)\};", (DEVICE / "simt" / "simt.h").read_text())[1]
     assert tuple(re.findall(r'"(\w+)"', named)) == kinds.EVENTS
-
-
-def test_a_kind_is_known_by_its_name_and_by_its_event_and_space():
     assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
     assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
     assert kinds.READS == ("load", "ldmatrix", "tma", "product")

@@ -38,16 +38,13 @@ def test_worked_examples(addresses, width, op, wanted):
     assert model.shared_wavefronts(addresses, width, op)[:3] == wanted
 
 
-def test_the_banks_tell_lanes_and_words_and_broadcasts_from_conflicts():
+def test_the_banks_tell_broadcasts_from_conflicts_and_sectors_lines_and_useful_bytes_are_counted():
     found = model.shared_wavefronts([0, 0, 128, 4] + [None] * 28, 4, "load")
     assert found.banks == {
         0: (model.Touch(0, 0, 0, (0, 1)), model.Touch(0, 1, 32, (2,))),
         1: (model.Touch(0, 0, 1, (3,)),),
     }
     assert (found.wavefronts, found.conflicts) == (2, 1)
-
-
-def test_sectors_lines_and_useful_bytes():
     assert model.global_sectors([4 * lane for lane in LANES], 4) == (4, 1, 128)
     assert model.global_sectors([4 * lane + 4 for lane in LANES], 4) == (5, 2, 128)
     assert model.global_sectors([32 * lane for lane in LANES], 4) == (32, 8, 128)
@@ -86,15 +83,12 @@ def test_counting_many_requests_at_once_gives_what_one_at_a_time_does():
         assert list(zip(sectors, lines, used)) == [model.global_sectors(row, width) for row in addresses]
 
 
-def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
+def test_a_trace_gives_each_warps_requests_in_order_with_diverged_lanes_paired(cpu_run):
     found = traced.requests(cpu_run("03_flash", scope=Scope(0, 2)).trace)
     assert (found.table.active == 32).all() and set(found.table.space) == {"shared", "global"}
     k = found.where((found.table.tensor == "K") & (found.table.space == "shared") & (found.table.kind == "load"))
     assert len(k.table) == 2 * 4 * 8 * 8  # blocks x key tiles x warps x (HEAD_DIM / 4)
     assert set(k.costs.wavefronts) == {32} and set(k.costs.ideal) == {4}
-
-
-def test_diverged_lanes_are_paired_by_their_occurrence(cpu_run):
     ragged = cpu_run("03_flash", replace(cpu_run().request.problem, seq_len=50), (), Scope(3))
     loads = traced.requests(ragged.trace, "global")
     q = loads.where(loads.table.tensor == "Q")

@@ -182,13 +182,10 @@ def test_a_key_out_of_range_is_refused_with_file_line_key_value_and_remedy(small
         trace_of(spec)
 
 
-def test_the_largest_key_is_logged_as_it_is(small_kernel):
+def test_the_largest_key_is_logged_as_it_is_and_small_types_as_their_number(small_kernel):
     body = "  const int row = 65535, tile = 0, col = row, dim = row;\n  PROBE_VALUE(m, row, tile, col, dim, 1.5f);"
     (record,) = trace_of(small_kernel(body)).table.to_pylist()
     assert [record[key] for key in ("row", "tile", "col", "dim", "value")] == [65535, 0, 65535, 65535, 1.5]
-
-
-def test_value_probes_of_the_small_types_log_the_number(small_kernel):
     body = """  const int row = 1, col = 2;
   PROBE_VALUE(a, row, to_half(-2.7182818f));
   PROBE_VALUE(b, row, col, to_bfloat16(-2.7182818f));

@@ -13,7 +13,7 @@ from kernels.trace.probes import is_probe_line, sites_of
 
 
 @pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
-def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, name):
+def test_the_steps_hold_every_record_after_a_mark_once_in_order_with_the_lines_of_the_records(cpu_run, name):
     problem = KERNELS[name].problem_type(seq_len=50) if name in current().of_family("dense") else None
     run = cpu_run(name, problem)
     cut = steps.cut(run.trace, sites_of(run.request))
@@ -26,19 +26,6 @@ def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, nam
     assert all(part.step.is_monotonic_increasing for _, part in inside.groupby(["launch", "block", "thread"]))
     assert cut.table[["launch", "block"]].apply(tuple, axis=1).is_monotonic_increasing
     assert tuple(cut.table.columns) == steps.COLUMNS
-
-
-def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
-    run = cpu_run("03_flash", KERNELS["03_flash"].problem_type(seq_len=50))
-    table = steps.cut(run.trace, sites_of(run.request)).table
-    phases = ["load_tile", "scores", "softmax", "output"]
-    assert table.phase.tolist() == ["load_q", *phases * 4, "write"]
-    assert table.tile.tolist() == [-1, *(t for t in range(4) for _ in phases), -1]
-    assert set(table.role) == {""} and set(table.file) == {"03_flash.cu"}
-
-
-@pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
-def test_lit_lines_are_the_code_lines_of_the_records(cpu_run, name):
     run = cpu_run(name)
     sites = sites_of(run.request)
     cut = steps.cut(run.trace, sites)
@@ -52,6 +39,15 @@ def test_lit_lines_are_the_code_lines_of_the_records(cpu_run, name):
     source = {file: text.splitlines() for file, text in run.request.kernel.files}
     for file, line in {tuple(place.split(":")) for step in lit for place in step}:
         assert not is_probe_line(source[file][int(line) - 1])
+
+
+def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
+    run = cpu_run("03_flash", KERNELS["03_flash"].problem_type(seq_len=50))
+    table = steps.cut(run.trace, sites_of(run.request)).table
+    phases = ["load_tile", "scores", "softmax", "output"]
+    assert table.phase.tolist() == ["load_q", *phases * 4, "write"]
+    assert table.tile.tolist() == [-1, *(t for t in range(4) for _ in phases), -1]
+    assert set(table.role) == {""} and set(table.file) == {"03_flash.cu"}
 
 
 # ---- roles ----

@@ -38,7 +38,7 @@ def raw(*threads, capacity=4):
     return RawRecords(0, 9, len(threads), records, np.array([len(made) for made in threads], np.uint32))
 
 
-def test_records_decode_into_the_columns_their_line_declares():
+def test_records_decode_into_the_columns_of_their_line_with_roles_and_what_did_not_fit():
     bits = int(np.float32(2.5).view(np.uint32))
     found = decode([raw([(0, MARK, 4)], [(bits | 17 << 32, O, 6 | 2 << 16), (640, LOAD, 1)])], SITES).table
     assert tuple(found.column_names) == COLUMNS
@@ -55,14 +55,8 @@ def test_records_decode_into_the_columns_their_line_declares():
     assert [value[name] for name in ("thread", "event", "row", "tile", "dim", "value")] == [1, "o", 6, 2, 17, 2.5]
     assert [load[name] for name in ("seq", "file", "line", "space", "tensor")] == [1, "h.cuh", 3, "shared", "K"]
     assert [load[name] for name in ("offset", "bytes", "tile", "row")] == [640, 16, 1, None]
-
-
-def test_a_thread_has_the_role_of_its_last_role_record():
     found = decode([raw([(0, MARK, 1), (0, ROLE, 0), (0, MARK, 2)], [(0, MARK, 3)])], SITES).table
     assert found["role"].to_pylist() == [None, "producer", "producer", None]
-
-
-def test_what_did_not_fit_is_counted():
     trace = decode([raw([(0, MARK, n) for n in range(6)], [(0, MARK, 0)], capacity=4)], SITES)
     assert (trace.table.num_rows, trace.lost) == (5, 2)
 

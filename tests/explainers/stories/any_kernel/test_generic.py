@@ -119,7 +119,7 @@ def test_a_tensor_is_shown_in_the_slice_and_at_the_elements_that_the_run_touched
     assert {t["tensor"]: t["rect"] for t in outside} == {"k": [0, 15, 0, 31], "v": [0, 15, 0, 31]}
 
 
-def test_scattered_cells_are_told_as_runs_and_other_slices_as_elsewhere(cpu_run):
+def test_scattered_cells_are_runs_other_slices_are_elsewhere_and_each_role_has_steps(cpu_run):
     run = cpu_run("lab_global", KERNELS["lab_global"].problem_type("strided", 4, stride=8))
     story = generic.explain(run)
     first = story.frames[0]["touched"][0]
@@ -127,9 +127,6 @@ def test_scattered_cells_are_told_as_runs_and_other_slices_as_elsewhere(cpu_run)
     walk = generic.explain(cpu_run("paged_v1"))
     cache = [t for f in walk.frames for t in f["touched"] if t["tensor"] == "k_cache"]
     assert cache and sum(t["elsewhere"] for t in cache) > 0 and any(t["rect"] for t in cache)
-
-
-def test_a_row_of_steps_for_each_role(cpu_run):
     story = generic.explain(cpu_run("lab_roles"))
     roles = [f["role"] for f in story.frames if f["role"]]
     assert len(set(roles)) == 2 and all(
@@ -148,15 +145,11 @@ def test_a_kernel_without_marks_has_a_step_for_each_block(variant):
     assert story.frames[0]["lines"]
 
 
-def test_a_kernel_that_a_user_brings():
+def test_a_kernel_that_a_user_brings_and_a_family_that_nothing_knows(monkeypatch):
     spec = load_kernel(ONE_KERNEL)
     run = execute.run(Request(spec, spec.problem_type()))
     check(run, generic.explain(run))
-
-
-def test_a_family_that_nothing_knows(monkeypatch):
     spec = odd_kernel(monkeypatch)
-    run = execute.run(Request(spec, spec.problem_type()))
     story = generic.explain(run)
     check(run, story)
     unknown = [f for f in story.frames if f["phase"] not in PHASES]

@@ -61,7 +61,7 @@ def near(run):
 
 
 @EACH
-def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
+def test_each_part_is_the_formula_of_its_queries_and_keys_in_its_order_with_the_bytes_of_the_trace(name):
     run, story, _ = made(name)
     due = exact(name)
     assert story.states["P"] and story.states["dS"]
@@ -70,12 +70,6 @@ def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
             rows, cols, found = state(story, part, at)
             seen = ~np.isnan(found)
             assert seen.any() and np.allclose(found[seen], due[part][rows, cols][seen], atol=near(run), rtol=near(run))
-
-
-@EACH
-def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
-    run, story, _ = made(name)
-    due = exact(name)
     of = {"dV": (due["P"], due["do"], 1), "dK": (due["dS"], due["q"], due["scale"])}
     for part, (left, right, factor) in of.items():
         queries, found = set[int](), None
@@ -89,10 +83,6 @@ def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
             grown = factor * left[seen][:, rows].T @ right[seen]
             assert np.allclose(found, grown, atol=10 * near(run)), (part, frame["title"])
         assert found is None or np.allclose(found, parts.values(run, part, 0)[rows], atol=10 * near(run))
-
-
-@EACH
-def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
     _, story, _ = made(name)
     for frame in story.frames[1:]:
         assert len(frame["made"]) <= 1 or frame["made"] == ["S", "P"]
@@ -100,6 +90,20 @@ def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
             if product.made in frame["made"]:
                 assert set(product.reads) & {"P", "dS"} <= set(frame["done"]), frame["title"]
         assert all(len(said.split()) <= 25 for said in frame["sentence"].rstrip(".").split(". ")), frame["sentence"]
+    _, story, stage = made(name)
+    whole, *steps = story.frames
+    assert whole["whole"] and not any(frame["whole"] for frame in steps)
+    first = next(frame for frame in steps if "P" in frame["made"])
+    assert (whole["queries"], whole["keys"]) == (first["queries"], first["keys"])
+    assert whole["state"]["P"] == whole["state"]["dS"] == 0
+    assert all(entry.values[0] == 0 for entry in stage.state)
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    own = parts.symbols(run.request)
+    for part in ("LSE", "dV", "dK"):
+        kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
+        of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
+        due = int(of[of.tensor.astype(str).map(own) == part].bytes.sum())
+        assert story.frames[-1]["bytes"].get(f"{part} {kind}", 0) == due
 
 
 PRODUCTS = {"backward_1_recompute": 8, "backward_2_two_loops": 7}  # all others make five
@@ -134,35 +138,12 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     assert "shared memory" in found and found <= {"", "shared memory", "registers", *either}
 
 
-@EACH
-def test_the_opening_is_a_whole_tile_and_counts_as_no_step(name):
-    _, story, stage = made(name)
-    whole, *steps = story.frames
-    assert whole["whole"] and not any(frame["whole"] for frame in steps)
-    first = next(frame for frame in steps if "P" in frame["made"])
-    assert (whole["queries"], whole["keys"]) == (first["queries"], first["keys"])
-    assert whole["state"]["P"] == whole["state"]["dS"] == 0
-    assert all(entry.values[0] == 0 for entry in stage.state)
-
-
 def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
     for name in ("backward_3_one_loop", "backward_4_mma"):
         _, story, _ = made(name)
         last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
         said = [products.sentence(frames, "one", True) for frames in (story.frames, [*story.frames[:-1], last])]
         assert ["times the products" in one for one in said] == [True, False]
-
-
-@EACH
-def test_the_bytes_of_a_step_are_those_of_the_trace(name):
-    run, story, _ = made(name)
-    frame = run.trace.frame("event", "space", "tensor", "bytes")
-    own = parts.symbols(run.request)
-    for part in ("LSE", "dV", "dK"):
-        kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
-        of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
-        due = int(of[of.tensor.astype(str).map(own) == part].bytes.sum())
-        assert story.frames[-1]["bytes"].get(f"{part} {kind}", 0) == due
 
 
 @EACH
@@ -215,11 +196,15 @@ def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
 
 
 @EACH
-def test_every_tab_is_made_and_goes_to_the_browser(name):
+def test_every_tab_goes_to_the_browser_and_each_launch_with_gradients_says_its_loops(name):
     run, _, stage = made(name)
     for tab in STORY.parts().values():
         assert encoding.decode(encoding.encode(tab(run.request, running)))
     assert encoding.decode(encoding.encode(stage))["frames"]
+    run, story, _ = made(name)
+    said = tabs._loops(Seen(run, story.frames, {}))
+    assert said and all(" outside, " in one for one in said)
+    assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
 
 
 def test_a_fixed_order_of_adds_is_said_and_any_order_too():
@@ -233,21 +218,10 @@ def test_a_fixed_order_of_adds_is_said_and_any_order_too():
             assert tabs._deterministic(request, {})[0]["text"].startswith(said)
 
 
-@EACH
-def test_each_launch_with_gradients_says_its_loops(name):
-    run, story, _ = made(name)
-    said = tabs._loops(Seen(run, story.frames, {}))
-    assert said and all(" outside, " in one for one in said)
-    assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
-
-
-def test_lse_takes_four_bytes_for_a_query_and_p_a_number_for_each_pair():
+def test_bytes_memory_gradients_and_a_missing_recording_are_told():
     request = made(next(iter(ACCEPTED)))[0].request
     rows = tabs.stored(request)[1]["rows"]
     assert rows[0][:3] == [80, "320 bytes", "25.6 kB"] and rows[-1][0] == 65536
-
-
-def test_the_gradients_of_the_check_are_the_kernels_own():
     name = next(iter(ACCEPTED))
     run, story, _ = made(name)
     meta = tabs.nudge(run, story.head)[-1]["meta"]
@@ -255,12 +229,14 @@ def test_the_gradients_of_the_check_are_the_kernels_own():
     largest = np.abs(meta["gradients"]["q"]).max()
     assert abs(meta["gradients"]["q"][at["row"], at["dim"]]) == largest
     assert np.array_equal(meta["gradients"]["v"], parts.values(run, "dV", 0))
-
-
-def test_without_a_recording_the_page_says_so():
-    request = made(next(iter(ACCEPTED)))[0].request
     said = times.blocks(request, current().kernels, {})[-1]
     assert said["kind"] == "note" and "No recording" in said["text"]
+    first = times.memory(request)[-1]["rows"][0]
+    own = {part: t.size * t.itemsize for part, t in parts.tensors(request).items()}
+    assert first[1:3] == [
+        tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
+        tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
+    ]
 
 
 def test_a_recorded_time_is_next_to_the_fastest_forward_of_its_sizes():
@@ -350,16 +326,6 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
         if others:  # losses of the fixed order stand next to its wins
             gain = fixed.groupby(turns.SHAPE).sustained_ratio.min()
             assert f"in {(gain > 1).sum()} of {len(gain)} shapes: {gain.min():.2f} to" in others[0]
-
-
-def test_the_memory_is_that_of_the_tensors():
-    request = made(next(iter(ACCEPTED)))[0].request
-    first = times.memory(request)[-1]["rows"][0]
-    own = {part: t.size * t.itemsize for part, t in parts.tensors(request).items()}
-    assert first[1:3] == [
-        tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
-        tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
-    ]
 
 
 @EACH

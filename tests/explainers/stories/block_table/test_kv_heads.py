@@ -33,7 +33,7 @@ def test_pages_that_sequences_share_are_held_once():
     assert found.k.held == (32 + copied + tokens - 44) * 2 * 64 * 4
 
 
-def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
+def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_ratio():
     found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
     made = kv_heads.stage_of(found, None)
     panels = made.views[0].meta["panels"]
@@ -54,9 +54,6 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
         assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read
     assert "4 times less" in kv_heads.reads_sentence(found)
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
-
-
-def test_a_ratio_of_heads_has_its_name():
     assert kv_heads.kind(32, 32).startswith("MHA") and kv_heads.kind(1, 1).startswith("MHA")
     assert (kv_heads.kind(32, 8), kv_heads.kind(32, 1)) == ("GQA 32:8", "MQA 32:1")
     assert kv_heads.DTYPES == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}

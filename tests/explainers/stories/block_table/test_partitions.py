@@ -51,19 +51,27 @@ def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context()
     assert all(lane["phase"] == "done" for lane in combine["v2"])  # the second kernel waits for every partition
 
 
-def test_lit_lines_are_of_the_steps_own_source():
+def test_lit_lines_grids_view_and_sentences_are_those_of_both_kernels():
     story, runs = comparison()
     for key, run in zip(("lines_v1", "lines_v2"), runs):
         texts = {name: text.splitlines() for name, text in run.request.kernel.files}
         for file, _, line in (place.partition(":") for f in story.frames for place in f[key]):
             assert "PROBE_" not in texts[file][int(line) - 1].replace("PROBE_PASS", "")
         assert story.frames[0][key]
-
-
-def test_the_grids_are_those_of_the_launches():
     table = partition_blocks.grids(*comparison()[1]).set_index("kernel")
     assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
+    meta = partitions.view(story, 233, "L", 1)
+    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
+    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
+    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+    story, _ = comparison()
+    for frame in story.frames:
+        one, two = frame["sentences"]
+        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
+    story, (_, cut) = comparison()
+    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
+    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
 
 
 def test_when_v2_fills_the_gpu():
@@ -77,20 +85,12 @@ def test_when_v2_fills_the_gpu():
     assert "132 SMs" in chart and "fontSize" not in chart  # the page's own size, which grows with the window
     said = partition_blocks.fill_sentence(32, 512, 132, "An H200")
     assert "a context of 2,049 tokens on. V1 has enough from 5 sequences on." in said
-
-
-def test_v1_has_no_weight_and_v2_in_all_none_and_these_cells_are_empty():
-    story, (_, cut) = comparison()
-    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
-    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
-
-
-def test_the_view_is_json_and_its_parts_are_those_of_the_table():
-    story, runs = comparison()
-    meta = partitions.view(story, 233, "L", 1)
-    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
-    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
-    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+    _, runs = comparison()
+    made = partition_blocks.blocks(*runs, 132, "An H200")
+    assert (
+        "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
+        and made[3]["label"] == "modelled"
+    )
 
 
 def test_the_strip_says_m_and_l_when_they_are_known():
@@ -105,19 +105,3 @@ def test_the_strip_says_m_and_l_when_they_are_known():
     assert [code.lit for code in made.codes] == ["lines_v1", "lines_v2"] and [c.side for c in made.codes] == [0, 1]
     table = made.tabs[0].blocks[0]
     assert len(table["rows"]) == len(story.parts) + 2 and table["rows"][-2][0] == "V2 in all"
-
-
-def test_each_side_has_its_sentence():
-    story, _ = comparison()
-    for frame in story.frames:
-        one, two = frame["sentences"]
-        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
-
-
-def test_the_blocks_of_a_gpu_are_counted():
-    _, runs = comparison()
-    made = partition_blocks.blocks(*runs, 132, "An H200")
-    assert (
-        "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
-        and made[3]["label"] == "modelled"
-    )

@@ -40,7 +40,7 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
     json.dumps(encoding.decode(encoding.encode(made)))
 
 
-def test_the_sentences_say_what_happened_with_its_numbers():
+def test_the_sentences_say_what_happened_and_what_is_wasted_with_its_numbers():
     scenario = SERVED["one_prompt"]
     said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
     assert said[0].endswith(
@@ -66,6 +66,13 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     )
     assert said[7].startswith("Nobody else shares R. Page 2 is free. Pages 0, 1 stay with others.")
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
+    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
+    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
+    assert said[2].endswith(". With 96 slots reserved for the request, 45%, 44,032 bytes are empty.")  # A, 53 of 96
+    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
+        "Last pages waste 9%, 12,288 bytes of K and V. With 96 slots reserved for each request, 40%, 77,824 bytes are "
+        "empty."
+    )
 
 
 def of(text):
@@ -85,16 +92,6 @@ def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
     frame = serving.serving_frames(of(text), 16, 0)[number]
     assert frame["sentence"] == words and bool(frame["sequences"]) == ("nothing is written" in words)
     assert frame["sequences"] or frame["waste"] == "Nothing is held."
-
-
-def test_the_waste_is_told_in_slots_and_bytes():
-    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
-    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
-    assert said[2].endswith(". With 96 slots reserved for the request, 45%, 44,032 bytes are empty.")  # A, 53 of 96
-    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
-        "Last pages waste 9%, 12,288 bytes of K and V. With 96 slots reserved for each request, 40%, 77,824 bytes are "
-        "empty."
-    )
 
 
 def test_the_phases_of_a_request_are_those_of_the_scheduler():
@@ -141,7 +138,7 @@ def test_the_questions_are_of_the_caches_numbers(scenario):
     assert most > reserved and f"the pool holds {most} requests" in asked["at_once"].why
 
 
-def test_a_fork_copies_only_the_block_table():
+def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_others_may_take():
     made = serving.stage_of(SERVED["one_prompt"], 16, None)
     fork = next(q for q in cache_questions.serving(made) if q.id == "fork")
     before, after = made.frames[fork.step - 1], made.frames[fork.step]
@@ -152,10 +149,6 @@ def test_a_fork_copies_only_the_block_table():
     copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
     assert f"In step {copied} somebody writes into it" in last
     assert made.frames[copied]["copied"][0][0] == tables["C"][-1]
-
-
-def test_a_request_waits_for_pages_that_others_may_still_take():
-    made = serving.stage_of(SERVED["one_prompt"], 16, None)
     waits = next(q for q in cache_questions.serving(made) if q.id == "waits")
     frame = made.frames[waits.step]
     assert (

@@ -66,7 +66,7 @@ def test_each_resource_is_a_step_with_its_own_arithmetic():
     assert strip["blocks so far"][4::5] == [o.blocks for o in found]
 
 
-def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
+def test_the_strip_names_a_limit_only_at_the_end_and_the_last_step_has_twice_the_registers():
     """The first step showed "limited by warps" where registers set the limit four steps later."""
     on = occupancy.MACHINES["sm_90"]
     found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
@@ -74,11 +74,6 @@ def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
     limit = next(state.values for state in block_limits.states(found, on, frames) if state.name == "limited by")
     set_by = found[0].limited_by
     assert limit == [*(f"not known yet: {n} of 4" for n in range(1, 4)), set_by, set_by, "registers"]
-
-
-def test_the_last_step_has_twice_the_registers():
-    on = occupancy.MACHINES["sm_90"]
-    found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
     meta, frames = block_limits.view(found, on, "an H200")
     now, more = meta["launches"]
     assert more["what_if"] and not now["what_if"]

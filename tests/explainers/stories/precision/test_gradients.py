@@ -19,7 +19,7 @@ def test_every_rung_of_the_backward_has_a_page():
     assert len(BACKWARD) >= 6 and not any(gradients.refusal(KERNELS[name]) for name in BACKWARD)
 
 
-def test_each_rounding_of_16_bits_is_a_step_with_the_error_of_each_gradient(page):
+def test_each_rounding_of_16_bits_is_a_step_with_the_error_of_each_gradient_and_the_tab_of_backward(page):
     stage = page.stage
     assert not page.asked.error and not page.asked.told
     assert len(stage.frames) == len(errors.STEPS) + 1 and stage.views[0]["kind"] == "chart"
@@ -29,9 +29,6 @@ def test_each_rounding_of_16_bits_is_a_step_with_the_error_of_each_gradient(page
     assert "The errors of dK and dQ grow." in told[2] and stage.frames[2]["title"].startswith("dS ")
     of_dv, of_dk, _ = (state["values"] for state in stage.state)
     assert of_dv[1] == of_dv[2] and of_dk[0] == of_dk[1] != of_dk[2]
-
-
-def test_the_tab_is_the_table_of_backward(page):
     said = words(page.tab("gradients"))
     assert "The error of each gradient, step by step" in said and page.stage.summary in said
 

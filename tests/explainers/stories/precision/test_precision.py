@@ -91,7 +91,9 @@ def test_each_case_is_asked_of_a_kernel_of_each_type():
 
 
 @every
-def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, changes, case):
+def test_the_parts_add_up_to_the_kernels_own_error_and_none_is_larger_than_its_rounding_allows(
+    made, name, changes, case
+):
     """The last stage is computed from what was logged; the kernel's own O is at most 1 % of its error away."""
     run, replay = made(name, changes, case)
     o = picture.matrix(run, "O", picture.query_rows(run.request)[0])[slice(*replay.rows)].astype(np.float64)
@@ -100,11 +102,6 @@ def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, ch
     assert rms(replay.parts.sum(0) - error) <= 0.01 * rms(error)
     assert np.allclose(error - replay.parts.sum(0), replay.left_over, atol=1e-18)
     assert replay.shares.sum() == pytest.approx(1) and replay.ends_there
-
-
-@every
-def test_no_part_is_larger_than_its_rounding_allows(made, name, changes, case):
-    run, replay = made(name, changes, case)
     request = run.request
     head, first, end = picture.query_rows(request)
     q, k, v = (picture.matrix(run, place, head).astype(np.float64) for place in "QKV")
@@ -272,7 +269,7 @@ def four(made):
     return chosen, precision.explain(chosen, [*runs, low])
 
 
-def test_frames_say_what_the_replay_found(four):
+def test_the_summary_frames_and_picture_have_the_errors_of_the_replay(four):
     _, story = four
     made = story.chosen
     assert [frame["phase"] for frame in story.frames] == list(STAGES)
@@ -286,21 +283,14 @@ def test_frames_say_what_the_replay_found(four):
     assert np.abs(made.o[-1, at]).max() == np.abs(made.o[-1]).max()
     lit = [set(frame.get("lines", {})) for frame in story.frames]
     assert not lit[0] and all(lit[1:]) and lit[AT["sum"]] != lit[AT["output"]]
-
-
-def test_the_summary_names_the_main_source_and_the_strip_says_by_covariance(four):
-    """The share of the squared error was told as if it were the plain ratio of two squares."""
+    # The share of the squared error was told as if it were the plain ratio of two squares.
     replay = four[1].chosen
     summary, most = precision._summary(replay), int(np.argmax(replay.shares))
     assert summary.endswith(f"The largest part comes from the step \u201c{replays.TITLES[STAGES[most]]}\u201d.")
     assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
     assert "by covariance" in terms.TERMS
-
-
-def test_the_picture_holds_the_errors(four):
     run, story = four
     shown = precision.view(story, [("float64", "no kernel has it.")])
-    made = story.chosen
     for name, errors in (("S", made.score), ("P", made.weight), ("l", made.sum), ("O", made.o)):
         kept = shown.columns[name][shown.meta["at"][name]]
         assert np.array_equal(kept, errors, equal_nan=True)
@@ -311,7 +301,7 @@ def test_the_picture_holds_the_errors(four):
     assert len(encoding.encode(precision.stage_of(story, run, stage.provenance(run), ("", ""), []))) < 1_000_000
 
 
-def test_tables_and_questions_have_the_replays_numbers(four):
+def test_tables_questions_and_the_worst_row_have_the_replays_numbers(four):
     _, story = four
     table = error_tables.types_table(story)
     assert list(table["computes in"]) == [r.label for r in story.all] and table.chosen.sum() == 1
@@ -330,9 +320,6 @@ def test_tables_and_questions_have_the_replays_numbers(four):
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])
     rows = error_tables.worst_rows_table(made)
     assert rows.O.iloc[0] == replays.short(np.abs(made.o[-1]).max())
-
-
-def test_the_worst_row_is_told_with_the_error_that_online_softmax_says_of_it(four):
     run, story = four
     said, row = error_tables.lead_sentence(story.chosen)
     assert row == story.chosen.worst_rows()[0] and f"is {row}" in said

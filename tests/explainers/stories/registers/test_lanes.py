@@ -32,17 +32,13 @@ def scores_of(run):
     return frame[frame.event == "score"].drop_duplicates(["row", "col"])
 
 
-def test_each_score_has_the_thread_of_its_record(shown):
+def test_the_picture_has_the_thread_of_each_score_a_tile_at_each_step_and_the_logged_weights(shown):
     run, tiles, made = shown
     for score in scores_of(run).itertuples():
         assert made.thread[int(score.row), int(score.col)] == score.warp * 32 + score.lane
     assert (made.thread >= 0).sum() == len(scores_of(run))
     assert [first for first, _ in made.tiles] == sorted(first for first, _ in made.tiles)
     assert ((made.scored >= 0) == (made.thread >= 0)).all()
-
-
-def test_the_picture_has_a_tile_at_each_step_and_the_logged_weights(shown):
-    run, tiles, made = shown
     (view,) = lanes.views(tiles, made, ROW)
     assert (view.kind, view.meta["row"]) == ("lanes", ROW) and len(view.meta["shown"]) == len(tiles.frames)
     assert set(view.meta["shown"]) == set(range(len(made.tiles)))
@@ -51,7 +47,7 @@ def test_the_picture_has_a_tile_at_each_step_and_the_logged_weights(shown):
     np.testing.assert_array_equal(made.p[ROW, weights.col.astype(int)], weights.value.astype(np.float32))
 
 
-def test_the_question_of_the_rows_max_is_about_lanes_of_one_warp(shown):
+def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(shown):
     run, tiles, made = shown
     found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
     who = scores_of(run)[scores_of(run).row == ROW][["warp", "lane"]].drop_duplicates()
@@ -61,10 +57,6 @@ def test_the_question_of_the_rows_max_is_about_lanes_of_one_warp(shown):
         assert found["row_max"].text.startswith(f"{len(who)} lanes hold the scores of row {ROW}.")
     for question in found.values():
         assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
-
-
-def test_the_weights_are_where_the_trace_stores_them(shown):
-    run, tiles, made = shown
     asks = next(q for q in holder_questions.questions(run, tiles, made, ROW) if q.id == "weights")
     frame = run.trace.frame("event", "space", "tensor")
     stored = set(frame[(frame.tensor == "P") & (frame.event == "store")].space.astype(str))
