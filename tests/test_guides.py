@@ -15,18 +15,12 @@ GUIDES = [ROOT / line for line in tracked.split() if TEXTS not in (ROOT / line).
 README = ROOT / "README.md"
 
 
-def test_every_guide_is_short():
+def test_every_guide_is_short_its_links_lead_to_files_and_the_readme_leads_to_each():
     lines = {guide: len(guide.read_text().splitlines()) for guide in GUIDES}
     assert not {guide: n for guide, n in lines.items() if n > (130 if guide == README else 120)}
-
-
-def test_every_link_of_a_guide_leads_to_a_file():
     found = [(guide, to) for guide in GUIDES for to in re.findall(r"\]\(([^)#]+)\)", guide.read_text())]
     assert found
     assert not [(guide, to) for guide, to in found if not (to.startswith("https://") or (guide.parent / to).exists())]
-
-
-def test_the_readme_leads_to_every_guide():
     reached, waiting = set(), [README]
     while waiting:
         guide = waiting.pop()
@@ -36,9 +30,6 @@ def test_the_readme_leads_to_every_guide():
         links = re.findall(r"\]\(([^)#]+)\)", guide.read_text())
         waiting += [(guide.parent / link).resolve() for link in links if not link.startswith("https://")]
     assert set(GUIDES) - reached <= {ROOT / "CHANGELOG.md"}
-
-
-def test_the_readme_describes_warpglass_in_25_words():
     description = README.read_text().split("\n\n")[1]
     assert 10 <= len(description.split()) <= 25
 

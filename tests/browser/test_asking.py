@@ -84,7 +84,7 @@ def test_what_is_of_the_choices_before_is_veiled_while_a_change_waits_and_when_i
     assert not page.locator(".wg .messages [role=alert]").count()
 
 
-def test_a_fault_of_the_server_is_told_apart_from_no_connection(visit):
+def test_a_fault_of_the_server_is_told_apart_from_no_connection_and_a_tab_says_why_it_fails(visit):
     page = visit(f"/tiling?{SMALL}")
     alert = page.locator(".wg .messages [role=alert]")
     fault, gone = "The server answered 500. The fault is Warpglass’s, not of the choices", "The server was not reached"
@@ -99,10 +99,6 @@ def test_a_fault_of_the_server_is_told_apart_from_no_connection(visit):
         expect(alert).to_contain_text(text)
         expect(alert.locator("b")).to_have_text(title)
         page.unroute_all()
-
-
-def test_a_tab_that_cannot_be_made_says_why(visit):
-    page = visit(f"/tiling?{SMALL}")
     failing(page, "tiling", 500)
     page.locator('.wg .tabs [data-tab="builds"]').click()
     expect(page.locator(".wg .drawer [role=alert]")).to_contain_text("The server answered 500.")

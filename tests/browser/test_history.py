@@ -21,7 +21,7 @@ def test_the_title_names_the_page_also_after_back(visit):
     expect(page).to_have_title(title)
 
 
-def test_a_choice_can_be_taken_back_and_a_step_makes_no_entry(visit):
+def test_a_choice_can_be_taken_back_and_neither_a_step_nor_a_refused_choice_makes_an_entry(visit):
     page = visit(f"/tiling?{SMALL}")
     before, entries = page.locator(".wg").get_attribute("data-shown"), page.evaluate("history.length")
     press(page, *["ArrowRight"] * 3)
@@ -37,10 +37,6 @@ def test_a_choice_can_be_taken_back_and_a_step_makes_no_entry(visit):
     page.go_back()
     page.wait_for_function("before => document.querySelector('.wg').dataset.shown === before", arg=before)
     assert address(page)["what_if"] == "none" and address(page)["step"] == "4"
-
-
-def test_a_refused_choice_makes_no_entry(visit):
-    page = visit(f"/tiling?{SMALL}")
     entries = page.evaluate("history.length")
     page.get_by_role("button", name="More", exact=True).click()
     field = page.locator('.wg .more [data-name="seq_len"]')

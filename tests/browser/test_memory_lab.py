@@ -12,8 +12,13 @@ def state(page):
     return dict(read(page)["state"])
 
 
-def test_padding_is_chosen_and_its_wavefronts_are_shown_beside_those_without(visit):
+def test_keys_go_by_wavefronts_and_padding_is_shown_beside_no_padding(visit):
     page = visit("/bank_conflicts?backend=cpu")
+    first = sentence(page)
+    press(page, "ArrowRight")
+    assert sentence(page) != first and step_of(page) == 1
+    press(page, "Shift+ArrowRight")
+    assert step_of(page) in (count(page) - 1, 32)  # the next access, or the end where all are alike
     shown = state(page)
     assert (
         shown["this access takes, no padding and padded by 1"] == "32 and 1"
@@ -21,15 +26,6 @@ def test_padding_is_chosen_and_its_wavefronts_are_shown_beside_those_without(vis
     )
     choose(page, "PAD", "2")
     assert address(page)["PAD"] == "2" and state(page)["this access takes, no padding and padded by 2"] == "32 and 2"
-
-
-def test_keys_go_wavefront_by_wavefront_and_access_by_access(visit):
-    page = visit("/bank_conflicts?backend=cpu")
-    first = sentence(page)
-    press(page, "ArrowRight")
-    assert sentence(page) != first and step_of(page) == 1
-    press(page, "Shift+ArrowRight")
-    assert step_of(page) in (count(page) - 1, 32)  # the next access, or the end where all are alike
 
 
 def test_a_source_line_is_chosen_and_is_in_the_link(visit):

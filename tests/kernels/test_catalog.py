@@ -42,15 +42,12 @@ def test_a_kernel_is_added_changed_and_removed_while_the_program_runs(folder):
     assert list(refreshed(changed).kernels) == list(before.kernels)
 
 
-def test_an_unchanged_folder_gives_the_same_snapshot_and_a_changed_one_keeps_the_other_specs(folder):
+def test_an_unchanged_folder_gives_the_same_snapshot_and_a_mended_file_is_no_fault(folder):
     before = refreshed(None)
     assert refreshed(before) is before
     (folder / "mine.cu").write_text(ONE_KERNEL.read_text())
     after = refreshed(before)
     assert all(after.kernels[name] is spec for name, spec in before.kernels.items())
-
-
-def test_a_mended_file_is_no_longer_a_fault(folder):
     (folder / "mine.cu").write_text("no kernel")
     broken = refreshed(None)
     with pytest.raises(ProblemError, match="mine has a fault"):

@@ -105,22 +105,19 @@ def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend, kernels):
     assert set(Trace.load(kernel.with_name("t.parquet")).table["file"].to_pylist()) == {"mine.cu"}
 
 
-def test_a_kernel_in_no_catalogue_is_inspected(kernel, kernels):
+def test_a_kernel_in_no_catalogue_is_inspected_and_listed_in_a_folder_that_is_named(kernel, kernels):
     facts = json.loads(kernels("inspect", kernel, "--json"))
     assert facts["kernel"] == "mine"
     assert all(made["entries"][0]["registers"] > 0 for made in facts["builds"].values())
+    listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
+    assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
+    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
 
 
 @pytest.mark.gpu
 def test_a_kernel_in_no_catalogue_is_timed(kernel):
     said = json.loads(script("bench", kernel, "--set", "seq_len=256", "--json"))
     assert [row["status"] for row in said["rows"]] == ["ok"]
-
-
-def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel, kernels):
-    listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
-    assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
-    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

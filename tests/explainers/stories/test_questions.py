@@ -539,13 +539,10 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
         assert "headline" in found["wavefronts"].veils
 
 
-def test_what_is_counted_on_two_problems_is_not_compared():
+def test_what_is_counted_on_two_problems_is_not_compared_and_time_is_the_recorded_ratio(bench_table):
     kind = KERNELS["03_flash"].problem_type
     runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
     assert not pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
-
-
-def test_the_question_of_time_is_answered_by_the_recorded_ratio(bench_table):
     problem = KERNELS["03_flash"].problem_type(seq_len=64, head_dim=32)
     runs = [
         execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")

@@ -139,7 +139,7 @@ def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_ge
     assert not any(module.accepts(spec) for module in (tiling, online_softmax, block_table, partitions, kv_heads))
 
 
-def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
+def test_no_explainer_names_a_kernel_every_mark_has_a_title_and_the_palette_differs_within_a_role():
     """Rule: views find tensors by axes and values by events. (A family's own arithmetic may be imported, as that of the
     KV cache.)"""
     families = "|".join(set(current().families) - TERMS)
@@ -149,15 +149,9 @@ def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
         assert not named, f"{path.name} names {named}"
         assert "isinstance" not in text or not re.search(r"isinstance\([^)]*Problem", text)
         assert not re.search(rf"""["']({families})["']""", text), f"{path.name} names a family"
-
-
-def test_every_mark_of_a_kernel_has_a_title_and_an_unknown_one_its_own_name():
     marks = {mark for spec in KERNELS.values() for mark in probed.marks(spec)} - {"tile_begin", "tile_end"}
     assert all(phase_title(mark) == PHASES.get(mark, mark.replace("_", " ")) for mark in marks)
     assert phase_title("wait_for_tma") == "wait for tma"
-
-
-def test_the_palette_is_json_of_colours_that_differ_within_a_role():
     made = palette.for_browser()
     for role in ("tensors", "sign", "kernels", "peers", "sequences", "magnitude"):
         colours = list(made[role].values() if isinstance(made[role], dict) else made[role])

@@ -76,11 +76,19 @@ def test_every_kernel_compiles_without_a_gpu(arch, specs):
         assert all(8 <= f.registers <= 255 and f.spill_bytes <= spilled for f in facts)
 
 
-def test_inspection_gives_both_builds():
+def test_inspection_gives_both_builds_nvrtc_writes_into_our_buffer_and_an_unknown_arch_is_refused():
     facts = inspection.inspect(FLASH, PROBLEM, ())
     timed, probed = facts["builds"]["timed"], facts["builds"]["probed"]
     assert timed["sass_bytes"] < probed["sass_bytes"] and timed["ptx_bytes"] < probed["ptx_bytes"]
     assert timed["entries"][0]["shared_bytes"] == 4 * (16 * 64 + 2 * 16 * 64 + 16 * 16)
+    toolchain = nvrtc.Toolchain("sm_90a")
+    success, given = toolchain.nvrtc.nvrtcResult.NVRTC_SUCCESS, []
+    for count in (0, 1, 2, 5):
+        size, get = (lambda _, n=count: (success, n)), (lambda _, buffer: given.append(buffer) or (success,))
+        assert len(nvrtc_program.read_bytes(toolchain.nvrtc, None, size, get)) == count
+    assert all(buffer is not bytes(len(buffer)) and len(buffer) > 1 for buffer in given)
+    with pytest.raises(ProblemError, match="arch is 'sm_1'.*sm_90a"):
+        make(target="sm_1")
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90a"])
@@ -136,20 +144,6 @@ def test_compiling_the_same_again_still_tells_registers_and_leaves_python_alone(
         facts.append(make().facts)
     assert facts[0] == facts[1] and facts[0][0].registers > 0
     assert bytes([32]) == b"\x20" and all(bytes([n])[0] == n for n in range(256))
-
-
-def test_what_nvrtc_writes_goes_into_a_buffer_of_our_own():
-    toolchain = nvrtc.Toolchain("sm_90a")
-    success, given = toolchain.nvrtc.nvrtcResult.NVRTC_SUCCESS, []
-    for count in (0, 1, 2, 5):
-        size, get = (lambda _, n=count: (success, n)), (lambda _, buffer: given.append(buffer) or (success,))
-        assert len(nvrtc_program.read_bytes(toolchain.nvrtc, None, size, get)) == count
-    assert all(buffer is not bytes(len(buffer)) and len(buffer) > 1 for buffer in given)
-
-
-def test_an_unknown_architecture_is_refused_with_the_known_ones():
-    with pytest.raises(ProblemError, match="arch is 'sm_1'.*sm_90a"):
-        make(target="sm_1")
 
 
 def test_without_a_compiler_the_reason_says_what_to_install(monkeypatch):

@@ -120,20 +120,10 @@ def read(path):
     return b""
 
 
-def test_a_compiler_that_is_not_at_its_limit_has_its_own_words(tmp_path):
+def test_a_compiler_below_its_limit_has_its_own_words_and_gets_no_secret(tmp_path):
     assert compiled("int it;", tmp_path).returncode == 0
     done = compiled("int it = other;", tmp_path)
     assert done.returncode == 1 and "other" in done.stderr and not child.exceeded(done.stderr)
-
-
-def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, variant):
-    monkeypatch.setattr(child, "COMPILER_BYTES", 2**30)
-    spec = variant("01_naive", "// S = ", f"{MACROS}\n// S = ")
-    with pytest.raises(BuildError, match=r"the compiler reached its limit \(1 GiB, 120 s\). Look for a macro"):
-        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
-
-
-def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     given = {"PATH": "/bin", "LC_ALL": "C", "CUDA_HOME": "/cuda", "WARPGLASS_CACHE": "/c", "WARPGLASS_PASSWORD": "x"}
     given |= {"WARPGLASS_ROOM_SECRET": "x", "GITHUB_TOKEN": "x", "STREAMLIT_AUTH": "x"}
     given |= {"NVIDIA_API_KEY": "x", "TORCH_HUB_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "CUDA_SECRET": "x"}
@@ -143,6 +133,13 @@ def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     assert child.environment(given) == {"OMP_WAIT_POLICY": "passive", **kept}
     given["OMP_WAIT_POLICY"] = "active"
     assert child.environment(given) == {"OMP_WAIT_POLICY": "active", **kept}
+
+
+def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, variant):
+    monkeypatch.setattr(child, "COMPILER_BYTES", 2**30)
+    spec = variant("01_naive", "// S = ", f"{MACROS}\n// S = ")
+    with pytest.raises(BuildError, match=r"the compiler reached its limit \(1 GiB, 120 s\). Look for a macro"):
+        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")

@@ -10,12 +10,9 @@ from kernels.measure import counters
 FLASH = KERNELS["03_flash"]
 
 
-def test_an_unknown_architecture_is_refused_with_those_that_are_known():
+def test_occupancy_equals_the_drivers_and_an_unknown_architecture_is_refused():
     with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here. Choose sm_75, sm_80"):
         occupancy.machine("sm_12")
-
-
-def test_occupancy_equals_what_the_driver_said_of_every_launch_that_was_asked():
     for table, _ in counters.recorded_occupancies():
         for row in table.itertuples():
             allowed = occupancy.limits(row.threads, row.registers, row.shared_bytes, occupancy.MACHINES["sm_90"])

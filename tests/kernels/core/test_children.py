@@ -33,16 +33,13 @@ def write(tmp_path):
     return make
 
 
-def test_each_repeat_of_a_child_is_a_launch_on_the_stream_of_its_parent(write):
+def test_each_repeat_of_a_child_is_a_launch_of_its_parents_stream_and_changes_the_code_hash(write):
     spec = write("stream = 1")
     plan = spec.plan(spec.problem_type())
     assert plan.children_of(0) == (1, 2, 3) and [plan.launches[n].grid[0] for n in plan.children_of(0)] == [2, 3, 4]
     assert plan.children_of(4) == () and spec.launches_children
     assert [step.stream for step in steps(plan)] == [1, 1, 1, 1, 0]
     assert spec.tensor_in(plan.launches[2], "O") == "o"  # a child's pointer has the name of its parent's
-
-
-def test_children_change_the_code_hash_and_an_empty_list_does_not(write):
     text = KERNEL.replace(', children = ["rows"]', "EMPTY").replace("repeat = {n = 3}", 'args = ["q", "o", "int32 1"]')
     text = text.replace('"2 + n"', "2")
     plain, empty = (write(text=text.replace("EMPTY", keys)).code_hash for keys in ("", ", children = []"))

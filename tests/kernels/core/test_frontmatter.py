@@ -176,7 +176,9 @@ args = ["q"]
 """
 
 
-def test_a_scratch_tensor_and_a_launch_take_their_missing_keys_from_a_header():
+def test_scratch_tensors_launches_and_several_constants_come_from_headers_and_a_wrong_one_is_named(
+    write, write_shared, tmp_path
+):
     files = ("mine.cu", '/**/\n#include "near.cuh"\n'), ("near.cuh", SHARED_PLAN)
     entries = [{"entry": "row", "grid": [3]}, {"entry": "parent", "children": ["child", "row"]}, {"entry": "row"}]
     made = completed("mine.cu", {"scratch": {"sums": {"initial": "poison"}}, "launches": entries[:1]}, files)
@@ -184,18 +186,12 @@ def test_a_scratch_tensor_and_a_launch_take_their_missing_keys_from_a_header():
     assert made["launches"] == [{"entry": "row", "grid": [3], "block": [32], "args": ["q"]}]
     own = completed("mine.cu", {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}, files)
     assert own == {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}  # a child takes nothing
-
-
-def test_a_key_in_quotes_names_several_constants_in_order(write, write_shared):
     shared = write_shared('{}\n"DEPTH, WIDE" = {default = 1, values = [1], meaning = "m"}').constants
     assert [(c.name, c.default, c.meaning) for c in shared][1:] == [("DEPTH", 1, "m"), ("WIDE", 1, "m")]
     scratch = write(GOOD.replace("[scratch.sums]", '[scratch."sums, more"]')).scratch
     assert [(made.name, made.axes) for made in scratch] == [(name, ("head", "part")) for name in ("sums", "more")]
     with pytest.raises(FrontMatterError, match="twice.cu: constants.WIDTH is there twice. Keep one of them."):
         write_shared('{}\n"WIDTH, DEPTH" = {}')
-
-
-def test_a_header_with_a_wrong_comment_is_named(write_shared, tmp_path):
     (tmp_path / "near.cuh").write_text("/*\n[constants.WIDTH]\ndefault = \n*/\n")
     with pytest.raises(FrontMatterError, match="near.cuh: the opening comment is not TOML"):
         write_shared("{}")
@@ -335,7 +331,7 @@ def test_of_two_kernels_of_one_name_one_is_left_out_and_both_paths_are_told(tmp_
     )
 
 
-def test_a_gpu_that_lacks_an_instruction_or_a_type_is_told_before_the_launch(write):
+def test_a_gpu_that_lacks_an_instruction_a_type_or_room_for_tuned_blocks_is_told_before_the_launch(write):
     from kernels.run.backends import Device
 
     spec = write(GOOD.replace('family = "dense"', 'family = "dense"\nrequires = "sm_90a for wgmma"'))
@@ -349,9 +345,6 @@ def test_a_gpu_that_lacks_an_instruction_or_a_type_is_told_before_the_launch(wri
     assert said == "sm_80 or later for rounding to bfloat16"
     assert not spec.lacks(spec.problem_type(dtype="float16"), "sm_75")
     assert not spec.lacks(spec.problem_type(dtype="bfloat16"), "sm_80")
-
-
-def test_tuned_constants_count_only_where_their_blocks_fit():
     spec = KERNELS["backward_4_mma"]
     problem = spec.problem_type(head_dim=64)
     assert spec.settings_for(problem) == spec.settings_for(problem, shared_bytes=163 * 1024)

@@ -128,12 +128,13 @@ def slow(pattern, use=""):
     return None
 
 
-def test_a_quadratic_expression_is_found():
+def test_a_quadratic_expression_is_found_and_a_parameter_without_a_word_has_no_name():
     assert slow(re.compile(r"(?<![\w.])\s*\b(\w+)\s*/"))
     assert slow(re.compile(r"/\*.*?\*/", re.S))
     assert slow(re.compile(r'R"([^()\s]{0,16})\(.*?\)\1"', re.S))
     assert slow(re.compile(r"\b(PROBE_LOAD|PROBE_STORE)\((.*)\);\s*$"))
     assert not slow(re.compile(r"/\*.*?(?:\*/|\Z)", re.S))
+    assert parameters("__global__ void a(const, #, float* q) {}", "a") == (("", ""), ("", ""), ("float*", "q"))
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -150,7 +151,3 @@ def test_a_signature_is_read_in_a_moment(start, piece):
     began = time.process_time()
     assert not is_plain_c(text, "a<1>") and not parameters(text, "a<1>")
     assert time.process_time() - began < 0.5
-
-
-def test_a_parameter_without_a_word_has_no_name():
-    assert parameters("__global__ void a(const, #, float* q) {}", "a") == (("", ""), ("", ""), ("float*", "q"))

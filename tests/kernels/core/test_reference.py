@@ -23,13 +23,10 @@ def test_attention_equals_the_definition_written_out_also_in_blocks_of_rows(monk
         monkeypatch.undo()
 
 
-def test_prefix_max_and_sum_by_hand():
+def test_a_prefix_a_query_head_of_a_group_and_alibi_by_hand():
     m, l = reference.prefix_max_and_sum(np.array([0.0, 1.0, 0.0]), [1, 2, 3])
     assert m.tolist() == [0, 1, 1]
     assert l == pytest.approx([1, 1 + np.exp(-1), 1 + 2 * np.exp(-1)])
-
-
-def test_a_query_head_reads_the_kv_head_of_its_group_and_alibi_lowers_distant_scores():
     rng = np.random.default_rng(2)
     q, k, v = rng.standard_normal((4, 8)), rng.standard_normal((5, 2, 8)), rng.standard_normal((5, 2, 8))
     o = reference.decode_attention(q, k, v, 0.3, np.zeros(4))

@@ -154,14 +154,11 @@ def test_only_a_small_regular_file_is_read(tmp_path, kind, name):
         load_kernel(path)
 
 
-def test_headers_that_include_each_other_without_end_are_refused(tmp_path):
+def test_headers_that_include_each_other_are_refused_and_shipped_files_keep_their_order(tmp_path):
     path = dropped(tmp_path, '#include "h0.cuh"')
     for number in range(sources.MOST_FILES + 5):
         (path.parent / f"h{number}.cuh").write_text(f'#include "h{number + 1}.cuh"\n')
     with pytest.raises(ProblemError, match="more than"):
         load_kernel(path)
-
-
-def test_a_shipped_kernel_has_its_files_in_the_order_of_before():
     names = [name for name, _ in KERNELS["paged_v1"].files]
     assert names == ["paged_v1.cu", "walk.cuh", "paged.cuh", "common.cuh", "numbers.cuh", "ptx.cuh", "probe.cuh"]

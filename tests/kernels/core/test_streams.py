@@ -40,7 +40,7 @@ def plan_of(spec):
     return spec.plan(spec.problem_type())
 
 
-def test_a_launch_has_its_stream_waits_and_copy_and_one_without_a_wait_starts_first(write):
+def test_a_launch_has_its_stream_waits_copy_and_order_and_each_key_changes_the_code_hash(write):
     fetch = 'fetch = {tensors = ["k", "v"], part = 1, parts = 2, stream = 2, memory = "pageable"}'
     plan = plan_of(write("stream = 1", f'after = ["second"], {fetch}', graph="graph = true"))
     assert plan.graph and plan.launches[1].stream == 1
@@ -50,9 +50,6 @@ def test_a_launch_has_its_stream_waits_and_copy_and_one_without_a_wait_starts_fi
     assert last_order(plan_of(write()).launches) == [0, 1, 2]
     assert last_order(plan_of(write("stream = 1", "stream = 2")).launches) == [2, 1, 0]
     assert last_order(plan_of(write("stream = 1", 'stream = 2, after = ["first"]')).launches) == [1, 0, 2]
-
-
-def test_each_key_changes_the_code_hash_and_its_default_does_not(write):
     plain = write().code_hash
     assert write("stream = 0, after = [], dependent = false", graph="graph = false").code_hash == plain
     for keys in ("stream = 1", 'after = ["first"]', "dependent = true", 'fetch = {tensors = ["k"]}'):

@@ -560,7 +560,7 @@ def test_a_box_that_has_no_place_is_told(load, message):
     stopped(one_of(every, whole.replace("tma_load(smem, ", load)), message)
 
 
-def test_a_map_of_other_dimensions_or_that_cuda_would_refuse_is_told():
+def test_a_map_of_other_dimensions_or_a_block_that_ends_before_its_boxes_is_told():
     kernel = small(LOAD.format(bytes=8192, at="0, 0, 0, 0"))
     flat = np.zeros((64, 64), np.float16)
     stopped(kernel, "a tensor map of 2 dimensions; tma_load takes four", a=flat, boxes=((64, 64), (64, 64)))
@@ -571,9 +571,6 @@ def test_a_map_of_other_dimensions_or_that_cuda_would_refuse_is_told():
         kernel.run(np.zeros((1, 2, 64, 60), np.float16), boxes=((1, 1, 64, 32), BOX))
     with pytest.raises(ProblemError, match="a box's sizes are 1 to 256"):
         kernel.run(boxes=((1, 1, 512, 64), BOX))
-
-
-def test_a_block_that_ends_before_its_boxes_came_is_told():
     body = LOAD.format(bytes=8192, at="0, 0, 0, 0").replace("  barrier_wait(barriers, 0);\n", "")
     said = r"barrier 0, .*: all threads have left, and boxes are still on their way to it.* of small.cu:\d+"
     stopped(small(body), said, True)
@@ -604,13 +601,18 @@ def test_a_product_that_is_asked_for_wrongly_is_told(wrong, right, message):
     stopped(one_of(every, PRODUCT.replace(wrong, right)), message)
 
 
-def test_a_product_by_less_than_a_warpgroup_is_told():
+def test_a_product_by_less_than_a_warpgroup_registers_and_a_counter_out_of_range_are_told():
     stopped(small(PRODUCT, threads=96), "product_begin needs a warpgroup, 128 threads; the block's last has 96")
     said = r"deadlock: warps 0 to 2 at product_wait<0> for warp 3 of warpgroup 0; 32 of 128 threads have left"
     stopped(small("  if (warp == 3) return;\n" + PRODUCT), said)
     endless = PRODUCT.replace("  product_begin", "  for (int i = 0; i < 65; ++i) {\n  product_begin")
     endless = endless.replace("  product_end();\n", "  product_end();\n  }\n")
     stopped(small(endless), "64 products of this thread are not waited for", True)
+    with pytest.raises(BuildError, match="small.cu|warpgroup.h"):
+        small("  take_registers<260>();")
+    stopped(
+        small("  atomic_next(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer"
+    )
 
 
 OF_MEETINGS = [
@@ -637,14 +639,6 @@ OF_MEETINGS = [
 @pytest.mark.parametrize("body, message", OF_MEETINGS)
 def test_threads_that_do_not_meet_are_told(body, message):
     stopped(one_of([each for each, _ in OF_MEETINGS], body), message)
-
-
-def test_registers_that_no_thread_can_have_and_a_counter_outside_every_buffer_are_told():
-    with pytest.raises(BuildError, match="small.cu|warpgroup.h"):
-        small("  take_registers<260>();")
-    stopped(
-        small("  atomic_next(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer"
-    )
 
 
 # ---- probes ----

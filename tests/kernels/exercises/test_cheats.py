@@ -508,10 +508,16 @@ def test_printf_and_a_static_s_initialiser_store_nothing_in_the_runtime(one_prob
     assert not found.accepted, found
 
 
-def test_results_behind_pointers_of_the_stack_are_usual(one_problem):
+def test_pointers_of_the_stack_and_lanes_that_met_are_usual(one_problem):
     usual = "int e; float part; frexpf(2.f, &e); modff(1.5f, &part); float s, c; sincosf(part, &s, &c);\n"
     usual += '  if (at == 0) printf("%3d %5.1f %s%%\\n", e, sinf(part) + cosf(part), "text");'
     found = grading.grade(ATOMIC, beyond(usual))
+    assert found.accepted, found
+    met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
+    met += (
+        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
+    )
+    found = grading.grade(SIMPLE, raced(met))
     assert found.accepted, found
 
 
@@ -541,15 +547,6 @@ RACES = {
 def test_a_race_within_a_warp_is_found(race, one_problem):
     found = grading.grade(SIMPLE, raced(RACES[race]))
     assert not found.accepted and {one.kind for one in found.evidence} & {"race", "warp race", "barrier"}, found
-
-
-def test_lanes_that_met_may_write_what_others_read(one_problem):
-    met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
-    met += (
-        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
-    )
-    found = grading.grade(SIMPLE, raced(met))
-    assert found.accepted, found
 
 
 LOAD = "  float s = 0.f;\n    for (int d = 0; d < head_dim; ++d) s = fmaf(q_rows[warp][d], k_tile[lane][d], s);"

@@ -81,7 +81,7 @@ def _count(found, allowed, conflicts=0, **limit):
     return costs.Count(Limit(**limit), found, allowed, 40, "k_tile", found // 2, found // 64, conflicts)
 
 
-def test_a_count_names_its_line_and_its_kind():
+def test_a_count_names_its_line_and_kind_and_limits_name_a_kernel_of_ours():
     large = _count(6400, 1280, 6200, count="wavefronts")
     assert (large.ok, large.kind) == (False, "bank conflict")
     assert large.text == (
@@ -92,9 +92,6 @@ def test_a_count_names_its_line_and_its_kind():
     small = _count(6400, 1280, 0, count="sectors", of="a_rung", times=0.9)
     assert small.kind == "global memory" and "0.9 times the count of a_rung" in small.text
     assert _count(1280, 1280, 0, count="sectors").ok
-
-
-def test_limits_name_a_kernel_of_ours():
     for one in ALL.values():
         assert all(not limit.of or limit.of in current().kernels for limit in one.limits)
         assert all(limit.count in costs.SPACES for limit in one.limits)

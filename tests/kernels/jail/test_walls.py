@@ -120,11 +120,14 @@ def test_it_does_not_widen_the_jail(jailed, threat):
     assert jailed(threat).output == b"held\n"
 
 
-def test_an_endless_loop_ends_at_the_limit_of_time(jailed):
+def test_an_endless_loop_a_flood_and_its_own_end_are_reported_at_the_limits(jailed):
     start = time.monotonic()
     done = jailed("waits", limits=Limits(seconds=1, file_bytes=0, forks=False))
     assert done.stopped == "time" or done.code
     assert time.monotonic() - start < 10
+    done = jailed("floods")
+    assert done.stopped == "output" and len(done.output) == LIMITS.output_bytes
+    assert jailed("dies").code not in (0, None)
 
 
 def test_nothing_of_it_survives(engine, program):
@@ -150,12 +153,3 @@ def command_of(pid):
 )
 def test_it_takes_no_memory_beyond_its_limit(jailed, threat, size):
     assert jailed(threat, size).output != b"reached\n"
-
-
-def test_a_flood_of_lines_ends_at_the_limit_of_output(jailed):
-    done = jailed("floods")
-    assert done.stopped == "output" and len(done.output) == LIMITS.output_bytes
-
-
-def test_its_own_end_is_reported(jailed):
-    assert jailed("dies").code not in (0, None)

@@ -78,7 +78,7 @@ def test_accepted_inline_ptx_becomes_cpp_at_its_line(code, became):
     assert device_text(text) == text
 
 
-def test_the_guide_lists_the_accepted_inline_ptx():
+def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct():
     guide = (Path(__file__).parents[3] / "kernels" / "first-kernel.md").read_text()
     row = next(line for line in guide.splitlines() if line.startswith("| inline PTX |"))
     listed = set(re.findall(r"`([a-z0-9]+(?:\.[a-z]+)?)`", row))
@@ -87,9 +87,6 @@ def test_the_guide_lists_the_accepted_inline_ptx():
         for name in ptx.MEANINGS
     }
     assert listed == known
-
-
-def test_an_include_or_asm_in_a_comment_is_no_construct():
     text = "// #include <cutlass/cutlass.h>\n" + KERNEL.replace("BODY", "// asm volatile")
     refusals.check("k.cu", text)
 

@@ -125,9 +125,16 @@ def values(cases, field):
     return {getattr(case.problem, field) for case in cases}
 
 
-def test_a_wrong_kernel_is_missed():
+def test_a_wrong_kernel_is_missed_and_a_case_that_cannot_run_here_is_told():
     verdicts = check.check_case(KERNELS["03_flash"], Case(DenseProblem(), (("RESCALE", 0),)), "cpu")
     assert [v.ok for v in verdicts] == [False, False]
+    spec = KERNELS["03_flash"]
+    device = cpu.device()
+    small = type(device)(device.backend, "A small processor", device.target, 20000)
+    possible, reasons = check.cases(spec, small)
+    assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
+    row = check.summary(spec, len(possible), reasons, [])
+    assert (row["missed"], row["cannot_run"]) == (0, reasons)
 
 
 @pytest.mark.parametrize(
@@ -171,24 +178,21 @@ HIDDEN = """  const int i = threadIdx.x;
 """
 
 
-def test_a_race_that_the_order_of_the_threads_hides_is_found(small_kernel):
+def test_a_race_that_the_threads_order_hides_and_a_sum_that_begins_unset_are_found(small_kernel):
     spec = small_kernel(HIDDEN, threads=64)
     said = races.look_for_race(Request(spec, RolesProblem(), backend="cpu"))
     assert said.startswith("o differs between thread orders / late copies in 63 of 64 elements, first at o[1] (")
     mended = small_kernel(HIDDEN.replace("  O_gmem", "  __syncthreads();\n  O_gmem"), threads=64)
     assert races.look_for_race(Request(mended, RolesProblem(), backend="cpu")) == ""
+    # g++ fills with 0xfe, a float of -1.7e38, and clang floats with NaN.
+    found = execute.run_timed_build(Request(small_kernel(UNSET), RolesProblem(), backend="cpu"))["o"][0]
+    assert not abs(found) < 1e30
 
 
 UNSET = """  float l;
   for (int i = 0; i < tiles; ++i) l += X_gmem[i];
   O_gmem[0] = l;
 """
-
-
-def test_a_sum_that_begins_unset_is_far_off(small_kernel):
-    """g++ fills with 0xfe, a float of -1.7e38, and clang floats with NaN."""
-    found = execute.run_timed_build(Request(small_kernel(UNSET), RolesProblem(), backend="cpu"))["o"][0]
-    assert not abs(found) < 1e30
 
 
 def test_a_kernel_whose_probes_log_nothing_is_reported_unless_its_runs_fail(small_kernel):
@@ -223,16 +227,6 @@ def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
             errors = {e.output: e.ok for e in verdict.errors}
             assert (verdict.ok, errors) == (ok, {"glow": True, "light": ok})
             assert ok or verdict.share > 1
-
-
-def test_a_case_that_cannot_run_here_is_told_and_not_missed():
-    spec = KERNELS["03_flash"]
-    device = cpu.device()
-    small = type(device)(device.backend, "A small processor", device.target, 20000)
-    possible, reasons = check.cases(spec, small)
-    assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
-    row = check.summary(spec, len(possible), reasons, [])
-    assert (row["missed"], row["cannot_run"]) == (0, reasons)
 
 
 def test_a_wrong_kernel_gives_its_first_problem_and_one_that_does_not_compile_says_so_once(small_kernel):

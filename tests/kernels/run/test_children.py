@@ -72,10 +72,15 @@ def test_a_tail_launch_is_the_last_and_the_others_have_both_orders(tmp_path, tex
     assert [int(r.counts.sum()) for r in raw] == [0, 3, 3, 3]  # a load and two stores of each child
 
 
-def test_the_trace_has_each_child_under_its_own_launch(tmp_path):
+def test_the_trace_has_each_child_under_its_launch_and_one_without_a_child_does_not_build(tmp_path):
     frame = execute.run(request_of(tmp_path)).trace.frame("launch", "block", "event", "offset")
     assert frame[(frame.event == "store") & (frame.launch > 0)].groupby("launch").size().tolist() == [2, 2, 2]
     assert np.array_equal(frame.launch.unique(), [1, 2, 3]) and not frame.block.any()
+    text = KERNEL.replace("note<<<3", "other<<<3")
+    for target in ("cpu", "sm_90a"):
+        with pytest.raises(BuildError, match=r"order.cu line \d+: it launches other, and no launch of the opening"):
+            request = request_of(tmp_path, text)
+            build.build(request.kernel, request.defines, Mode.TIMED, target)
 
 
 def test_a_launch_that_is_missing_unlisted_or_under_another_number_stops_a_run_with_its_line(tmp_path):
@@ -110,14 +115,6 @@ def test_times_without_a_block_name_the_kernel():
     times = SimpleNamespace(get=lambda: np.zeros(2, BLOCK_TIME).view(np.uint8))
     with pytest.raises(RunError, match="No block of note ran. Does its parent launch each child"):
         gpu_launches._span(times, "note")
-
-
-def test_a_launch_without_a_child_in_the_comment_does_not_build(tmp_path):
-    text = KERNEL.replace("note<<<3", "other<<<3")
-    for target in ("cpu", "sm_90a"):
-        with pytest.raises(BuildError, match=r"order.cu line \d+: it launches other, and no launch of the opening"):
-            request = request_of(tmp_path, text)
-            build.build(request.kernel, request.defines, Mode.TIMED, target)
 
 
 def test_relocatable_code_is_linked_with_the_device_runtime_and_never_for_a_stranger(tmp_path, monkeypatch):

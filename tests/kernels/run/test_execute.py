@@ -80,7 +80,7 @@ def test_logged_scores_and_outputs_are_the_arrays(cpu_run):
     assert np.array_equal(o.value, run.arrays["o"][0, 0][o.row.astype(int), o.dim.astype(int)])
 
 
-def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
+def test_naive_reads_k_once_per_query_row_and_whatif_builds_break_as_they_say():
     problem = DenseProblem()
     size = problem.batch * problem.num_heads * problem.seq_len * problem.head_dim * 4
     for name, times in (("01_naive", 64), ("02_tiled", 4), ("03_flash", 4)):
@@ -88,9 +88,6 @@ def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
         k = table[(table.tensor == "K") & (table.space == "global") & (table.kind == "load")]
         assert k.bytes.item() == times * size
         assert (table[(table.space == "global")].tensor.isin(["S", "P"]).any()) == (name != "03_flash")
-
-
-def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, DenseProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
     for name in current().of_problem(DenseProblem):
         plain = execute.run(Request(KERNELS[name], DenseProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
@@ -225,7 +222,7 @@ def test_each_output_has_a_yardstick_of_its_own_and_arrays_that_no_tensor_descri
         execute.run(Request(spec, spec.problem_type()))
 
 
-def test_a_run_of_any_problem_shares_no_array_with_it():
+def test_no_run_shares_an_array_with_its_problem_and_a_changed_input_is_named(small_kernel):
     kinds = {kernel.problem_type: kernel for kernel in current().kernels.values()}
     assert len(kinds) > 20
     for kernel in kinds.values():
@@ -234,9 +231,6 @@ def test_a_run_of_any_problem_shares_no_array_with_it():
         started = execute.start_arrays(Request(kernel, shown.problem, shown.settings))
         shared = [name for name in given.keys() & started.keys() if np.shares_memory(given[name], started[name])]
         assert not shared, kernel.problem_type
-
-
-def test_a_changed_input_is_an_error_with_its_name(small_kernel):
     kernel = small_kernel("  const_cast<float*>(X_gmem)[0] += 1;")
     shown = sample(kernel)
     with pytest.raises(RunError, match=r"changed its input x\. It may write only outputs"):

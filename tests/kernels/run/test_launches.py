@@ -48,7 +48,7 @@ def test_a_kernel_that_this_gpu_cannot_run_says_so_before_the_launch_and_is_insp
     assert cpu.device().backend == "cpu"
 
 
-def test_a_grid_that_clusters_do_not_divide_is_told(tmp_path):
+def test_an_odd_grid_of_clusters_is_told_and_a_box_by_names_has_its_own_order(tmp_path):
     text = MAPPED.source.replace('"2 * ceil_div(seq_len, 2 * ROWS)"', '"ceil_div(seq_len, ROWS)"')
     (tmp_path / "odd.cu").write_text(text)
     spec, said = (
@@ -57,6 +57,12 @@ def test_a_grid_that_clusters_do_not_divide_is_told(tmp_path):
     )
     with pytest.raises(FrontMatterError, match=said):
         spec.plan(DenseProblem(seq_len=48, batch=2, num_heads=3))
+    made = Tensor("x", (2, 10, 3, 64), "float16", ("batch", "key", "head", "dim"))
+    by_name = TensorMap("x", (1, 1, 5, 64), 128, ("batch", "head", "key", "dim"))
+    assert driver.dimensions(made, by_name) == ([2, 3, 10, 64], [3840, 128, 384, 2])
+    assert driver.dimensions(made, TensorMap("x", (1, 5, 1, 64))) == ([2, 10, 3, 64], [3840, 384, 128, 2])
+    with pytest.raises(ProblemError, match="its box names batch, key, dim, and the tensor has batch, key, head, dim"):
+        driver.dimensions(made, TensorMap("x", (1, 5, 64), 0, ("batch", "key", "dim")))
 
 
 @pytest.mark.parametrize(
@@ -88,12 +94,3 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
         assert "CUDA names no line" in text and "--backend cpu" in text and "compute-sanitizer" in text
     assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)
-
-
-def test_a_box_by_names_of_axes_has_its_own_order_whatever_the_order_in_memory():
-    made = Tensor("x", (2, 10, 3, 64), "float16", ("batch", "key", "head", "dim"))
-    by_name = TensorMap("x", (1, 1, 5, 64), 128, ("batch", "head", "key", "dim"))
-    assert driver.dimensions(made, by_name) == ([2, 3, 10, 64], [3840, 128, 384, 2])
-    assert driver.dimensions(made, TensorMap("x", (1, 5, 1, 64))) == ([2, 10, 3, 64], [3840, 384, 128, 2])
-    with pytest.raises(ProblemError, match="its box names batch, key, dim, and the tensor has batch, key, head, dim"):
-        driver.dimensions(made, TensorMap("x", (1, 5, 64), 0, ("batch", "key", "dim")))

@@ -350,9 +350,11 @@ PATH = "constexpr char at(int i) { return i < int(sizeof __FILE__) ? __FILE__[i]
 PATH += f"S<{', '.join(f'at({n})' for n in range(24))}> x;"
 
 
-def test_a_text_learns_no_folder_of_the_server(compiled):
+def test_a_text_learns_no_folder_of_the_server_and_a_build_has_a_limit(compiled):
     said = compiled(PATH)
     assert all(f"'{letter}'" in said for letter in "small.cu") and "'/'" not in said
+    found = compiled("__attribute__((used)) static char big[8 << 20] = {1};")
+    assert "its build has 8." in found and "smaller" in found
 
 
 @pytest.mark.parametrize("engine", jail.jail.ENGINES, ids=[engine.NAME for engine in jail.jail.ENGINES])
@@ -400,11 +402,6 @@ def test_a_bomb_for_the_compiler_ends_at_a_limit(compiled, above):
     assert compiled(above)
     assert time.monotonic() - start < 90
     assert not compiled("")
-
-
-def test_a_build_has_a_limit(compiled):
-    found = compiled("__attribute__((used)) static char big[8 << 20] = {1};")
-    assert "its build has 8." in found and "smaller" in found
 
 
 def test_a_good_kernel_has_the_product_of_the_same_compile_outside(compiled, small_kernel, monkeypatch):

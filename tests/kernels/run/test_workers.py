@@ -219,14 +219,11 @@ def test_an_endless_kernel_is_stopped_at_its_limit():
     assert submit(GOOD).result(30).max_abs_error < 1e-6
 
 
-def test_no_gpu_is_chosen_for_a_kernel_without_written_probes_unless_named():
+def test_the_survey_names_a_reason_for_each_missing_backend_and_plain_kernels_need_a_named_gpu():
     survey = Survey({name: Device(name, name, "", 0) for name in ("gpu", "cpu", "recorded")}, {})
     assert survey.pick().backend == "gpu" and survey.pick("gpu", plain=True).backend == "gpu"
     assert survey.pick("auto", plain=True).backend == "cpu"
     assert replace(survey, devices={"recorded": survey.devices["recorded"]}).pick("auto", True).backend == "recorded"
-
-
-def test_the_survey_names_a_reason_for_every_backend_it_lacks():
     survey = workers.survey()
     assert set(survey.devices) | set(survey.reasons) == {"gpu", "cpu", "recorded"}
     assert survey.pick("cpu").backend == "cpu"

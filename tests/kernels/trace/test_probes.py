@@ -39,7 +39,7 @@ def test_every_probe_line_of_a_kernel_and_its_headers_is_read():
         assert all(found.find(*place).line == place[1] for place in written), spec.name
 
 
-def test_a_site_tells_what_its_line_says():
+def test_a_site_tells_what_its_line_says_and_comments_hold_no_probes():
     value, load, role, mark = read(
         "float s = f(x);",
         "if (lane == 0) PROBE_VALUE(score, row, col, s);",
@@ -55,9 +55,6 @@ def test_a_site_tells_what_its_line_says():
     assert (load.bytes, load.keys, load.code_line, load.place) == (16, ("tile",), 4, "x.cu:4")
     assert (role.kind, role.event, role.keys) == ("role", "producer", ())
     assert (mark.kind, mark.event, mark.keys, mark.code_line) == ("mark", "copy", ("tile",), 8)
-
-
-def test_comments_hold_no_probes():
     assert (
         len(read("/* PROBE_MARK(a, b);", "PROBE_LOAD */", "// PROBE_MARK(a, b);", "PROBE_MARK(a, b);  // and then"))
         == 1
@@ -88,14 +85,11 @@ def test_a_probe_that_cannot_be_read_back_names_file_and_line(line):
         read("", line)
 
 
-def test_a_width_may_be_a_constant_of_the_build():
+def test_a_width_may_be_a_constant_and_stripping_the_probes_leaves_the_lines_in_place():
     lines = "PROBE_LOAD(V_gmem, i, T_BYTES);", "v = ldg<T>(&V[i]);"
     assert read(*lines, T_BYTES=2)[0].bytes == 2
     with pytest.raises(BuildError, match="x.cu:1: "):
         read(*lines, OTHER=2)
-
-
-def test_stripping_the_probes_leaves_the_lines_in_place():
     for name, text in sorted({file for spec in KERNELS.values() for file in spec.files}):
         if name not in ("probe.cuh", "hopper.cuh", "children.cuh"):  # they define the probes
             stripped = probes.strip_probes(text)

@@ -53,7 +53,7 @@ def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
 # ---- roles ----
 
 
-def test_each_role_counts_its_own_steps_and_the_roles_take_turns(cpu_run):
+def test_each_role_counts_its_own_steps_and_alone_keeps_its_numbers(cpu_run):
     run = cpu_run("lab_roles", RolesProblem(tiles=3, consumers=2))
     cut = steps.cut(run.trace, sites_of(run.request))
     told = list(zip(cut.table.role, cut.table.phase, cut.table.tile))
@@ -63,12 +63,8 @@ def test_each_role_counts_its_own_steps_and_the_roles_take_turns(cpu_run):
     assert frame[frame.role == "producer"].warp.unique().tolist() == [0]
     assert frame[frame.role == "consumer"].warp.unique().tolist() == [1, 2]
     assert [set(frame[frame.step == n].role) for n in range(len(cut.table))] == [{role} for role, *_ in told]
-
-
-def test_a_role_alone_keeps_its_numbers(cpu_run):
-    """Without roles the consumers' first step would be counted as the producer's."""
+    # Without roles the consumers' first step would be counted as the producer's.
     run = cpu_run("lab_roles", RolesProblem(tiles=5, tile_size=7, consumers=1))
-    cut = steps.cut(run.trace, sites_of(run.request))
     frame = run.trace.frame("role", "event", "tile", "tensor").assign(step=cut.of_record)
     for role, event in (("producer", "store"), ("consumer", "load")):
         mine = frame[(frame.role == role) & (frame.event == event) & (frame.tensor == "X")]
@@ -113,14 +109,12 @@ CROSSED = """  const int tile = 1, at = threadIdx.x / 32 * 128;
 """
 
 
-def test_steps_that_the_rule_does_not_order_are_marked(small_kernel):
+def test_steps_that_the_rule_does_not_order_are_marked_and_those_before_are_not(small_kernel):
     """Each role first reads what the other role writes last, so the rule allows neither."""
     request = Request(small_kernel(CROSSED, threads=64), RolesProblem())
     cut = steps.cut(execute.run(request).trace, sites_of(request))
     assert cut.table.role.tolist() == ["left", "left", "right", "right"] and cut.unordered == {0, 1, 2, 3}
 
-
-def test_a_step_that_the_rule_orders_before_the_first_unordered_one_is_not_marked():
     def touch(tensor, writes):
         return steps._Touch(tensor, writes, 0, 0, 4)
 

@@ -69,18 +69,12 @@ def test_records_of_another_source_are_refused(word):
         decode([raw([(0, word, 0)])], Sites(()))
 
 
-def test_a_record_finds_its_site_by_file_and_line_and_no_other_does():
+def test_a_record_finds_its_site_and_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
     table = decode([raw([(0, LOAD, 0), (0, O, 0), (0, MARK, 0)])], SITES).table
     assert SITES.index(table).tolist() == [3, 0, 1]
     assert SITES.index(pa.concat_tables([table, table.slice(1)])).tolist() == [3, 0, 1, 0, 1]
     with pytest.raises(TraceError, match="names x.cu:7, a line without a probe"):
         Sites((SITES[0], SITES[3])).index(table)
-
-
-# ---- files ----
-
-
-def test_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
     trace = cpu_run().trace
     trace.save(tmp_path / "a.parquet")
     again = Trace.load(tmp_path / "a.parquet")
@@ -89,6 +83,9 @@ def test_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
         again.provenance
     )
     assert set(pq.read_table(tmp_path / "a.parquet").column_names) >= set(COLUMNS) - {"dim"}
+
+
+# ---- files ----
 
 
 @pytest.mark.parametrize("name", one_of_each_family(KERNELS))

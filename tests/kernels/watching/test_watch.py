@@ -58,7 +58,7 @@ def test_each_version_shows_its_facts_its_first_wrong_value_its_line_its_race_an
     assert min(said[1][1:]) < SECONDS, said[1]
 
 
-def test_a_save_of_the_file_or_a_header_is_seen_at_once(tmp_path):
+def test_a_save_of_the_file_or_a_header_is_seen_at_once_and_lines_without_a_change_say_so(tmp_path):
     path, header = tmp_path / "a.cu", tmp_path / "b.cuh"
     path.write_text("1")
 
@@ -75,9 +75,6 @@ def test_a_save_of_the_file_or_a_header_is_seen_at_once(tmp_path):
         for _ in command.saves(path, False, saved):
             seen.append(path.read_text())
     assert seen == ["1", "1", "33"]
-
-
-def test_lines_without_a_change_say_so():
     assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]
     assert lines([Change("registers", "32", "40")]) == ["registers  32 -> 40"]
 

@@ -12,7 +12,7 @@ def call(**fields):
     return Request(kernel, problem, tuple(kernel.settings_for(problem).items()))
 
 
-def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof():
+def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof_and_a_small_one_has_no_near_time():
     request = call(seq_len=4096, head_dim=128, num_heads=16)
     first, *rest = call_tab.rungs(request)
     assert first.us and all(rung.us is None or rung.us >= first.us for rung in rest)
@@ -22,9 +22,6 @@ def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof():
     assert said in [block.get("text") for block in shown]
     size = 4 * request.problem.tensors()[0].nbytes + 4 * 16 * 4096
     assert f"{size / 2**20:,.1f} MiB" in call_tab.moved(request)
-
-
-def test_a_small_call_has_no_near_time_and_says_so():
     request = call(seq_len=20)
     assert call_tab.fastest(request) == "" and all(rung.us is None for rung in call_tab.rungs(request))
     assert call_tab.NO_TIME in [block.get("text") for block in call_tab.call_tab(request, None)]

@@ -207,7 +207,7 @@ def test_every_tab_goes_to_the_browser_and_each_launch_with_gradients_says_its_l
     assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
 
 
-def test_a_fixed_order_of_adds_is_said_and_any_order_too():
+def test_a_fixed_order_of_adds_is_said_and_a_kernel_of_the_forward_is_refused():
     fixed = [spec for spec in ACCEPTED.values() if spec.in_order]
     assert fixed
     for spec in fixed:
@@ -216,6 +216,9 @@ def test_a_fixed_order_of_adds_is_said_and_any_order_too():
             request = Request(spec, problem, tuple(spec.settings_for(problem, {spec.in_order: value}).items()))
             assert parts.adds(request) and parts.any_order(request) is not bool(value)
             assert tabs._deterministic(request, {})[0]["text"].startswith(said)
+    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)]
+    assert forward and all("dQ" in STORY.refusal(spec) for spec in forward)
+    assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
 
 
 def test_bytes_memory_gradients_and_a_missing_recording_are_told():
@@ -256,12 +259,6 @@ def test_a_recorded_time_is_next_to_the_fastest_forward_of_its_sizes():
     assert found["rows"] == [[4096, 64, "no", "float32", "1 ms", "400 us", 2.5, "3 MB"]]
     old = {"H200": (table, Provenance("NVIDIA H200", "580", "2026-11-26", codes={}))}
     assert times.blocks(request, current().kernels, old)[-1]["kind"] == "note"  # of another code
-
-
-def test_a_kernel_of_the_forward_is_refused_with_its_missing_tensors():
-    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)]
-    assert forward and all("dQ" in STORY.refusal(spec) for spec in forward)
-    assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
 
 
 @pytest.mark.parametrize("name", ["backward_1_recompute", "backward_5_hopper", "backward_6_overlap"])
@@ -342,7 +339,7 @@ def test_the_kernels_error_is_about_that_of_its_roundings(name):
     assert errors.blocks(run, story.head)[2]["rows"][-1][0] == errors.OWN
 
 
-def test_a_claim_holds_only_with_its_evidence():
+def test_a_claim_holds_only_with_its_evidence_and_a_kernel_may_wait_for_each_part():
     _, story, _ = made("backward_2_two_loops")
     said = [products.sentence(story.frames, "one", adds) for adds in (False, True)]
     assert ["needs no atomics" in one for one in said] == [True, False]
@@ -353,9 +350,6 @@ def test_a_claim_holds_only_with_its_evidence():
         problem = spec.problem_type(**{**SMALL, "seq_len": length})
         request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
         assert due in tabs._deterministic(request, {"dQ": 0})[-1]["text"]
-
-
-def test_a_kernel_may_wait_for_each_part():
     launch = walk_words.Launch(1, "keys", "queries", ["dV"], 0, frozenset(), "shared memory")
     for phase in parts.MARKS:
         said = walk_words.sentence(walk_words.Told(f"{phase}_done", "", [], [], [], [], True, True), launch)

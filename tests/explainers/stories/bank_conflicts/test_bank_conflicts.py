@@ -50,16 +50,13 @@ def test_every_wavefront_serves_each_bank_at_most_once_and_every_lane_is_served(
         )
 
 
-def test_the_sentence_tells_a_conflict_from_a_broadcast(cpu_run):
+def test_a_conflict_is_told_from_a_broadcast_and_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
     walk = cpu_run("lab_columns", ColumnsProblem())
     conflict = bank_walk.explain([walk], walk_line(walk))
     assert "Bank 0 holds 32 of the words and serves one at a time. Now" in conflict.frames[0]["sentence"]
     run = cpu_run("03_flash")
     said = bank_walk.explain([run], read_at(run, "P")).frames[0]["sentence"]
     assert "Lanes share words, and each bank serves at most one." in said
-
-
-def test_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
     for name in ("02_tiled", "03_flash"):
         table = padding.compare_padding(cpu_run(name), cpu_run(name, settings=(("PAD_K", 4),)))
         k = table[(table.tensor == "K") & (table.kind == "load")].iloc[0]
@@ -142,7 +139,7 @@ def test_accesses_that_want_the_same_are_shown_once_and_free_words_are_those_tha
     assert padded["words"] == 31 * 26 + 24 and padded["free"] == [[26 * r + 24, 26 * r + 26] for r in range(31)]
 
 
-def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
+def test_the_stage_of_banks_says_what_the_trace_says_and_the_swizzle_saves_the_unused_words(cpu_run):
     story, runs = beside(cpu_run, "lab_columns", ColumnsProblem())
     made = bank_conflicts.stage_of(
         story, runs, stage.provenance(runs[0]), "32 and 2 (recorded)", chosen=runs[0].request
@@ -157,6 +154,14 @@ def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
     assert all("32 and 2 (recorded)" in q.hides for q in made.questions[:2])
     alone = bank_costs.by_line(runs[:1]).set_index("kind")
     assert alone.loc["load", "wavefronts a request"] == 32 and alone.loc["load", "wavefronts"] == 1024
+    sides = padding.before_and_after(Request(KERNELS["lab_columns"], ColumnsProblem()))
+    other = padding.swizzled(sides)
+    assert other and other.constants["SWIZZLE"] == 1 and not other.constants["PAD"]
+    padded, swizzled = (cpu_run("lab_columns", ColumnsProblem(), request.settings) for request in (sides[1], other))
+    (asks,) = bank_questions.swizzle(padded, swizzled, walk_line(padded))
+    assert asks.options[asks.answer] == "The unused words: the tile stays smaller"
+    assert "4,096 bytes of shared memory, and the padded one 4,224" in asks.why and "1 wavefront" in asks.why
+    assert not bank_questions.swizzle(padded, padded, walk_line(padded)) and padding.swizzled([other, other]) is None
 
 
 @pytest.mark.parametrize(
@@ -174,14 +179,3 @@ def test_the_questions_predict_the_conflict_and_its_remedy(cpu_run, settings, se
     assert "of 32" in plain.hides and "32 and " in "".join(plain.hides)
     for question in (plain, remedy):
         assert all(bool(said) != (n == question.answer) for n, said in enumerate(question.reasons))
-
-
-def test_the_swizzle_saves_the_unused_words(cpu_run):
-    sides = padding.before_and_after(Request(KERNELS["lab_columns"], ColumnsProblem()))
-    other = padding.swizzled(sides)
-    assert other and other.constants["SWIZZLE"] == 1 and not other.constants["PAD"]
-    padded, swizzled = (cpu_run("lab_columns", ColumnsProblem(), request.settings) for request in (sides[1], other))
-    (asks,) = bank_questions.swizzle(padded, swizzled, walk_line(padded))
-    assert asks.options[asks.answer] == "The unused words: the tile stays smaller"
-    assert "4,096 bytes of shared memory, and the padded one 4,224" in asks.why and "1 wavefront" in asks.why
-    assert not bank_questions.swizzle(padded, padded, walk_line(padded)) and padding.swizzled([other, other]) is None

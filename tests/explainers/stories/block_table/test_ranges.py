@@ -77,8 +77,19 @@ def logged(run, event, **keys):
     return frame
 
 
-def test_two_kernels_go_by_a_work_list_and_one_of_them_by_two():
+def test_two_kernels_go_by_a_work_list_and_a_rising_max_scales_the_sum_by_what_the_sentence_says():
     assert {WHOLE, PREFIX} == set(SHOWN)
+    risen = 0
+    for story in stories_of(WHOLE, "one_long", (("ranges", 3), ("head_dim", 128), ("num_heads", 8))):
+        for unit in story.units:
+            before = {}
+            for tile in unit["tiles"]:
+                old, said = before.get(tile["warp"]), story.frames[tile["since"]]["sentence"]
+                if old and tile["m"] > old["m"]:
+                    risen += 1
+                    assert f"= {np.exp(old['m'] - tile['m']):.4g}. Now l is {tile['l']:.4g}" in said
+                before[tile["warp"]] = tile
+    assert risen > 1
 
 
 def test_units_hold_the_pages_once_in_order_each_brought_by_the_block_of_its_list(run, walks):
@@ -164,20 +175,6 @@ def test_sentences_have_the_numbers_of_their_step(run, walks):
             merger = logged(run, "weight", sequence=story.sequence, head=story.head).iloc[0]
             items = run.request.plan.launches[int(merger.launch)].blocks_per_item
             assert last["sentence"].startswith(f"Range {int(merger.block) // items}'s block arrives last")
-
-
-def test_a_rising_max_scales_the_sum_by_what_the_sentence_says():
-    risen = 0
-    for story in stories_of(WHOLE, "one_long", (("ranges", 3), ("head_dim", 128), ("num_heads", 8))):
-        for unit in story.units:
-            before = {}
-            for tile in unit["tiles"]:
-                old, said = before.get(tile["warp"]), story.frames[tile["since"]]["sentence"]
-                if old and tile["m"] > old["m"]:
-                    risen += 1
-                    assert f"= {np.exp(old['m'] - tile['m']):.4g}. Now l is {tile['l']:.4g}" in said
-                before[tile["warp"]] = tile
-    assert risen > 1
 
 
 def test_a_page_of_a_prefix_is_brought_once_for_all_who_share_it():

@@ -66,7 +66,7 @@ def test_coalescing_opens_on_the_worst_use_of_sectors_and_not_on_the_most_sector
     assert moved.options[moved.answer] == "64 bytes: whole sectors"
 
 
-def test_the_story_opens_on_neighbours_and_then_on_a_stride(cpu_run):
+def test_the_story_opens_on_neighbours_and_then_on_a_stride_and_says_the_used_share(cpu_run):
     assert ways.accepts(KERNELS["lab_global"]) and not ways.accepts(KERNELS["01_naive"])
     runs = [cpu_run("lab_global", LAB_GLOBAL(**way.fields)) for way in ways.WAYS]
     story = ways.explain(ways.WAYS, runs)
@@ -83,9 +83,6 @@ def test_the_story_opens_on_neighbours_and_then_on_a_stride(cpu_run):
     for question in (stride, late):
         assert [bool(said) for said in question.reasons].count(False) == 1 and not question.reasons[question.answer]
         assert question.covers and f"{requests[question.step]['sectors']} sectors" in question.hides
-
-
-def test_the_used_share_is_said_as_a_person_says_it():
     said = {
         (128, 128): "every byte is used",
         (5, 10): "half of the bytes are used",

@@ -38,7 +38,7 @@ def check(made, blocks):
     json.dumps(made.meta), json.dumps(made.frames)
 
 
-def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
+def test_in_launch_order_every_block_begins_in_a_step_of_its_own_and_launches_follow_one_another():
     request = small()
     made = grid.explain(request, schedules.in_launch_order(request.plan, 3, "a GPU"))
     check(made, 8)
@@ -53,9 +53,6 @@ def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
     )
     assert "no timeline of this build is recorded" in made.meta["said"]
     assert made.meta["unit"] == "turn" and "µs" not in json.dumps(made.frames) and made.meta["traced"] == 5
-
-
-def test_launches_follow_one_another_and_their_blocks_part_an_item():
     request = small("01_naive")
     made = grid.explain(request, schedules.in_launch_order(request.plan, 132, "a GPU"))
     check(made, sum(launch.blocks for launch in request.plan.launches))
@@ -107,13 +104,20 @@ def test_a_recorded_build_has_its_timeline_and_another_its_launch_order():
     assert not schedules.schedule_of(small(seq_len=80)).timed
 
 
-def test_the_gpu_that_an_order_is_dealt_to_is_the_one_that_is_here_or_is_said_to_be_assumed():
+def test_an_order_is_dealt_to_this_or_an_assumed_gpu_and_a_preset_has_its_times_in_small_tiles():
     live = schedules.schedule_of(small(seq_len=80), (3, "A GPU of three"))
     assert live.multiprocessors == 3 and "one block on each of the 3 SMs of A GPU of three" in live.said
     assert "One turn" not in live.said
     assumed = schedules.schedule_of(small(seq_len=80))
     assert "each of the 132 SMs of an H200" in assumed.said
     assert "One turn takes all 10 blocks of a launch" in assumed.said
+    recorded = [
+        (title, name)
+        for title, fields in DenseProblem.presets().items()
+        for name in ("02_tiled", "03_flash")
+        if schedules.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
+    ]
+    assert [name for _, name in recorded] == ["02_tiled", "03_flash"] and len({title for title, _ in recorded}) == 1
 
 
 @pytest.mark.parametrize("name", [name for name in current().of_problem(DenseProblem) if run_index.of(KERNELS[name])])
@@ -129,16 +133,6 @@ def test_a_grid_without_times_leads_to_one_that_has_them(name):
     request = Request(KERNELS[name], problem, constants)
     assert schedules.schedule_of(request).timed and "recorded" not in grid.view(request, offers=True).meta
     assert "recorded" not in grid.view(small(name, seq_len=80)).meta
-
-
-def test_a_preset_of_the_dense_kernels_has_its_times_recorded_in_small_tiles():
-    recorded = [
-        (title, name)
-        for title, fields in DenseProblem.presets().items()
-        for name in ("02_tiled", "03_flash")
-        if schedules.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
-    ]
-    assert [name for _, name in recorded] == ["02_tiled", "03_flash"] and len({title for title, _ in recorded}) == 1
 
 
 def test_the_picture_brings_its_own_clock_and_strip():

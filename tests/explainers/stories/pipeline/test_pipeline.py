@@ -213,7 +213,7 @@ def recorded(tmp_path, monkeypatch, overlap):
     return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": choices.ALONE, "backend": "recorded"}
 
 
-def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
+def test_the_page_shows_a_recording_alone_and_with_another_beneath_and_tells_a_missing_block(recorded):
     alone = page.STORY.make(page.subject(page_of("pipeline"), recorded, "recorded"))
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
     assert choices.possible_beneath(page_of("pipeline"), recorded) == [choices.ALONE, "10_warp_roles"]
@@ -221,9 +221,6 @@ def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
     assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
     look = page.subject(page_of("pipeline"), recorded, "recorded")
     assert json.dumps(stage.plain(page.STORY.parts["shares"](look)))
-
-
-def test_a_block_that_is_not_recorded_is_told(recorded):
     high = choices.chosen(recorded).said["blocks"] - 1
     state = {**recorded, "block": high + 5, "recorded": 3}
     moved = dict(choices.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))

@@ -84,10 +84,15 @@ def _asked():
 every = pytest.mark.parametrize("name, changes, case", list(_asked()))
 
 
-def test_each_case_is_asked_of_a_kernel_of_each_type():
+def test_each_case_is_asked_of_a_kernel_of_each_type_and_rows_without_a_key_have_no_error():
     quick = [asked.values for asked in _asked() if not asked.marks]
     for case in CASES:
         assert {str(changes) for _, changes, asked in quick if asked == case} == {str(made) for _, made in TYPES}
+    # The first queries of a causal problem with fewer keys than queries.
+    run = run_of("06_mma", {"seq_len": 40, "seq_len_kv": 24, "causal": True, "dtype": "float16"})
+    replay = rounding.replay(run)
+    blind = np.isnan(replay.score[0]).all(1)
+    assert blind.sum() == 16 and not np.abs(replay.o[:, blind]).any()
 
 
 @every
@@ -180,7 +185,7 @@ def test_each_type_has_what_it_rounds(made, name):
         assert half[AT[stage_name]] > 100 * half[AT["scores"]]
 
 
-def test_the_types_of_the_ladder():
+def test_the_types_of_the_ladder_draw_the_same_numbers():
     found = precision.of_each_type(TAKEN.values())
     assert {label: (spec.name, changes) for label, (spec, changes) in found.items()} == {
         "float32": ("03_flash", {}),
@@ -188,9 +193,6 @@ def test_the_types_of_the_ladder():
         "float16": ("06_mma", {"dtype": "float16"}),
         "bfloat16": ("06_mma", {"dtype": "bfloat16"}),
     }
-
-
-def test_both_kinds_of_problem_draw_the_same_numbers():
     dense = Request(KERNELS["03_flash"], DenseProblem(seq_len=50, head_dim=64, score_scale=3.0))
     same = SixteenBitProblem(seq_len=50, score_scale=3.0, layout="bshd", dtype="bfloat16")
     low = Request(KERNELS["06_mma"], same)
@@ -203,13 +205,16 @@ def test_both_kinds_of_problem_draw_the_same_numbers():
 # ---- broken on purpose ----
 
 
-def test_fp16_sums_enter_with_the_scores_and_the_products():
+def test_fp16_sums_and_a_missing_rescaling_enter_with_their_own_stages():
     case = {"seq_len": 96, "dtype": "float16"}
     right, broken = (rounding.replay(run_of("06_mma", case, SUM_BITS=bits)) for bits in (32, 16))
     for name in ("scores", "output"):
         assert broken.sizes[AT[name]] > 100 * right.sizes[AT[name]]
     assert broken.ends_there and np.isclose(broken.sizes[AT["inputs"]], right.sizes[AT["inputs"]])
     assert broken.so_far[-1] > 1.1 * right.so_far[-1]
+    replay = rounding.replay(run_of("03_flash", {"seq_len": 96, "score_scale": 5.0}, RESCALE=0))
+    assert int(np.argmax(np.abs(replay.shares))) == AT["exponential"] and replay.so_far[-1] > 1e-2
+    assert replay.ends_there
 
 
 def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
@@ -225,13 +230,7 @@ def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
     assert "NaN" in error_tables.meaning(replay)
 
 
-def test_without_rescaling_the_error_enters_with_the_exponential():
-    replay = rounding.replay(run_of("03_flash", {"seq_len": 96, "score_scale": 5.0}, RESCALE=0))
-    assert int(np.argmax(np.abs(replay.shares))) == AT["exponential"] and replay.so_far[-1] > 1e-2
-    assert replay.ends_there
-
-
-def test_a_log_that_is_not_what_was_written_is_told():
+def test_a_log_that_is_not_what_was_written_is_told_in_the_stages_around_it():
     run = run_of("06_mma", {"seq_len": 64, "dtype": "bfloat16"})
     arrays = {**run.arrays, "o": run.arrays["o"].copy()}
     first = arrays["o"][0, 0, 0].astype(np.float32)
@@ -241,11 +240,7 @@ def test_a_log_that_is_not_what_was_written_is_told():
     assert not story.chosen.ends_there
     made = precision.stage_of(story, wrong, stage.provenance(wrong), ("", ""), [])
     assert any("Do not trust its parts" in said for said in made.provenance.warnings)
-
-
-def test_a_wrong_weight_of_the_log_is_told_in_the_stages_around_it():
-    """What is logged is taken as it is: a weight that is off shows in the exponential, and O as logged takes it
-    back."""
+    # What is logged is taken as it is: a weight that is off shows in the exponential, and O as logged takes it back.
     run = run_of("03_flash", {"seq_len": 64})
     before = rounding.replay(run)
     table = run.trace.table
@@ -355,11 +350,3 @@ def test_charts_have_the_errors(four, made):
     lines = data_of(precision_charts.sweep("score_scale", table))
     assert [r["relative error"] for r in lines] == list(table["relative error"])
     assert table["RMS error of O"][1] > table["RMS error of O"][0]
-
-
-def test_rows_that_see_no_key_have_no_error():
-    """The first queries of a causal problem with fewer keys than queries."""
-    run = run_of("06_mma", {"seq_len": 40, "seq_len_kv": 24, "causal": True, "dtype": "float16"})
-    replay = rounding.replay(run)
-    blind = np.isnan(replay.score[0]).all(1)
-    assert blind.sum() == 16 and not np.abs(replay.o[:, blind]).any()

@@ -84,7 +84,7 @@ def test_values_and_global_accesses_are_those_of_the_trace(cpu_run, name):
         assert elements(story, step, thread, "Q", "loads") == wanted
 
 
-def test_what_a_lane_reads_from_shared_memory_is_what_its_results_are_made_of(cpu_run):
+def test_a_lane_reads_what_its_results_are_made_of_as_the_source_says_and_no_zeros_of_a_padded_tile(cpu_run):
     """In the tiled kernels a thread computes one score, from a row of Q and one of K that other threads have copied."""
     for name in ("02_tiled", "03_flash"):
         story = threads.explain(cpu_run(name, DenseProblem(), small_tiles(name), Scope(1)))
@@ -98,19 +98,13 @@ def test_what_a_lane_reads_from_shared_memory_is_what_its_results_are_made_of(cp
         keys = {key for _, key in elements(story, step, 37, "P", "reads")}
         assert len(dims) == 2 and len(keys) == 16
         assert elements(story, step, 37, "V", "reads") == {(key, dim) for key in keys for dim in dims}
-
-
-def test_nothing_is_told_of_zeros_that_pad_a_tile(cpu_run):
-    """Beyond the last key a tile holds zeros that are no element: seq_len 50 ends within a tile."""
+    # Beyond the last key a tile holds zeros that are no element: seq_len 50 ends within a tile.
     story = threads.explain(cpu_run("03_flash", DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(0)))
     assert story.rects[story.rects.plane == "K"].row1.max() == 49
     last = [n for n in np.flatnonzero(story.steps.phase == "scores") if story.steps.tile[n] == 3][0]
     assert elements(story, last, 1, "K", "reads") == {(49, d) for d in range(32)}
     assert not elements(story, last, 5, "K", "reads")
-
-
-def test_the_lanes_of_a_row_in_registers_are_those_that_the_source_says(cpu_run):
-    """08b: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1."""
+    # 08b: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1.
     story = threads.explain(cpu_run("08b_three_bfloat16", DenseProblem(), small_tiles("08b_three_bfloat16"), Scope(1)))
     scores = next(n for n, phase in enumerate(story.steps.phase) if phase == "scores")
     wanted = {(row, key) for row in (17, 25) for key in (2, 3, 10, 11)}
@@ -136,16 +130,17 @@ def test_a_paged_lane_is_told_by_tokens_and_dims(cpu_run):
     assert {dim for _, dim in elements(story, k, 3, "Q", "reads")} == dims
 
 
-def test_the_picture_can_follow_frames_that_are_no_steps_of_the_trace(cpu_run):
+def test_the_picture_follows_other_frames_finds_weights_in_registers_and_tells_threads_in_words(cpu_run):
     run = cpu_run("03_flash")
     assert threads.view(run, [0, 0, 2, 2, 3]).meta["of_frame"] == [0, 0, 2, 2, 3]
-
-
-def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes():
     keeping = [name for name, spec in DENSE.items() if threads.keeps_weights(spec)]
     assert keeping == ["04_warp_rows", "05_register_tiles", "08b_three_bfloat16"]
     assert threads.first(DENSE.values()).name == "04_warp_rows"
     assert threads.first([spec for name, spec in DENSE.items() if name not in keeping]).name == "03_flash"
+    assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
+    assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
+    assert holders.lanes(range(128)) == "all lanes of warps 0 to 3"
+    assert holders.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -158,13 +153,6 @@ def test_the_strip_says_what_the_trace_says(cpu_run, name):
     cut = steps.cut(run.trace, sites_of(run.request))
     of_row = frame[(cut.of_record == step) & frame.event.isin(["score", "p", "o"]) & (frame.row == 18)]
     assert held.values[step] == holders.lanes(of_row.thread.unique())
-
-
-def test_threads_in_words():
-    assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
-    assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
-    assert holders.lanes(range(128)) == "all lanes of warps 0 to 3"
-    assert holders.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
 
 
 def test_the_rows_of_every_block_are_those_that_it_writes(cpu_run):

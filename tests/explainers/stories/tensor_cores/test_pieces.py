@@ -33,13 +33,10 @@ def test_the_own_order_is_the_trace_s_and_its_turns_are_the_wavefronts(name, own
     assert all(sorted(row) == list(range(8)) for other in view.meta["sides"] for row in other["places"])
 
 
-def test_the_questions_on_banks_use_the_picture_and_cover_their_answer():
+def test_the_questions_on_banks_cover_their_answer_and_a_warpgroups_product_has_no_picture_of_them():
     asked = {q.id: q for q in product_questions.questions(story_of("06_mma"))}
     assert {asked["fetch"].view, asked["swizzle"].view} == {"pieces"}
     assert {"side": 1} in asked["fetch"].covers and {"turns": 1} in asked["fetch"].covers
     assert asked["swizzle"].covers == [{"side": 1}]
-
-
-def test_a_warpgroup_s_product_has_no_such_picture():
     story = story_of("09_wgmma")
     assert pieces.views(story) == [] and np.all([p.b < 0 for p in story.products])

@@ -62,7 +62,7 @@ def test_every_read_of_an_element_of_q_is_counted_once(cpu_run, name, case):
     assert made.fetched[-1] == fetched
 
 
-def test_the_words_have_the_numbers_of_both_memories(cpu_run):
+def test_the_words_have_the_numbers_of_both_memories_and_the_picture_is_small(cpu_run):
     flash = made_of(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
     assert reuse.sentence(flash, 0) == "No lane has read Q yet. The block has fetched 2,048 bytes from global memory."
     assert reuse.sentence(flash, len(flash.read) - 1) == (
@@ -73,9 +73,6 @@ def test_the_words_have_the_numbers_of_both_memories(cpu_run):
     assert reuse.sentence(naive, len(naive.read) - 1) == (
         "The lanes read each element of Q 49 to 50 times, always from global memory: 12,672 bytes."
     )
-
-
-def test_the_picture_is_small_and_says_each_step(cpu_run):
     run = cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"))
     story = tiling.explain(run)
     (view,) = reuse.views(run, tiling.view(run, story)[0])

@@ -28,24 +28,16 @@ def story(request, cpu_run):
     return run, tiling.explain(run)
 
 
-def test_bytes_so_far_end_at_what_the_trace_holds(story):
+def test_bytes_scores_and_outputs_so_far_are_those_of_the_trace(story):
     run, made = story
     frame = run.trace.frame("event", "space", "tensor", "bytes")
     for (tensor, kind), part in frame[frame.space == "global"].groupby(["tensor", "event"], observed=True):
         assert made.frames[-1]["bytes"].get(f"{tensor} {kind}", 0) == part.bytes.sum()
-
-
-def test_every_score_of_the_tile_is_the_one_logged_and_no_other(story):
-    run, made = story
     assert made.rows == (16, 32) and made.head == 1
     s = run.arrays["q"][0, 1, 16:32].astype(float) @ run.arrays["k"][0, 1].astype(float).T * run.request.problem.scale
     seen = np.arange(50)[None, :] <= np.arange(16, 32)[:, None]
     assert np.array_equal(~np.isnan(made.scores), seen)
     assert np.allclose(made.scores[seen], s[seen], rtol=1e-4, atol=1e-5)
-
-
-def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
-    run, made = story
     l = run.trace.frame("event", "row", "tile", "value")
     l = (
         l[l.event == "l"].sort_values("tile").groupby("row").value.last().to_numpy()
@@ -55,7 +47,7 @@ def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
     assert np.allclose(made.o_values[-1] / l[:, None], run.arrays["o"][0, 1, 16:32], rtol=1e-6)
 
 
-def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
+def test_touched_rectangles_stay_inside_what_is_resident_was_stored_and_blocks_cover_o_once(story):
     run, made = story
     for frame in made.frames:
         for part in frame["touched"]:
@@ -65,10 +57,6 @@ def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
                 assert 16 <= r0 <= r1 <= 31
             else:
                 assert r1 <= 31  # causal: no key after the last query is read
-
-
-def test_what_is_resident_was_stored_by_this_block(story):
-    run, made = story
     stores = run.trace.frame("launch", "block", "event", "space", "tensor", "bytes")
     stores = stores[(stores.space == "shared") & stores.event.isin(WRITES)]
     assert any(f["resident"] for f in made.frames) == bool(len(stores))
@@ -78,9 +66,6 @@ def test_what_is_resident_was_stored_by_this_block(story):
             assert len(mine) and held["bytes"] <= mine.bytes.sum()
         for used in frame["uses"]:
             assert used["rect"] in frame["resident"][used["tensor"]]["rects"]
-
-
-def test_the_output_blocks_cover_o_once(story):
     _, made = story
     cover = np.zeros((50, 32), int)
     for r0, r1, c0, c1, _ in made.output_blocks:
@@ -97,13 +82,27 @@ def test_the_blocks_named_are_those_that_stored_o(cpu_run):
         assert stored == named
 
 
-def test_frames_are_json_with_a_plain_sentence_and_exact_details(story):
+def test_frames_are_json_the_chart_follows_the_clock_and_the_view_has_the_traced_head(story):
     _, made = story
     json.dumps(made.frames)
     for frame in made.frames:
         assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["details"])
         for sentence in frame["sentence"].removesuffix(".").split(". "):
             assert len(sentence.split()) <= 25 and len(re.findall(r"\d[\d.,]*", sentence)) <= 2
+    spec = traffic.cumulative_chart(*story).to_dict()
+    assert spec["params"][0] == {"name": "step", "value": 1}
+    rows = next(iter(spec["datasets"].values()))
+    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
+    run, made = story
+    meta, columns = tiling.view(run, made)
+    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
+    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
+        columns["o_final"], run.arrays["o"][0, 1, 16:32]
+    )
+    assert meta["traced"] == [
+        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
+    ]
+    json.dumps(meta)
 
 
 def test_naive_reads_k_n_times_and_flash_reuses_it():
@@ -149,13 +148,6 @@ def count_of(run):
     return grouped.sum().assign(accesses=grouped.count().bytes)
 
 
-def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story):
-    spec = traffic.cumulative_chart(*story).to_dict()
-    assert spec["params"][0] == {"name": "step", "value": 1}
-    rows = next(iter(spec["datasets"].values()))
-    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
-
-
 @pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
 def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_run, name):
     plain, padded = (
@@ -172,19 +164,6 @@ def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
     assert set(found) == set(found.values()) <= set("QKVSPO")
     for place, tensor in (("Q", "q"), ("K", "k"), ("V", "v"), ("O", "o")):
         assert picture.tensor_at(request, place).name == tensor
-
-
-def test_the_view_gets_the_tensors_of_the_traced_head(story):
-    run, made = story
-    meta, columns = tiling.view(run, made)
-    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
-    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
-        columns["o_final"], run.arrays["o"][0, 1, 16:32]
-    )
-    assert meta["traced"] == [
-        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
-    ]
-    json.dumps(meta)
 
 
 def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_and_not_drawn(with_more):
@@ -206,7 +185,7 @@ def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_an
     assert traffic.cumulative_chart(run, made).to_dict()["layer"]
 
 
-def test_what_no_view_knows_is_in_the_generic_one(with_more):
+def test_what_no_view_knows_is_in_the_generic_one_under_its_own_name(with_more):
     run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
     story = generic.explain(run)
     lse = next(t for t in story.tensors if t["name"] == "lse")
@@ -238,15 +217,11 @@ def test_what_no_view_knows_is_in_the_generic_one(with_more):
         novel["cols"] == 2
         and "entropy 16 times" in next(f for f in story.frames if f["phase"] == "odd_phase")["sentence"]
     )
-
-
-def test_a_phase_without_a_title_is_called_by_its_own_name(with_more):
-    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
     assert "Tile 1 · odd phase" in [f["title"] for f in tiling.explain(run).frames]
     assert "Tile 1 · odd phase" in [f["title"] for f in generic.explain(run).frames]
 
 
-def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
+def test_nan_is_told_from_never_logged_and_an_element_of_o_is_known_from_its_step_on(variant, cpu_run):
     """Both were NaN in the picture's data: a lost value was drawn as a masked one."""
     old = "PROBE_VALUE(score, row, col, score)"
     spec = variant("03_flash", old, "PROBE_VALUE(score, row, col, col == row ? sqrtf(-1.f) : score)")
@@ -257,9 +232,6 @@ def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
     keys, rows = np.arange(50), np.arange(16, 32)
     assert (columns["s_logged"] == (keys <= rows[:, None])).all()
     assert (np.isnan(columns["s"]) & columns["s_logged"] == (keys == rows[:, None])).all()
-
-
-def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_value(cpu_run):
     settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
     lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
     assert np.isnan(lost.o_values[-1]).all() and (lost.o_since == 0).all()
