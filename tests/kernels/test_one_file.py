@@ -124,7 +124,7 @@ def test_a_kernel_in_no_catalogue_is_timed(kernel):
 def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend, kernels):
     path, called = skeleton_kernel(tmp_path), script if backend == "gpu" else kernels
     facts = json.loads(
-        script("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
+        called("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
     )
     held = np.load(tmp_path / "a.npz")
     assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0

@@ -1,13 +1,10 @@
 """Marked lines of a plain kernel: the calls in its text, their records, and the page Online softmax."""
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pages import shown_with
 
 from explainers.stories.online_softmax import online_softmax
 from explainers.story import probed
@@ -23,7 +20,6 @@ from kernels.errors import BuildError, FrontMatterError, ProblemError
 from kernels.run import execute
 from kernels.run.check import check_case
 
-TESTS = Path(__file__).parents[2]
 TUTORIALS = Path(__file__).parent / "tutorials"
 MARKS = {  # a tutorial -> its marks: at most four lines
     "t01_static_shared": """"for (int j = 0; j < TILE" = "tile = start + j"
@@ -203,15 +199,7 @@ def test_the_marks_log_steps_and_values_and_change_no_output(tmp_path):
 
 def _shown(folder, names):
     links = [f"online_softmax?kernel={name}{FIELDS.get(name, '')}" for name in names]
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "pages.py"), *links],
-        env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(zip(names, json.loads(done.stdout.splitlines()[-1])))
+    return dict(zip(names, shown_with(folder, *links)))
 
 
 WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
@@ -219,7 +207,7 @@ WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    """name -> what Online softmax shows of two marked kernels. The process of both takes 6 seconds to start."""
+    """name -> what Online softmax shows of two marked kernels."""
     folder = tmp_path_factory.mktemp("marked")
     for name in ("t03_template", "t11_split_k"):
         _marked(folder, name)
