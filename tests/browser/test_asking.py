@@ -3,9 +3,8 @@
 import json
 import re
 
-import pytest
 from browser.conftest import shown
-from browser.stepping import address, asked, choose, press, rail, read
+from browser.stepping import asked, choose, rail, read
 from playwright.sync_api import expect
 
 SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
@@ -162,18 +161,3 @@ def test_a_preset_is_chosen_with_all_its_fields(visit):
     fields = {name: value for name, value in asked(page).items() if before[name] != value}
     rail(page, "coalescing")
     assert fields and fields.items() <= asked(page).items()
-
-
-@pytest.mark.slow  # tests/app/web/test_asking.py asks it without a browser
-def test_machine_code_is_of_the_build_that_is_shown(visit):
-    page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
-    page.locator(".wg .codes .pane").nth(1).get_by_role("button", name="machine code").click()
-    shown(page, "source")
-    assert (asked(page)["kernel"], asked(page)["BLOCK_Q"], asked(page)["RESCALE"]) == ("08b_three_bfloat16", "16", "1")
-    page.go_back()
-    shown(page, "compare")
-    page.locator(".wg .codes .pane").nth(0).get_by_role("button", name="machine code").click()
-    shown(page, "source")
-    assert (asked(page)["kernel"], asked(page)["RESCALE"]) == ("03_flash", "0")
-    press(page, "ArrowRight")
-    assert address(page)["kernel"] == "03_flash"

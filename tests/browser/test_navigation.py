@@ -1,81 +1,20 @@
 """From page to page by the rail, and what the address says: choices go along as far as they apply, each
 page is found as it was left, the back button and a reload lead to where one was."""
 
-import random
 import re
 from functools import partial
-from urllib.parse import urlsplit
 
 import pytest
 from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, press, rail, read, sentence, step_of
 from playwright.sync_api import expect
 
-from app.stories import STORIES
-
 SMALL_URL = "kernel=03_flash&seq_len=50&causal=true&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
 # What was chosen on Tiling, and what the address of each story then says of it. Tile 1 begins at query 32.
 CHOSEN = "/tiling?kernel=08b_three_bfloat16&seq_len=50&causal=true&BLOCK_Q=32&what_if=RESCALE&at_tile=1&backend=cpu"
 RUN = {"seq_len": "50", "causal": "true"}
 TILE = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "what_if": "RESCALE", "at_tile": "1"}
-PLAIN = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "RESCALE": "0"}
-SAYS = {
-    "tiling": TILE,
-    "online_softmax": TILE,
-    "registers": TILE,
-    "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
-    "bank_conflicts": PLAIN,
-    "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
-    "pipeline": {
-        "kernel": "08b_three_bfloat16",
-        "block": "0",
-    },  # one problem of each kernel is recorded, and the link names its fields
-    "precision": TILE,
-    "coalescing": PLAIN,
-    "memory_hierarchy": {},
-    "occupancy": PLAIN,
-    "timing": {},
-    "sparsity": {"kernel": "block_sparse", **RUN, "mask": "sinks", "what_if": "RESCALE", "at_tile": "0"},  # of 64 rows
-    "compare": {
-        "a": PLAIN["kernel"],
-        "b": "04_warp_rows",
-        **RUN,
-        "a_BLOCK_Q": "32",
-        "a_RESCALE": "0",
-        "at_query": "32",
-    },
-    "source": PLAIN,
-    "any_kernel": {**PLAIN, "at_item": "1"},
-    "start": {},
-}
-
-
-def tour(places, start):
-    """A way from `start` through every place, in an order that is not the course's. That every two understand each
-    other's choices is asked of app.web.asking, in tests/app/choices/test_carried.py."""
-    others = [place for place in places if place != start]
-    return [start, *random.Random(0).sample(others, len(others)), start]
-
-
-def says(page, path):
-    """What the address says of what is expected of it."""
-    return {name: asked(page).get(name) for name in SAYS[path]}
-
-
-@pytest.mark.slow
-def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applies(visit):
-    page = visit(CHOSEN, viewport={"width": 1800, "height": 1000})
-    walk = tour([path for path in STORIES if path in SAYS], "tiling")
-    assert says(page, "tiling") == SAYS["tiling"]
-    for before, path in zip(walk, walk[1:]):
-        rail(page, path)
-        assert says(page, path) == SAYS[path], f"{before} to {path}"
-        assert urlsplit(page.url).path == ("/" if path == "start" else f"/{path}")
-        assert not page.locator(".wg .messages [role=alert]").count(), (
-            f"{before} to {path}",
-            page.locator(".wg .messages").inner_text(),
-        )
-        expect(page.locator(f'.wg header a[data-story="{path}"]')).to_have_attribute("aria-current", "page")
+COMPARE = {"a": "08b_three_bfloat16", "b": "04_warp_rows", **RUN, "a_BLOCK_Q": "32", "a_RESCALE": "0", "at_query": "32"}
 
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -103,11 +42,11 @@ def test_kernel_problem_tile_and_whatif_go_along_through_compare_and_the_build_i
     page = visit(CHOSEN + "&step=5")
     rail(page, "online_softmax")
     rail(page, "compare")
-    assert says(page, "compare") == SAYS["compare"]
+    assert COMPARE.items() <= asked(page).items()
     named = "A is built with No rescaling, a what-if. On this problem its output is still right."  # it has one key tile
     assert named in page.locator(".wg .summary").text_content()  # which a question may veil
     rail(page, "tiling")
-    assert says(page, "tiling") == SAYS["tiling"]
+    assert TILE.items() <= asked(page).items()
 
 
 def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
@@ -115,19 +54,13 @@ def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
     rail(page, "online_softmax")
     press(page, *["ArrowRight"] * 2)
     expect(page).to_have_url(re.compile(r"online_softmax.*step=3"))  # written when one rests
-    there = page.url
+    went = asked(page)
     page.go_back()
     shown(page, "tiling")
     assert asked(page)["seq_len"] == "50" and asked(page)["at_tile"] == "1" and step_of(page) == 3
     page.go_forward()
     shown(page, "online_softmax")
-    assert asked(page) == asked_of(there) and step_of(page) == 2
-
-
-def asked_of(url):
-    from urllib.parse import parse_qsl
-
-    return {n: v for n, v in parse_qsl(urlsplit(url).query) if n not in ("step", "picture", "tab", "depth")}
+    assert asked(page) == went and step_of(page) == 2
 
 
 def test_a_reload_and_a_copied_link_show_the_same(visit, server):
@@ -180,11 +113,6 @@ def test_what_of_a_link_is_not_taken_is_told_and_the_page_stands(visit, wrong, s
     assert "frob" not in page.url and address(page)[name] != wrong.split("&")[0].partition("=")[2]
     page.get_by_role("button", name="Dismiss").click()
     assert not told.count()
-
-
-def test_a_wrong_source_line_is_told(visit):
-    page = visit("/coalescing?kernel=03_flash&backend=cpu&line=x.cu:7")
-    assert "line is 'x.cu:7'. There is no such choice here." in page.locator(".wg .messages").inner_text()
 
 
 def test_a_refused_change_says_why_and_keeps_what_is_shown(visit):

@@ -179,7 +179,9 @@ def test_an_error_is_seen_while_one_presents(page):
 
 
 def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
-    frames = online_softmax.explain(run_of("03_flash", PROBLEM, (("BLOCK_KV", 8), ("BLOCK_Q", 8))), row_of(page)).frames
+    frames = online_softmax.explain(
+        run_of("03_flash", PROBLEM, (("BLOCK_KV", 8), ("BLOCK_Q", 8))), int(re.search(r"row=(\d+)", page.url)[1])
+    ).frames
     rises = [n for n, frame in enumerate(frames) if marks.RISE in frame["marks"]]
     assert page.evaluate("window.clock.count") == len(frames) and rises
     assert page.get_by_label("Speed").locator("option").first.inner_text() == "1 step in 8 s"
@@ -201,10 +203,6 @@ def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
     press(page, " ", "l")
     tile = [n for n, frame in enumerate(frames) if frame["tile"] == frames[rises[0]]["tile"]]
     assert set(page.evaluate("seen")) == set(tile)
-
-
-def row_of(page):
-    return int(re.search(r"row=(\d+)", page.url)[1])
 
 
 # ---- theme and size ----

@@ -100,7 +100,9 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
         for name, value in zip(("name", "arrives", "prompt", "answer"), values):
             row.locator(f'[name="{name}"]').fill(value)
         row.locator("select").select_option("")
-    send(page)
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Serve these").click()
+    shown(page, other=before)
     assert asked(page)["requests"] == "A 1 20 4, B 2 40 9" and count(page) == 12
     press(page, "End")
     assert sentence(page) == "B decodes a token. B takes page 5."  # its 49th
@@ -108,12 +110,6 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page.get_by_role("button", name="Serve these").click()
     expect(drawer.get_by_role("alert")).to_contain_text("Nothing was changed")
     assert rows.last.locator('[name="prompt"]').input_value() == "400" and count(page) == 12
-
-
-def send(page):
-    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.get_by_role("button", name="Serve these").click()
-    shown(page, other=before)
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from browser.stepping import (
     asked,
     choose,
     count,
-    go_to,
     hover,
     lit,
     point_at,
@@ -20,7 +19,6 @@ from browser.stepping import (
     sentence,
     step_of,
     tip,
-    walked,
 )
 from playwright.sync_api import expect
 
@@ -39,29 +37,6 @@ def flash(run_of):
     return run_of("03_flash", SMALL, TILES, Scope(1))
 
 
-def says(page, frames):
-    """Every step: its sentence, title, counter and lit lines, and the canvas's text alternative."""
-    for step, (frame, said) in enumerate(zip(frames, walked(page, len(frames)))):
-        assert (said["step"], said["sentences"], said["title"]) == (step, [frame["sentence"]], frame["title"])
-        assert said["counter"] == f"{step + 1} / {len(frames)}" and said["lit"] == [sorted(frame["lines"])]
-        for place, text in said["counts"]:
-            times = frame["lines"][place]
-            assert text == ("" if times == 1 else f"{times:,}×")
-        assert all(frame["sentence"] in label for label in said["labels"])
-    assert step_of(page) == len(frames) - 1
-
-
-def test_every_step_of_tiling_says_what_the_trace_says(visit, flash):
-    page, story = visit(f"/tiling?{SMALL_URL}&at_tile=1"), tiling.explain(flash)
-    says(page, story.frames)
-    for entry in tiling.states(story):  # the strip holds the same numbers as the frames
-        for step in (0, 3, len(story.frames) - 1):
-            go_to(page, step)
-            value = entry.values[step]
-            wanted = f"{value:,} B" if isinstance(value, int) else value
-            assert dict(read(page)["state"])[entry.name] == wanted
-
-
 def test_keys_go_by_steps_by_tiles_and_to_the_ends(visit, flash):
     page, frames = visit(f"/tiling?{SMALL_URL}&at_tile=1"), tiling.explain(flash).frames
     press(page, *["ArrowRight"] * 4, "ArrowLeft")
@@ -78,25 +53,6 @@ def test_keys_go_by_steps_by_tiles_and_to_the_ends(visit, flash):
     box = slider.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2)
     assert 0 < step_of(page) < len(frames) - 1 and sentence(page) == frames[step_of(page)]["sentence"]
-
-
-def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
-    row = 20
-    story = online_softmax.explain(flash, row)
-    page = visit(f"/online_softmax?{SMALL_URL}&at_tile=1&row={row - 16}")
-    assert count(page) == len(story.frames)
-    for frame, said in zip(story.frames, walked(page, count(page))):
-        assert said["sentences"] == [frame["sentence"]] and (
-            not frame["lines"] or said["lit"] == [sorted(frame["lines"])]
-        )
-        state = dict(said["state"])
-        for name in ("m", "l"):
-            value = next((text for key, text in state.items() if re.fullmatch(rf"{name}\b.*", key)), None)
-            assert value is not None, state
-            if frame[name] is not None:
-                assert float(value.split(" ")[0].replace("−", "-").replace(",", "")) == pytest.approx(
-                    frame[name], rel=1e-5
-                )
 
 
 def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):

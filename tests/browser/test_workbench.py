@@ -29,10 +29,6 @@ def replace(page, old, new):
     page.keyboard.type(new)
 
 
-def caret(page):
-    return int(page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text())
-
-
 def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     asked = []
     page = bench(visit, before=lambda page: page.on("request", lambda request: asked.append(request.url)))
@@ -46,7 +42,7 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     axe(page, ".wg .workbench")
     assert asked and all(re.match(rf"{server.url}/|blob:|data:", url) for url in asked)
     press(page, "Control+Home", "F8")
-    assert caret(page) == LINE
+    assert page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text() == str(LINE)
     replace(page, "fmaxg(m_new", "fmaxf(m_new")
     page.keyboard.type(" ")
     expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)

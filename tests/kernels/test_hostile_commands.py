@@ -1,5 +1,4 @@
-"""Command lines that nobody should type: each ends with a code of its own and in words. tests/load/commands.py types
-more."""
+"""Command lines that nobody should type: each ends with a code of its own and in words."""
 
 import pytest
 

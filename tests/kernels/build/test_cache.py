@@ -106,11 +106,6 @@ def replaced_by_a_link(entry):
     entry.symlink_to(elsewhere)
 
 
-def replaced_by_a_file(entry):
-    shutil.rmtree(entry)
-    entry.write_bytes(b"")
-
-
 HARMS = {
     "emptied": lambda entry: (entry / PRODUCT).write_bytes(b""),
     "truncated": lambda entry: (entry / PRODUCT).write_bytes(b"machine"),
@@ -128,7 +123,7 @@ HARMS = {
     "facts changed": manifest(lambda held: json.loads(json.dumps(held).replace("7", "8"))),
     "no digests": manifest(lambda held: {**held, "entry": {**held["entry"], "sha256": None}}),
     "a link": replaced_by_a_link,
-    "a file in its place": replaced_by_a_file,
+    "a file in its place": lambda entry: (shutil.rmtree(entry), entry.write_bytes(b"")),
 }
 
 

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import command_of, until
 
 from app.web import keys
 from kernels.build import CPU, Mode, build, child, confined, cpp, cpp_compiler
@@ -88,7 +88,7 @@ def test_a_compiler_that_hangs_with_a_kernel_ends_with_its_task(hanging, variant
     with child.until(began + 2), pytest.raises(BackendUnavailable, match=rf"{script} did not answer .* set CXX"):
         build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
     assert time.monotonic() - began < 10
-    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(script).encode() in read(p)])
+    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(script) in command_of(p.parent.name)])
 
 
 def test_no_page_waits_for_an_answer_of_the_compiler(monkeypatch, hanging):
@@ -112,12 +112,6 @@ def test_each_process_has_a_limit_of_time():
             if name == "subprocess.Popen":
                 started.add(path.relative_to(ROOT / "kernels").as_posix())
     assert started == limited
-
-
-def read(path):
-    with suppress(OSError):
-        return path.read_bytes()
-    return b""
 
 
 def test_a_compiler_below_its_limit_has_its_own_words_and_gets_no_secret(tmp_path):
@@ -168,13 +162,6 @@ def test_a_compiler_ends_with_the_process_that_started_it(tmp_path):
         pids = (tmp_path / "pids").read_text().split()
         process.send_signal(signal.SIGKILL)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-
-def until(true, seconds=20):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(("jailed", "limit"), [(False, "4 GiB, 120 s"), (True, "2 GiB, 30 s")])

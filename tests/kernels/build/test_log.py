@@ -30,14 +30,11 @@ def refusal(tmp_path, old, new, target, mode=Mode.PROBED):
     return str(refused.value), text.count("\n", 0, at) + 1
 
 
-def first_probe():
-    return next(n for n, line in enumerate(ONE_KERNEL.read_text().splitlines(), 1) if "  PROBE_MARK(" in line)
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_missing_begin_or_parameter_of_the_probes_and_an_error_are_told_with_the_kernels_line(tmp_path, target):
     said, _ = refusal(tmp_path, "PROBE_BEGIN();", "", target)
-    assert said.startswith(f"mine.cu line {first_probe()}: a probe comes before PROBE_BEGIN()"), said
+    first = next(n for n, line in enumerate(ONE_KERNEL.read_text().splitlines(), 1) if "  PROBE_MARK(" in line)
+    assert said.startswith(f"mine.cu line {first}: a probe comes before PROBE_BEGIN()"), said
     said, _ = refusal(tmp_path, " PROBE_PARAM)", ")", target)
     assert said.startswith("mine.cu line ") and "PROBE_BEGIN() needs PROBE_PARAM" in said, said
     said, line = refusal(tmp_path, "PROBE_BEGIN();", "PROBE_BEGIN(); int x = ;", target)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import command_of
 
 from kernels.build import cpp_compiler
 from kernels.jail import Limits, confine, roots
@@ -134,18 +135,7 @@ def test_nothing_of_it_survives(engine, program):
     reads = [program, *roots.libraries(program)]
     confine([str(program), "survives", ""], reads=reads, limits=Limits(seconds=2, file_bytes=0))
     time.sleep(0.2)
-    assert not [pid for pid in processes() if str(program) in command_of(pid)]
-
-
-def processes():
-    return [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+    assert not [path for path in Path("/proc").glob("[0-9]*") if str(program) in command_of(path.name)]
 
 
 @pytest.mark.parametrize(

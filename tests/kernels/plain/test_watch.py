@@ -109,10 +109,6 @@ def _text(spec):
     return cpu_text(spec.source, more=watching.edits(spec, spec.path.name))
 
 
-def _calls(spec):
-    return [line for line in _text(spec).splitlines() if "simt_watch" in line]
-
-
 @pytest.mark.parametrize(
     ("marks", "body", "call"),
     [
@@ -133,7 +129,7 @@ def _calls(spec):
 )
 def test_a_mark_becomes_a_call_on_its_line(tmp_path, marks, body, call):
     spec = _spec(tmp_path, marks, body)
-    assert call in "\n".join(_calls(spec))
+    assert call in "\n".join(line for line in _text(spec).splitlines() if "simt_watch" in line)
     assert _text(spec).count("\n") == spec.source.count("\n")
 
 

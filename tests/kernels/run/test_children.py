@@ -94,7 +94,7 @@ def test_a_launch_that_is_missing_unlisted_or_under_another_number_stops_a_run_w
     with pytest.raises(RunError, match=r"its end: it did not launch the child note with a grid of \(3, 1, 1\)"):
         execute.run(missing)
     swapped = KERNEL.replace("CHILD(1)", "CHILD(9)").replace("CHILD(2)", "CHILD(1)").replace("CHILD(9)", "CHILD(2)")
-    with pytest.raises(RunError, match="PROBE_CHILD of another launch. .* number 1; at order.cu:30"):
+    with pytest.raises(RunError, match="PROBE_CHILD of another launch. .* number 1; at order.cu:31"):
         execute.run(request_of(tmp_path, swapped))
 
 

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from faulty import tasks
+from waiting import gone, until
 
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.run import workers
@@ -19,13 +19,6 @@ from kernels.run.workers.local import LocalWorker
 from kernels.run.workers.worker import Unbegun, call_of
 
 ROOT = Path(__file__).parents[3]
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 class Command:
@@ -70,10 +63,6 @@ def blocked(tmp_path, name="blocked", **options):
     job = submit(tasks.block, str(path), **options)
     until(path.exists)
     return job, *map(int, path.read_text().split())
-
-
-def gone(*pids):
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_results_errors_deaths_pickles_and_a_missing_worker_are_told_as_themselves(cluster, tmp_path):

@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from faulty import tasks
 from faulty.pages import holds
+from waiting import gone, until
 
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
@@ -20,17 +20,6 @@ ROOT = Path(__file__).parents[3]
 
 def submit(function, *args, **options):
     return workers.submit(function, *args, backend="cpu", title=function.__name__, **options).result(60)
-
-
-def until(true, seconds=20):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def gone(*pids):
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 @pytest.fixture

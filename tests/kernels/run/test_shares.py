@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from waiting import until
 
 from kernels.run.workers import pool
 from kernels.run.workers.job import Job
@@ -63,13 +64,6 @@ def desks():
 
 def begun(job: Job) -> bool:
     return job.seconds() is not None or job.done()
-
-
-def until(true):
-    limit = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.002)
 
 
 def test_long_jobs_leave_one_worker_to_a_short_one(desks):

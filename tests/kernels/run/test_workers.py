@@ -5,14 +5,13 @@ import pickle
 import signal
 import socket
 import threading
-import time
 from dataclasses import replace
 from multiprocessing import forkserver
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from faulty import spec, tasks
+from waiting import gone, until
 
 from kernels.build import CPU, Mode, build, folders
 from kernels.catalog import KERNELS
@@ -38,18 +37,6 @@ def blocked(tmp_path, name="blocked", **options):
     job = workers.submit(tasks.block, str(path), backend="cpu", title=name, **options)
     until(path.exists)
     return job, *map(int, path.read_text().split())
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def gone(pid):
-    """Whether the process has ended, and is no zombie."""
-    return not Path(f"/proc/{pid}").exists()
 
 
 def cpu():

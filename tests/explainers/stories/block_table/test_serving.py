@@ -11,14 +11,10 @@ from kernels.kv_cache.scenarios import SERVED, Scenario
 from kernels.kv_cache.scheduler import alone, read_visits, serve
 
 
-def layout_of(scenario, block_size=16, **shape):
-    return PagedProblem.of_cache(scenario.states(block_size)[-1][0], **shape).layout
-
-
 @pytest.mark.parametrize("block_size", [8, 16, 32])
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
-    made = serving.stage_of(scenario, block_size, layout_of(scenario, block_size))
+    made = serving.stage_of(scenario, block_size, PagedProblem.of_cache(scenario.states(block_size)[-1][0]).layout)
     steps, played, ends = scenario.steps(block_size), scenario.states(block_size), list(made.step_values)
     assert made.step_choice == "moment" and ends[-1] == len(played) - 1 and len(made.frames) == len(steps) + 1
     for frame, end in zip(made.frames, ends):
