@@ -21,7 +21,6 @@ def by_menu(page):
 
 
 def lead(page):
-    """Opens a class on that page; its code."""
     by_menu(page)
     page.get_by_role("button", name="Lead a class", exact=True).click()
     code = page.locator(".room-code").inner_text()

@@ -9,7 +9,6 @@ ALL = exercises.listed()
 
 
 def put(page, text):
-    """Opens a text as a file."""
     file = {"name": "answer.cu", "mimeType": "text/plain", "buffer": text.encode()}
     page.locator(".wg .workbench input[type=file]").set_input_files(files=[file])
     page.wait_for_timeout(300)

@@ -11,13 +11,11 @@ from kernels.run import execute
 
 
 def story_of(kernel):
-    """What the page shows of that kernel before anything else is chosen."""
     state, _ = read_link(page_of("tensor_cores"), {"kernel": kernel})
     return tensor_cores.explain(execute.run(page_of("tensor_cores").request_of(state)))
 
 
 def click(page, **what):
-    """Clicks a cell of the picture; what then stands under it."""
     at = page.evaluate("what => window.clock.where('One product', what)", what)
     page.mouse.click(at["x"], at["y"])
     page.mouse.move(1, 1)

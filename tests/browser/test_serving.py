@@ -20,7 +20,6 @@ TOKEN = 2 * 2 * 64 * 4  # bytes of K and V of a token: two KV heads of 64 number
 
 
 def look_at(page, view):
-    """By the menu."""
     before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
     page.locator('.wg .toolbar [data-name="view"]').click()
     page.locator(f'.wg .toolbar [data-choice="view={view}"]').click()

@@ -23,7 +23,6 @@ def recorded():
 
 
 def timed(recorded, seq_len, name):
-    """The row of the file's first sweep."""
     rows = recorded.query("batch == 1 and num_heads == 8 and head_dim == 64 and status == 'ok' and dtype == 'float32'")
     rows = rows[(rows.seq_len == seq_len) & (rows["name"] == name) & ~rows.causal.astype(bool)]
     return rows.iloc[0]

@@ -13,7 +13,6 @@ from kernels.errors import ProblemError
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder of the catalogue."""
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
     return tmp_path
 

@@ -78,7 +78,6 @@ def kernels(monkeypatch):
 
 @pytest.fixture
 def kernel(tmp_path):
-    """The path of a kernel that nothing knows, in a folder that was empty."""
     return Path(shutil.copy(ONE_KERNEL, tmp_path / "mine.cu"))
 
 

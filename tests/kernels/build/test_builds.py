@@ -22,7 +22,6 @@ def make(spec=FLASH, mode=Mode.TIMED, target="sm_90a"):
 
 
 def edited(spec, old, new):
-    """The spec with that text of its .cu replaced, once, in memory."""
     (name, source), *headers = spec.files
     assert old in source
     return replace(spec, files=((name, source.replace(old, new, 1)), *headers))

@@ -28,7 +28,6 @@ int bomb = F<850, 0>::v;
 
 
 def compiled(text, tmp_path):
-    """What the compiler says of a text."""
     source = tmp_path / "it.cpp"
     source.write_text(text)
     return child.compile_with([*cpp_compiler(), "-std=c++17", "-c", str(source), "-o", os.devnull], {"LC_ALL": "C"})

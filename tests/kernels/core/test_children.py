@@ -22,8 +22,6 @@ extern "C" __global__ void parent(const float* Q_gmem, float* O_gmem PROBE_PARAM
 
 @pytest.fixture
 def write(tmp_path):
-    """write(parent, rows, last) -> the KernelSpec with these keys in its launches."""
-
     def make(parent="", rows="", last="", text=KERNEL):
         for place, keys in (("PARENT", parent), ("ROWS", rows), ("LAST", last)):
             text = text.replace(place, f", {keys}" if keys else "")

@@ -33,8 +33,6 @@ extern "C" __global__ void one(const float* Q_gmem, float* O_gmem PROBE_PARAM) {
 
 @pytest.fixture
 def made(tmp_path):
-    """made(condition) -> the KernelSpec of a file with that condition."""
-
     def make(condition):
         path = tmp_path / "one.cu"
         path.write_text(KERNEL.replace("CONDITION", condition))

@@ -64,8 +64,6 @@ extern "C" __global__ void __launch_bounds__(64) collect(const float* sums_gmem,
 
 @pytest.fixture
 def write(tmp_path):
-    """write(text) -> the KernelSpec of a file twice.cu with that text."""
-
     def make(text=GOOD):
         (tmp_path / "twice.cu").write_text(text)
         return load_kernel(tmp_path / "twice.cu")

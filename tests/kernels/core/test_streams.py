@@ -24,8 +24,6 @@ extern "C" __global__ void third(const float* Q_gmem, float* O_gmem PROBE_PARAM)
 
 @pytest.fixture
 def write(tmp_path):
-    """write(second, third, ...) -> the KernelSpec with these keys in its launches."""
-
     def make(second="", third="", first="", graph=""):
         text = KERNEL.replace("GRAPH", graph)
         for place, keys in (("FIRST", first), ("SECOND", second), ("THIRD", third)):

@@ -96,7 +96,6 @@ class Small:
 
 @lru_cache
 def small(body, threads=128, mode=Mode.TIMED, backend="cpu"):
-    """The Small of a body."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "small.cu")
         path.write_text(KERNEL.format(body=body, threads=threads))
@@ -252,7 +251,6 @@ def of(text, n=64, dtype="float16"):
 
 
 def product_of(text, n, dtype, **rest):
-    """Of every N and type in one build."""
     every = [of(text, each, kind) for kind in ("float16", "bfloat16") for each in (64, 96, 128, 256)]
     return one_of(every, of(text, n, dtype), **rest)
 

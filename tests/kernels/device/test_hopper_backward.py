@@ -102,7 +102,6 @@ def built(body, dtype, backend, includes):
 
 
 def run(body, dtype="float16", backend="cpu", backwards=False, includes=""):
-    """(a, b, o) after a run: a and b [32, 64] of small whole numbers, o [64, 64]."""
     kind, rng = DTYPES[dtype].numpy, np.random.default_rng(0)
     arrays = {name: rng.integers(-8, 9, (32, 64)).astype(kind) for name in "ab"}
     arrays["o"] = np.full((64, 64), np.nan, np.float32)

@@ -23,7 +23,6 @@ PROBLEM = DENSE(seq_len=50, num_heads=1)
 
 
 def outputs(kernel, problem=PROBLEM, reversed_order=False, settings=()):
-    """The kernel's outputs, one array of float64."""
     made, plan, arrays = execute.prepare(Request(kernel, problem, settings), Mode.TIMED)
     cpu.launch(made, plan, arrays, Scope(), reversed_order=reversed_order)
     return np.concatenate([arrays[tensor.name].ravel().astype(np.float64) for tensor in problem.outputs])
@@ -40,7 +39,6 @@ def barriers(kernel):
 
 
 def without_barrier(kernel, folder, file, which):
-    """The kernel with one __syncthreads taken out."""
     for name, text in kernel.files:
         if not (DEVICE / name).exists():
             parts = text.split("__syncthreads();")

@@ -15,7 +15,6 @@ RUNS = pytest.mark.parametrize("run", [execute.run_timed_build, execute.run], id
 
 
 def stopped(kernel, run=execute.run):
-    """The message of a kernel that does not finish."""
     with pytest.raises(RunError, match="small was stopped on the CPU at block") as error:
         run(Request(kernel, RolesProblem()))
     return str(error.value)

@@ -19,12 +19,10 @@ SILENT = '__attribute__((no_sanitize("thread")))'
 
 
 def head(name, text):
-    """The start with a text before its first #define."""
     return ALL[name].start.replace("#define ", f"{text}\n#define ", 1)
 
 
 def kernels(name, words, text=""):
-    """The start with words before each kernel and its device functions."""
     start = head(name, text).replace('extern "C" __global__', f'extern "C" {words} __global__')
     return start.replace("__device__ float score", f"{words} __device__ float score")
 
@@ -526,7 +524,6 @@ END = "    O[head + row * head_dim + dim] = o / l;\n  }\n"
 
 
 def raced(statement):
-    """The solution of SIMPLE with a statement after a barrier at its end."""
     text = ALL[SIMPLE].solution
     assert text.count(END) == 1
     return text.replace(END, f"{END}  __syncthreads();\n  {statement}\n")

@@ -19,7 +19,6 @@ LIMITS = Limits(seconds=20, memory_bytes=2**30, file_bytes=0, output_bytes=2**16
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The compiled threats."""
     path = tmp_path_factory.mktemp("threats") / "threats"
     command = [*cpp_compiler(), "-std=c++17", "-w", str(HERE / "threats.cpp"), "-o", str(path)]
     subprocess.run(command, check=True, timeout=120)
@@ -28,7 +27,6 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def neighbour():
-    """A process outside the jail. The test fails if it does not outlive the threat."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     assert process.poll() is None
@@ -38,7 +36,6 @@ def neighbour():
 
 @pytest.fixture
 def jailed(engine, program):
-    """jailed(threat, target) -> Result, with a limit of a few seconds."""
     reads = [program, *roots.libraries(program)]
 
     def run(threat, target="", limits=LIMITS):
@@ -48,7 +45,6 @@ def jailed(engine, program):
 
 
 def outside(program, threat, target="", **options):
-    """What the same threat does without a jail."""
     done = subprocess.run([program, threat, str(target)], capture_output=True, timeout=20, check=False, **options)
     return done.stdout
 

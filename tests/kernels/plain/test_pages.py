@@ -22,7 +22,6 @@ FIELDS = {"t07_wmma": "&dtype=bfloat16"}  # in a link
 
 
 def _each(page, names):
-    """A test for each name, `slow` outside QUICK."""
     slow = (pytest.mark.slow,)
     return pytest.mark.parametrize(
         "name", [pytest.param(name, marks=() if (page, name) in QUICK else slow) for name in names]

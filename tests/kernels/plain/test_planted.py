@@ -39,7 +39,6 @@ def _entries(name):
 
 
 def _faults(name, entry, reversed_order):
-    """The faults of one entry's launch."""
     request, built, plan = _prepared(name)
     step = next(launch for launch in plan.launches if launch.entry == entry)
     alone, arrays = replace(plan, launches=(step,)), execute.start_arrays(request)
@@ -48,7 +47,6 @@ def _faults(name, entry, reversed_order):
 
 
 def _planted(entry):
-    """The kind and the lines of an entry's FAULT comments."""
     lines = (PLANTED / "faults.cu").read_text().splitlines()
     first = next(n for n, text in enumerate(lines, 1) if re.match(rf"__global__ void {entry}\(", text))
     last = next(n for n in range(first, len(lines) + 1) if lines[n - 1] == "}")

@@ -89,7 +89,6 @@ RUNNING = ("t01_static_shared", "t03_template", "t06_half2", "t10_float4_ldg", "
 
 
 def _marked(folder, name):
-    """A copy of a tutorial with its marks."""
     head, code = (TUTORIALS / f"{name}.cu").read_text().split("*/", 1)
     path = folder / f"{name}.cu"
     path.write_text(f"{head}\n[watch]\n{MARKS[name]}*/{code}")
@@ -97,7 +96,6 @@ def _marked(folder, name):
 
 
 def _spec(folder, marks, body, head="t01_static_shared"):
-    """A kernel with this body of a function and these marks."""
     text = (TUTORIALS / f"{head}.cu").read_text().split("*/", 1)[0]
     signature = "const float* q, const float* k, const float* v, float* o, int n, int d, int causal, float scale"
     path = folder / "marked.cu"
@@ -203,7 +201,6 @@ WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    """name -> what Online softmax shows of two marked kernels."""
     folder = tmp_path_factory.mktemp("marked")
     for name in ("t03_template", "t11_split_k"):
         _marked(folder, name)

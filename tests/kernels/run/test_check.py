@@ -121,7 +121,6 @@ def test_the_cases_that_the_cpu_runs_leave_out_no_length_and_no_value_of_any_fie
 
 
 def values(cases, field):
-    """What the problems have of this field."""
     return {getattr(case.problem, field) for case in cases}
 
 

@@ -39,7 +39,6 @@ def script(*args, code):
 
 @pytest.fixture(scope="module")
 def listed():
-    """What `list --json` prints."""
     return json.loads(kernels("list", "--json"))
 
 

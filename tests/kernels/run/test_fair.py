@@ -8,7 +8,6 @@ from kernels.run.workers.fair import Fair
 
 
 def any_task(client, task):
-    """Accepts each task."""
     return True
 
 

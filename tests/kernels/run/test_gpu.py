@@ -132,7 +132,6 @@ def test_what_does_not_fit_is_refused_with_what_is_free():
 
 
 def same_trace(request):
-    """Over everything."""
     scope = Scope.everything(request.plan)
     assert_same(*(execute.run(replace(request, scope=scope, backend=backend)) for backend in ("gpu", "cpu")))
 

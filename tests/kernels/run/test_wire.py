@@ -106,7 +106,6 @@ def test_another_value_is_not_sent(value):
 
 
 def said(value, *buffers):
-    """A message of that JSON and these buffers."""
     text = json.dumps(value).encode()
     whole = wire.LENGTH.pack(len(text)) + text
     for buffer in buffers:

@@ -18,7 +18,6 @@ LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2|TMA|
 
 
 def read(*lines, file="x.cu", **defines):
-    """The sites of a file of these lines."""
     return probes.sites(SimpleNamespace(files=((file, "\n".join(lines)),)), defines)
 
 

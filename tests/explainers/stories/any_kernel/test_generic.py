@@ -18,7 +18,6 @@ from kernels.trace.probes import sites_of
 
 
 def check(run, story):
-    """What holds of any kernel: every number of the frames is one of the trace."""
     sites, frame = sites_of(run.request), run.trace.frame()
     cut = steps.cut(run.trace, sites)
     json.dumps(story.frames), json.dumps(generic.view(story)[0])

@@ -40,7 +40,6 @@ def names_of(run):
 
 
 def tokens_in_pages(problem):
-    """(sequence, page) -> tokens, from the tables and lengths alone."""
     found = {}
     for sequence, (table, length) in enumerate(zip(problem.block_tables, problem.context_lens)):
         for entry, page in enumerate(table):

@@ -338,7 +338,6 @@ def right(question):
 
 @pytest.fixture(scope="module")
 def long():
-    """A recorded block with many key tiles."""
     return pipeline.explain(choices.of("11_overlap")[0].load())
 
 

@@ -74,7 +74,6 @@ def test_every_entry_is_a_block_of_the_mask_and_its_scores_m_and_l_are_the_rows_
 
 
 def check_row(run, walk, sees):
-    """A row's walk against float64."""
     head, problem = walk.place.head, run.request.problem
     q, k = (picture.matrix(run, at, head).astype(np.float64) for at in "QK")
     due = problem.sizes["scale"] * k @ q[walk.row]

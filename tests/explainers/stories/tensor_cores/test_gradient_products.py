@@ -22,7 +22,6 @@ def run_of(kernel, fields, scope=0, **constants):
 
 
 def small(kernel):
-    """The smallest tiles of keys, and a quarter of them as queries."""
     keys, rows = kernel.constant_of("key_rows"), kernel.constant_of("query_rows")
     return {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
 

@@ -141,7 +141,6 @@ def test_a_reuse_factor_is_left_out_where_the_pairs_of_a_tile_are_not_known(cpu_
 
 
 def count_of(run):
-    """The table of Traffic, of what a run traced."""
     frame = run.trace.frame("event", "space", "tensor", "bytes").dropna(subset=["space"])
     frame = frame.astype({"event": str, "space": str, "tensor": str}).rename(columns={"event": "kind"})
     grouped = frame.groupby(["tensor", "space", "kind"], as_index=False).bytes

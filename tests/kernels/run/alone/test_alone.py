@@ -55,7 +55,6 @@ def walled(tmp_path):
 
 
 def output(code):
-    """The words of the code's output."""
     done = subprocess.run([sys.executable, "-c", BEFORE + code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert not done.returncode, done.stderr
     return done.stdout.split()

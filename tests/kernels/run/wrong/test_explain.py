@@ -172,7 +172,6 @@ def _after(head, rows=slice(None), columns=slice(None), size=None):
 
 
 def _of_numpy(request, mistake):
-    """The reason of outputs that `mistake` computes for each head."""
     arrays = execute.start_arrays(request)
     for head in request.problem.heads():
         arrays["o"][head.at] = mistake(head).reshape(arrays["o"][head.at].shape)
