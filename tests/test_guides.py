@@ -43,15 +43,12 @@ def commands():
         yield shlex.split(row)
 
 
-def test_the_command_line_knows_every_command_of_the_guides():
+def test_the_command_line_knows_every_command_of_the_guides_and_the_changelog_is_short():
     parser = arguments.parser(command_line._COMMANDS, command_line.TABLES)
     found = [words for words in commands() if words[0].islower() and "NAMES" not in words]
     assert len(found) > 20
     for words in found:
         parser.parse_args(words)
-
-
-def test_the_changelog_has_short_versions():
     versions = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1:]
     assert versions and versions[0].startswith("0.1.0")
     for version in versions:

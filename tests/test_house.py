@@ -47,24 +47,18 @@ def test_imports_go_one_way(folder):
         assert not FORBIDDEN[folder] & {name.split(".")[0] for name in imports(path)}, path
 
 
-def test_only_the_app_imports_streamlit():
+def test_only_the_app_imports_streamlit_the_stage_is_safe_and_the_top_level_is_fixed():
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     named = [ROOT / line for line in tracked.splitlines() if "streamlit" in (ROOT / line).read_text()]
     users = {p.relative_to(ROOT).parts[0] for p in named if any(n.split(".")[0] == "streamlit" for n in imports(p))}
     assert users <= {"app", "tests"}
     ours = [path for path in (ROOT / "app").rglob("*.py") if any(n.split(".")[0] == "streamlit" for n in imports(path))]
     assert {path.name for path in ours} == {"files.py", "main.py", "page.py", "serve.py"}  # our own routes do the rest
-
-
-def test_the_stage_writes_no_text_as_html_and_asks_nothing_of_elsewhere():
     folders = [ROOT / "app" / "stage" / name for name in ("core", "views", "shell", "workbench")]
     for path in (path for folder in folders for path in folder.rglob("*.js")):
         text = path.read_text()
         assert not re.search(r"(?<!our own text\n)^(?!.*our own text).*\binnerHTML\b", text, re.M), path
         assert not re.search(r"https?://(?!www\.w3\.org)", text), path
-
-
-def test_the_top_level_is_fixed():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split("/")[0].strip('"') for line in tracked.split("\n") if line} <= TOP
 

@@ -1,9 +1,6 @@
 """The memory lab in a real Chromium: what padding does, groups of steps, lines chosen, and the source page."""
 
-import re
-
 from browser.stepping import address, choose, count, press, read, sentence, step_of
-from playwright.sync_api import expect
 
 from kernels.catalog import KERNELS
 
@@ -59,11 +56,3 @@ def test_what_cannot_go_together_is_disabled_or_refused_with_the_reason(visit):
     said = page.locator(".wg .vacant").inner_text()
     assert "132 bytes. An access of 16 bytes must start at a multiple of 16" in said or "PAD is 1" in said
     assert "Traceback" not in page.inner_text("body")
-
-
-def test_a_press_on_a_source_line_of_any_story_goes_to_its_machine_code(visit):
-    page = visit("/tiling?kernel=03_flash&backend=cpu&BLOCK_Q=32")
-    page.get_by_role("button", name="machine code").click()
-    page.wait_for_selector('.wg[data-shown^="source"]', timeout=30_000)
-    expect(page).to_have_url(re.compile("/source.*kernel=03_flash"))
-    assert address(page)["BLOCK_Q"] == "32"

@@ -157,11 +157,16 @@ def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path, 
     assert "has no field or constant 'BLOCK'" in kernels("check", path, "--set", "BLOCK=8", code=2)
 
 
-def test_a_compile_error_is_shown_once(kernel, kernels):
+def test_a_compile_error_is_shown_once_and_a_mistake_in_one_line_with_file_key_and_remedy(kernel, kernels, capsys):
     kernel.write_text(kernel.read_text().replace("PROBE_BEGIN();", ""))
     said = kernels("check", kernel, "--backend", "cpu", "--every", "25", code=1, out=True)
     assert said.count("a probe comes before PROBE_BEGIN()") == 1, said
     assert "(2 more problems with this message)" in said, said
+    # core/test_frontmatter.py has every mistake.
+    kernel.write_text(kernel.read_text().replace('title = "One of mine"', "title = 3"))
+    assert command_line.main(["run", str(kernel), "--backend", "cpu"]) == command_line.USAGE
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("FrontMatterError: mine.cu") and "title is 3. It must be a text in quotes" in line, line
 
 
 # ---- one folder ----
@@ -206,11 +211,3 @@ def test_a_scope_names_the_items_of_a_new_family_and_one_that_is_not_there_is_to
     )
     said = kernels("run", family / "odd_family" / "odd.cu", code=2)
     assert "odd.cu: family is 'odd_family'. There are" in said
-
-
-def test_a_mistake_in_the_front_matter_is_one_line_with_file_key_and_remedy(kernel, capsys):
-    """core/test_frontmatter.py has every mistake."""
-    kernel.write_text(kernel.read_text().replace('title = "One of mine"', "title = 3"))
-    assert command_line.main(["run", str(kernel), "--backend", "cpu"]) == command_line.USAGE
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("FrontMatterError: mine.cu") and "title is 3. It must be a text in quotes" in line, line

@@ -35,8 +35,15 @@ TERMS = {"fusion", "launches", "ring"}  # families with the name of a term or of
 SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(probed.sample(spec)))]
 
 
-def test_any_two_kernels_of_one_problem_can_be_compared():
+def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_can_be_compared():
     assert list(probed.accepting(two_kernels)) == ONCE
+    types = {spec.problem_type for spec in KERNELS.values()}
+    assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
+    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
+    for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
+        for spec in KERNELS.values():
+            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
+    assert online_softmax.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
 
 
 @pytest.mark.parametrize(
@@ -109,16 +116,6 @@ def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(vari
 
 
 GRADIENTS = ("dO", "dP", "dS", "delta", "dQ", "dK", "dV")
-
-
-def test_the_declared_parts_are_drawn_and_each_refusal_has_a_reason():
-    types = {spec.problem_type for spec in KERNELS.values()}
-    assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
-    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-    for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
-        for spec in KERNELS.values():
-            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
-    assert online_softmax.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
 
 
 def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(monkeypatch):

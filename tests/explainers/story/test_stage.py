@@ -62,7 +62,7 @@ def test_numbers_that_are_none_and_columns_at_any_depth_come_back_and_equal_stag
     ]
 
 
-def test_the_bytes_are_laid_out_as_the_browser_reads_them():
+def test_the_bytes_are_laid_out_as_the_browser_reads_them_and_a_chart_is_its_specification():
     data = encoding.encode({"texts": "é ü ∞", "x": np.float32([1, 2])})
     length = int.from_bytes(data[4:8], "little")
     assert data[:4] == b"WGST" and (8 + length) % 4 == 0 and len(data) == 8 + length + 8
@@ -70,6 +70,11 @@ def test_the_bytes_are_laid_out_as_the_browser_reads_them():
     assert np.frombuffer(data[8 + length :], "<f4").tolist() == [1, 2]
     with pytest.raises(ValueError, match="no stage"):
         encoding.decode(b"else" + data[4:])
+    step = alt.param(name="step", value=1)
+    made = alt.Chart(pd.DataFrame({"x": [1, 2]})).mark_rule().encode(x=alt.datum(alt.ExprRef("step"))).add_params(step)
+    block = there_and_back([stage.chart(made, "alternative", "caption", "title")])[0]
+    assert block["kind"] == "chart" and block["alt"] == "alternative"
+    assert [param["name"] for param in block["spec"]["params"]] == ["step"] and block["spec"]["params"][0]["value"] == 1
 
 
 def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_known():
@@ -87,11 +92,3 @@ def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_kn
     frame = pd.DataFrame({"m": np.float32([np.nan, np.inf]), "l": [2.5, float("nan")]})
     assert there_and_back([stage.table(frame)])[0]["rows"] == [["NaN", 2.5], ["inf", "NaN"]]
     assert there_and_back([stage.table(frame.convert_dtypes())])[0]["rows"] == [["", 2.5], ["inf", ""]]
-
-
-def test_a_chart_is_its_specification():
-    step = alt.param(name="step", value=1)
-    made = alt.Chart(pd.DataFrame({"x": [1, 2]})).mark_rule().encode(x=alt.datum(alt.ExprRef("step"))).add_params(step)
-    block = there_and_back([stage.chart(made, "alternative", "caption", "title")])[0]
-    assert block["kind"] == "chart" and block["alt"] == "alternative"
-    assert [param["name"] for param in block["spec"]["params"]] == ["step"] and block["spec"]["params"][0]["value"] == 1

@@ -48,7 +48,7 @@ def keeps_its_widths(kernel, mode, arch):
     assert all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
 
 
-def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
+def test_accesses_through_a_helper_or_a_header_keep_their_lines_and_modes_are_other_code():
     kernel = KERNELS["03_flash"]
     found, source = disassembly.listing(kernel, kernel.problem_type(), ()), kernel.source.splitlines()
     loads = [line for line in found.sass if line.source and "LDG" in line.text]
@@ -56,6 +56,13 @@ def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
         (source[line.source[1] - 1].strip().split(" = ")[0], disassembly.opcode(line.text)) for line in loads
     )
     assert count["k4", "LDG.E.128"] == count["v4", "LDG.E.128"] > 1  # K and V are loaded side by side, equally often
+    kernel = KERNELS["paged_v1"]
+    found = disassembly.listing(kernel, kernel.problem_type(), ())
+    files = Counter(line.source[0] for line in found.sass if line.source)
+    assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
+    kernel = KERNELS["02_tiled"]
+    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
+    assert sizes[0] < sizes[2] < sizes[1]
 
 
 def test_a_width_that_the_machine_code_has_not_is_found_and_a_removed_access_passes(variant):
@@ -88,13 +95,3 @@ def test_another_memory_opcode_in_the_place_of_the_wanted_one_fails(variant, rig
     checks = disassembly.check_widths(kernel, kernel.problem_type(), ())
     (missed,) = [check for check in checks if not check.ok]
     assert missed.wanted == wanted and missed.absent and {name.split(".")[0] for name in missed.found} == {found}
-
-
-def test_lines_of_headers_with_probes_are_told_as_theirs_and_each_mode_is_other_machine_code():
-    kernel = KERNELS["paged_v1"]
-    found = disassembly.listing(kernel, kernel.problem_type(), ())
-    files = Counter(line.source[0] for line in found.sass if line.source)
-    assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
-    kernel = KERNELS["02_tiled"]
-    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
-    assert sizes[0] < sizes[2] < sizes[1]

@@ -4,7 +4,6 @@ own words."""
 import pytest
 from front import of_dense
 
-from kernels import catalog
 from kernels.catalog import load_kernel
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -72,8 +71,3 @@ def test_a_name_that_is_none_is_told_with_those_there_are(made, wrong, key):
     kernel = made(CONDITION.replace(*wrong))
     with pytest.raises(FrontMatterError, match=rf"one.cu: conditions.0..{key}: cannot evaluate .*seq_len"):
         kernel.plan(kernel.problem_type(seq_len=67), {})
-
-
-def test_the_default_problem_meets_every_condition_of_every_kernel():
-    for kernel in catalog.KERNELS.values():
-        assert kernel.plan(kernel.problem_type()).launches

@@ -419,7 +419,7 @@ def test_the_pipeline_runs_alike_on_a_gpu():
     assert same(small(PIPELINE, threads=384, backend="gpu").run(tiles()), small(PIPELINE, threads=384).run(tiles()))
 
 
-def test_a_block_of_512_threads_has_four_warpgroups():
+def test_a_block_of_512_threads_has_four_warpgroups_and_all_lanes_count_vote_and_shuffle():
     body = """
   if (warpgroup == 3) take_registers<160>();
   if (warpgroup < 3) named_arrive(7, 512);
@@ -428,6 +428,28 @@ def test_a_block_of_512_threads_has_four_warpgroups():
 """
     for backwards in (False, True):
         assert (small(body, threads=512).run(backwards=backwards)[1][:128] == 3).all()
+    body = """
+  int* next = N_gmem + 100;
+  if (thread == 0) next[0] = 0;
+  __syncthreads();
+  for (int tile = atomic_next(next, 177); tile < 50; tile = atomic_next(next, 177)) N_gmem[tile] = thread;
+"""
+    for backwards in (False, True):
+        _, n = small(body).run(backwards=backwards)
+        assert (n[:50] >= 0).all() and n[100] == 0  # 50 tiles and 128 threads that find none: 178 numbers
+    body = """
+  const unsigned all = 0xffffffffu;
+  N_gmem[thread] = (int)__ballot_sync(all, lane % 3 == 0);
+  N_gmem[128 + thread] = __any_sync(all, lane == warp) + 2 * __any_sync(all, 0) + 4 * __all_sync(all, lane < 32);
+  N_gmem[256 + thread] = 8 * __all_sync(all, lane < 31) + __shfl_up_sync(all, lane, 3) * 100;
+  N_gmem[384 + thread] = __shfl_down_sync(all, lane, 5) + 100 * warp_uniform(thread);
+"""
+    lane, warp = np.arange(128) % 32, np.arange(128) // 32
+    for backwards in (False, True):
+        n = small(body).run(backwards=backwards)[1][:512].reshape(4, 128)
+        assert (n[0].view(np.uint32) == sum(1 << i for i in range(0, 32, 3))).all() and (n[1] == 5).all()
+        assert np.array_equal(n[2], 100 * np.where(lane < 3, lane, lane - 3))
+        assert np.array_equal(n[3], np.where(lane > 26, lane, lane + 5) + 3200 * warp)
 
 
 WAITS = [
@@ -459,31 +481,6 @@ def test_each_line_of_the_pipeline_that_is_left_out_shows(line):
         except RunError:
             shown = True
     assert shown
-
-
-def test_a_counter_deals_out_tiles_and_votes_and_shuffles_reach_all_lanes():
-    body = """
-  int* next = N_gmem + 100;
-  if (thread == 0) next[0] = 0;
-  __syncthreads();
-  for (int tile = atomic_next(next, 177); tile < 50; tile = atomic_next(next, 177)) N_gmem[tile] = thread;
-"""
-    for backwards in (False, True):
-        _, n = small(body).run(backwards=backwards)
-        assert (n[:50] >= 0).all() and n[100] == 0  # 50 tiles and 128 threads that find none: 178 numbers
-    body = """
-  const unsigned all = 0xffffffffu;
-  N_gmem[thread] = (int)__ballot_sync(all, lane % 3 == 0);
-  N_gmem[128 + thread] = __any_sync(all, lane == warp) + 2 * __any_sync(all, 0) + 4 * __all_sync(all, lane < 32);
-  N_gmem[256 + thread] = 8 * __all_sync(all, lane < 31) + __shfl_up_sync(all, lane, 3) * 100;
-  N_gmem[384 + thread] = __shfl_down_sync(all, lane, 5) + 100 * warp_uniform(thread);
-"""
-    lane, warp = np.arange(128) % 32, np.arange(128) // 32
-    for backwards in (False, True):
-        n = small(body).run(backwards=backwards)[1][:512].reshape(4, 128)
-        assert (n[0].view(np.uint32) == sum(1 << i for i in range(0, 32, 3))).all() and (n[1] == 5).all()
-        assert np.array_equal(n[2], 100 * np.where(lane < 3, lane, lane - 3))
-        assert np.array_equal(n[3], np.where(lane > 26, lane, lane + 5) + 3200 * warp)
 
 
 # ---- what it stops ----

@@ -53,6 +53,7 @@ def test_an_access_outside_shared_memory_or_not_aligned_names_tensor_and_line(sm
     assert f"at {at(kernel, 'sts<float>')}, after" in said and "PROBE_STORE(S_smem, 300, 4)" in said
     assert ("(S_smem[300])" in said) == (run is execute.run)  # only the probed build knows that the probe means it
     kernel = small_kernel("  PROBE_LOAD(X_gmem, 3, 16);\n  O_gmem[0] = ldg<float4>(&X_gmem[3]).x;")
+    said = stopped(kernel, run)
     assert f"a global load of 16 bytes at x[3] is not aligned to its width; at {at(kernel, 'ldg<float4>')}" in said
 
 
@@ -62,6 +63,7 @@ def test_an_access_without_probes_or_in_a_header_names_its_line_and_whole_warps_
     assert "o[64], and o has 64 elements" in said and said.endswith(f"; at {at(kernel, 'stg<float>')}")
     header = "#pragma once\n__device__ inline void put(float* p) {\n  stg<float>(p, 1.f);\n}\n"
     kernel = small_kernel("  PROBE_MARK(begin, tiles);\n  put(&O_gmem[99]);", above='#include "put.cuh"', put=header)
+    said = stopped(kernel, execute.run_timed_build)
     assert f"at put.cuh:3, after {at(kernel, 'PROBE_MARK')}" in said and "o[99]" in said
     kernel = small_kernel("  if (threadIdx.x < 32)\n    __syncthreads();\n  else\n    __syncthreads();", threads=64)
     execute.run(Request(kernel, RolesProblem()))
@@ -99,6 +101,7 @@ def test_a_deadlock_and_a_divergent_barrier_name_the_lines_of_all_that_wait(smal
     assert f"thread 32 in a __syncwarp of lanes 0xffffffff at {at(kernel, '__syncwarp();')}" in said
     assert f"threads 33 to 63 at __syncthreads at {at(kernel, '    __syncthreads();')}" in said
     kernel = small_kernel("  if (threadIdx.x < 10)\n    __syncthreads();\n  else\n  __syncthreads();", threads=64)
+    said = stopped(kernel, run)
     lines = [n for n, line in enumerate(dict(kernel.files)["small.cu"].splitlines(), 1) if "__syncthreads();" in line]
     assert "divergent barrier: threads of warp 0 come to __syncthreads at different lines" in said
     assert f"threads 0 to 9 at __syncthreads at small.cu:{lines[0]}" in said

@@ -65,15 +65,12 @@ def test_it_reads_and_lists_no_file_of_the_server(jailed, program, tmp_path):
         assert jailed("lists", path).output == b"held\n", path
 
 
-def test_it_writes_no_file(jailed, program, tmp_path):
+def test_it_writes_no_file_and_starts_no_program(jailed, program, tmp_path):
     assert outside(program, "writes", tmp_path / "written") == b"reached\n"
     for path in (tmp_path / "mine", "/tmp/warpglass-mine", "mine", "/mine", "/dev/shm/mine", program):
         assert jailed("writes", path).output == b"held\n", path
         assert path == program or not Path(path).exists()
     assert jailed("links", "/etc/passwd").output == b"held\n"
-
-
-def test_it_starts_no_program_and_no_process(jailed, program):
     assert outside(program, "runs", "id >/dev/null") == b"reached\n"
     for command in ("id", "true", "/bin/sh -c true"):
         assert jailed("runs", command).output == b"held\n", command

@@ -194,7 +194,7 @@ UNSET = """  float l;
 """
 
 
-def test_a_kernel_whose_probes_log_nothing_is_reported_unless_its_runs_fail(small_kernel):
+def test_check_reports_each_kernel_as_it_ends_and_what_fails_is_not_blamed_for_its_probes(small_kernel):
     spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
     probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
     assert probed.records == 0
@@ -208,6 +208,11 @@ def test_a_kernel_whose_probes_log_nothing_is_reported_unless_its_runs_fail(smal
     row = check.summary(spec, 1, [], [failed])
     lines = facts.check_lines([row], [failed], "here")
     assert not any("no probe logged anything" in line for line in lines) and "did not compile" in lines[-1]
+    spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
+    verdicts, rows = check.check(
+        [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
+    )
+    assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1
 
 
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
@@ -252,11 +257,3 @@ def test_a_wrong_kernel_gives_its_first_problem_and_one_that_does_not_compile_sa
     lines = facts.check_lines([check.summary(spec, 63, [], missed)], missed, "here")
     assert len(lines) == 3 and sum(said in line for line in lines) == 1 and "62 more problems" in lines[-1]
     assert "inf" not in "".join(lines)
-
-
-def test_check_reports_each_kernel_as_it_ends(small_kernel):
-    spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
-    verdicts, rows = check.check(
-        [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
-    )
-    assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1

@@ -131,7 +131,7 @@ def device(**changes):
     )
 
 
-def test_too_much_shared_memory_is_refused_before_launch():
+def test_too_much_shared_memory_a_scope_outside_and_an_unknown_constant_are_refused():
     request = Request(FLASH, DenseProblem(head_dim=128), (("BLOCK_Q", 32), ("BLOCK_KV", 32)))
     execute.check_possible(request, device())
     with pytest.raises(
@@ -139,6 +139,12 @@ def test_too_much_shared_memory_is_refused_before_launch():
         match=r"03_flash needs 53,248 bytes of shared memory per block. A small GPU allows 49,152.*\(now 128\)",
     ):
         execute.check_possible(request, device(shared_bytes_per_block=49152))
+    with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
+        execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
+    with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
+        execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
+    with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):
+        execute.run(Request(FLASH, DenseProblem(), (("BLOCK_Q", 5),)))
 
 
 def test_what_would_not_fit_or_take_too_long_now_is_refused_with_the_figures(monkeypatch):
@@ -235,12 +241,3 @@ def test_no_run_shares_an_array_with_its_problem_and_a_changed_input_is_named(sm
     shown = sample(kernel)
     with pytest.raises(RunError, match=r"changed its input x\. It may write only outputs"):
         execute.run(Request(kernel, shown.problem, shown.settings))
-
-
-def test_a_scope_outside_the_run_and_a_constant_that_the_kernel_has_not_are_refused():
-    with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
-        execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
-    with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
-        execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
-    with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):
-        execute.run(Request(FLASH, DenseProblem(), (("BLOCK_Q", 5),)))

@@ -68,7 +68,7 @@ def test_an_address_takes_one_turn_in_each_round_and_its_browsers_take_turns():
     assert drained(queue) == "b1 y1 x2 x3"
 
 
-def test_what_was_cancelled_costs_no_turn_and_what_two_wait_for_goes_at_the_better_place():
+def test_cancelled_and_shared_tasks_keep_their_place_and_one_without_a_place_holds_up_no_other():
     queue = filled("a1 a2 a3 b1 b2")
     queue.remove("a1")
     queue.remove("a2")
@@ -78,9 +78,6 @@ def test_what_was_cancelled_costs_no_turn_and_what_two_wait_for_goes_at_the_bett
     assert queue.before("a3") == 1 and len(queue) == 4
     queue.leave("a3", "a")
     assert drained(queue) == "a1 a3 b1 a2"
-
-
-def test_a_task_that_no_place_takes_holds_up_no_other_and_goes_to_the_client_that_may_start_it():
     queue = filled("a1 b1 a2")
     assert drained(queue, lambda client, task: task != "a1") == "b1 a2" and list(queue) == ["a1"]
     queue = filled("a1 b1")

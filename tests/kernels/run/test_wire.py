@@ -58,7 +58,7 @@ def test_arrays_come_back_bit_by_bit_in_every_type(dtype):
     assert (crossed(strided) == strided).all()
 
 
-def test_a_run_comes_back_whole_with_the_request_that_was_asked():
+def test_a_run_and_errors_come_back_whole():
     run = execute.run(REQUEST)
     found = crossed(run, (REQUEST,))
     assert found.request is REQUEST and found.max_abs_errors == run.max_abs_errors
@@ -67,6 +67,15 @@ def test_a_run_comes_back_whole_with_the_request_that_was_asked():
     assert all(found.arrays[name].tobytes() == array.tobytes() for name, array in run.arrays.items())
     other = crossed(replace(run, request=replace(REQUEST, scope=Scope(0, 2))), (REQUEST,))
     assert other.request.kernel is REQUEST.kernel and other.request.scope == Scope(0, 2)
+    told = ProblemError("a problem")
+    told.add_note("where")
+    for error in (told, TraceError("x"), OutOfMemory("y"), ValueError("z"), KeyError("k")):
+        found = crossed(error)
+        assert type(found) is type(error) and str(found) == str(error)
+    assert crossed(told).__notes__ == ["where"]
+    assert str(crossed(FileNotFoundError(2, "gone", "f"))) == "FileNotFoundError: [Errno 2] gone: 'f'"
+    monkey = driver.StickyError("the kernel failed", 100)
+    assert type(crossed(monkey)).__name__ == "RunError" and str(crossed(monkey)) == "the kernel failed"
 
 
 def test_tables_and_what_measures_and_checks_give_come_back():
@@ -85,18 +94,6 @@ def test_tables_and_what_measures_and_checks_give_come_back():
     assert crossed([timing], ([point],)) == [timing]
     verdict = Verdict("03_flash", "probed", REQUEST.problem, (("BLOCK_Q", 16),), (error,), True)
     assert crossed((verdict, verdict), (REQUEST,)) == (verdict, verdict)
-
-
-def test_errors_come_back_by_their_name_with_their_notes():
-    told = ProblemError("a problem")
-    told.add_note("where")
-    for error in (told, TraceError("x"), OutOfMemory("y"), ValueError("z"), KeyError("k")):
-        found = crossed(error)
-        assert type(found) is type(error) and str(found) == str(error)
-    assert crossed(told).__notes__ == ["where"]
-    assert str(crossed(FileNotFoundError(2, "gone", "f"))) == "FileNotFoundError: [Errno 2] gone: 'f'"
-    monkey = driver.StickyError("the kernel failed", 100)
-    assert type(crossed(monkey)).__name__ == "RunError" and str(crossed(monkey)) == "the kernel failed"
 
 
 @pytest.mark.parametrize("value", [object(), {1}, REQUEST.problem, np.array([object()]), pa.table({"a": [[1]]})])

@@ -73,13 +73,21 @@ def test_whatever_is_killed_again_and_again_the_next_task_runs(tmp_path):
     assert cpu().alive <= workers.CPU_WORKERS and not cpu().running
 
 
-def test_a_new_process_has_only_the_named_descriptors(tmp_path):
+def test_a_new_process_has_only_the_named_descriptors_and_a_gpus_worker_sees_its_gpu_alone(tmp_path):
     with socket.socket() as held, (tmp_path / "named").open("w") as named:
         held.set_inheritable(True)  # as Streamlit's, which listens at the port
         pid = forks._spawn(b"/bin/sh", ["sh", "-c", f"ls -l /proc/self/fd > {tmp_path}/listed"], [named.fileno()])
         os.waitpid(pid, 0)
         listed = (tmp_path / "listed").read_text()
         assert f" {named.fileno()} -> {tmp_path}/named" in listed and "socket:" not in listed
+    gpu = devices.Gpu("GPU-2", "H200")
+    pinned = local.LocalWorker(gpu)
+    pinned.gpu = None  # no such GPU can prove itself
+    try:
+        pinned.ready()
+        assert pinned.run(tasks.visible, (), 60) == gpu.id
+    finally:
+        pinned.end()
 
 
 def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
@@ -169,23 +177,18 @@ def test_a_worker_that_its_kernel_ended_is_no_reason_for_a_smaller_problem(code)
     assert "choose a smaller problem" in str(worker.death("mine", -signal.SIGKILL))
 
 
-def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
+def test_a_stack_overflow_and_an_endless_kernel_end_their_launch_and_not_their_worker():
     submit(GOOD).result()
     before = cpu().deaths
     with pytest.raises(RunError, match=r"thread \(0, 0, 0\): stack overflow.*before its first probe"):
         submit(Request(spec("overflow"), DenseProblem(seq_len=1))).result()
     assert cpu().deaths == before
-
-
-def test_a_worker_sees_its_gpu_alone():
-    gpu = devices.Gpu("GPU-2", "H200")
-    pinned = local.LocalWorker(gpu)
-    pinned.gpu = None  # no such GPU can prove itself
-    try:
-        pinned.ready()
-        assert pinned.run(tasks.visible, (), 60) == gpu.id
-    finally:
-        pinned.end()
+    job = submit(ENDLESS, time_limit=4)  # on a busy machine, more than a second passes before the launch
+    with pytest.raises(TimeoutError):
+        job.result(0.1)
+    with pytest.raises(RunTimeout, match="the time limit is over.*after endless.cu:"):
+        job.result(30)
+    assert submit(GOOD).result(30).max_abs_error < 1e-6
 
 
 def test_compiling_is_counted(monkeypatch, tmp_path):
@@ -195,15 +198,6 @@ def test_compiling_is_counted(monkeypatch, tmp_path):
     assert cpu().compiling > 0.1 and cpu().done == 1
     workers.stop()
     assert not workers.status()
-
-
-def test_an_endless_kernel_is_stopped_at_its_limit():
-    job = submit(ENDLESS, time_limit=4)  # on a busy machine, more than a second passes before the launch
-    with pytest.raises(TimeoutError):
-        job.result(0.1)
-    with pytest.raises(RunTimeout, match="the time limit is over.*after endless.cu:"):
-        job.result(30)
-    assert submit(GOOD).result(30).max_abs_error < 1e-6
 
 
 def test_the_survey_names_a_reason_for_each_missing_backend_and_plain_kernels_need_a_named_gpu():

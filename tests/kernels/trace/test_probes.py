@@ -142,7 +142,7 @@ CALLS = """  const int i = threadIdx.x;
 """
 
 
-def test_a_probe_in_a_header_is_known_by_the_headers_name_and_line(small_kernel):
+def test_a_probe_in_a_header_is_known_by_its_name_and_line(small_kernel):
     spec = small_kernel(CALLS, above='#include "shared.cuh"', threads=2, shared=HEADER)
     frame = trace_of(spec).frame("thread", "file", "line", "event", "tensor", "i", "value")
     mine = frame[frame.file == "shared.cuh"]

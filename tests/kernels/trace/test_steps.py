@@ -65,6 +65,7 @@ def test_each_role_counts_its_own_steps_and_alone_keeps_its_numbers(cpu_run):
     assert [set(frame[frame.step == n].role) for n in range(len(cut.table))] == [{role} for role, *_ in told]
     # Without roles the consumers' first step would be counted as the producer's.
     run = cpu_run("lab_roles", RolesProblem(tiles=5, tile_size=7, consumers=1))
+    cut = steps.cut(run.trace, sites_of(run.request))
     frame = run.trace.frame("role", "event", "tile", "tensor").assign(step=cut.of_record)
     for role, event in (("producer", "store"), ("consumer", "load")):
         mine = frame[(frame.role == role) & (frame.event == event) & (frame.tensor == "X")]

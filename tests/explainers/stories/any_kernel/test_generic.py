@@ -149,6 +149,7 @@ def test_a_kernel_that_a_user_brings_and_a_family_that_nothing_knows(monkeypatch
     run = execute.run(Request(spec, spec.problem_type()))
     check(run, generic.explain(run))
     spec = odd_kernel(monkeypatch)
+    run = execute.run(Request(spec, spec.problem_type()))
     story = generic.explain(run)
     check(run, story)
     unknown = [f for f in story.frames if f["phase"] not in PHASES]

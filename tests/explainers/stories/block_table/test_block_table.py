@@ -145,10 +145,10 @@ def test_a_shuffle_is_compared_bit_for_bit_and_told_as_what_it_is():
     table = walk_tables.shuffle_table(plain, moved, ["A", "B"])
     assert table["equal bit for bit"].tolist() == ["yes", "yes"] and (table["largest difference of O"] == 0).all()
     assert (table["pages as allocated"] != table["pages shuffled"]).all()
-    moved.arrays["o"][1, 0, 0] += 1e-6
-    assert walk_tables.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
     note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "good" and "the same output, bit for bit, in every sequence and head." in note["text"]
+    moved.arrays["o"][1, 0, 0] += 1e-6
+    assert walk_tables.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
     moved.arrays["o"][0, 0, 0] += 1
     note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "bad" and note["text"].endswith("other addresses, and the output differs.")

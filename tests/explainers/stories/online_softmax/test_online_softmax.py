@@ -87,6 +87,7 @@ def test_the_factor_in_float64_follows_from_the_scores_or_without_max_subtractio
     assert [strip["factor in float64"][n] for n in at] == [f"{factor:.6g}" for factor in due]
     assert strip["rescale factor"][at[0]] == "0.946956" and strip["factor in float64"][at[0]] == "0.946955"
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("SUBTRACT_MAX", 0),)), 6)
+    strip = {state.name: state.values for state in row_states.states(story, False, False)}
     assert set(strip["factor in float64"]) <= {None, "1"}
 
 
@@ -259,4 +260,6 @@ def test_a_max_that_is_wrong_or_nan_is_told_as_wrong_and_one_that_is_not_subtrac
     told = [frame for frame in story.frames if frame["group"] == "max"]
     assert all("No max is subtracted: m stays 0." in f["sentence"] and not f["wrong"] for f in told)
     spec = variant("03_flash", "SUBTRACT_MAX ? fmaxf(m, tile_max) : 0.f", "SUBTRACT_MAX ? sqrtf(-1.f) : 0.f")
+    story = online_softmax.explain(execute.run(Request(spec, DenseProblem(), small_tiles("03_flash"))), 6)
+    first = next(frame for frame in story.frames if frame["group"] == "max")
     assert first["wrong"] and "The running max m is NaN. It should be" in first["sentence"]

@@ -47,10 +47,13 @@ def mask_of(run):
     return masks[head if len(masks) > 1 else 0].dense()
 
 
-def test_kernels_are_accepted_by_what_they_log_and_not_those_of_a_causal_mask_alone():
+def test_kernels_are_accepted_by_their_logs_and_a_mask_that_shows_nothing_has_no_lse():
     assert len(LISTED) >= 2 and len(ACCEPTED) > len(LISTED)
     assert not any(tiling.accepts(KERNELS[name]) for name in ACCEPTED)
     assert all(probed.has_masks(KERNELS[name]) for name in ACCEPTED)
+    run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
+    assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
+    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -105,12 +108,6 @@ def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_
     assert not walk.entries and len(walk.frames) == 2 and walk.frames[-1]["loaded"] == 0
     assert "64 rows see no key" in walk.frames[0]["sentence"]
     assert walk.frames[1]["sentence"].startswith("Each row saw no key: the kernel writes O = 0 and lse = -inf.")
-
-
-def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_sink_s():
-    run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
-    assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
-    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

@@ -73,13 +73,22 @@ def test_touched_rectangles_stay_inside_what_is_resident_was_stored_and_blocks_c
     assert (cover == 1).all()
 
 
-def test_the_blocks_named_are_those_that_stored_o(cpu_run):
+def test_the_blocks_named_stored_o_and_flash_reuses_what_naive_reads_again(cpu_run):
     for name in TILED:
         run = cpu_run(name, RAGGED, small_tiles(name), Scope(5))
         frame = run.trace.frame("block", "event", "space", "tensor")
         stored = set(frame[(frame.tensor == "O") & (frame.event == "store")].block)
         named = {block for r0, _, _, _, block in tiling.explain(run).output_blocks if r0 == 16}
         assert stored == named
+    requests = [Request(spec, DenseProblem(), small_tiles(spec.name)) for spec in TILED.values()]
+    counted = [(request, execute.traffic(request)) for request in requests]
+    comparison, reuse = traffic.comparison(counted), traffic.reuse(counted)
+    k = comparison[(comparison.tensor == "K")].set_index("kernel").times
+    assert k.to_dict() == {spec.title: 64 if spec.name == "01_naive" else 4 for spec in TILED.values()}
+    factors = reuse[reuse.tensor == "K"].set_index("kernel").reuse
+    assert factors.to_dict() == {spec.title: 1 if spec.name == "01_naive" else 16 for spec in TILED.values()}
+    assert "Naive 64 times" in traffic.sentence(counted) and "over all 2 heads" in traffic.sentence(counted)
+    assert traffic.chart(counted).to_dict()["data"]
 
 
 def test_frames_are_json_the_chart_follows_the_clock_and_the_view_has_the_traced_head(story):
@@ -103,18 +112,6 @@ def test_frames_are_json_the_chart_follows_the_clock_and_the_view_has_the_traced
         t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
     ]
     json.dumps(meta)
-
-
-def test_naive_reads_k_n_times_and_flash_reuses_it():
-    requests = [Request(spec, DenseProblem(), small_tiles(spec.name)) for spec in TILED.values()]
-    counted = [(request, execute.traffic(request)) for request in requests]
-    comparison, reuse = traffic.comparison(counted), traffic.reuse(counted)
-    k = comparison[(comparison.tensor == "K")].set_index("kernel").times
-    assert k.to_dict() == {spec.title: 64 if spec.name == "01_naive" else 4 for spec in TILED.values()}
-    factors = reuse[reuse.tensor == "K"].set_index("kernel").reuse
-    assert factors.to_dict() == {spec.title: 1 if spec.name == "01_naive" else 16 for spec in TILED.values()}
-    assert "Naive 64 times" in traffic.sentence(counted) and "over all 2 heads" in traffic.sentence(counted)
-    assert traffic.chart(counted).to_dict()["data"]
 
 
 @pytest.mark.parametrize("causal", [False, True])

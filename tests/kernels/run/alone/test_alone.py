@@ -122,16 +122,13 @@ def test_a_guest_reads_no_file_starts_nothing_and_reaches_nobody(tmp_path, machi
         neighbour.wait()
 
 
-def test_a_guest_computes_reads_its_build_and_starts_threads(tmp_path):
+def test_a_guest_computes_without_a_capability_and_writes_no_byte(tmp_path):
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "kernel.cubin").write_text("the-build")
     code = "import numpy\nthread = threading.Thread(target=lambda: print('ran'))\nthread.start()\nthread.join()\n"
     code += f"print(open({str(tmp_path / 'shown' / 'kernel.cubin')!r}).read())\nopen('/dev/null', 'w').write('x')\n"
     code += "signal.raise_signal(signal.SIGCHLD)"
     assert output(walled(tmp_path) + code) == ["ran", "the-build"]
-
-
-def test_a_guest_has_no_capability_and_writes_no_byte_into_a_file(tmp_path):
     (tmp_path / "shown").mkdir()
     code = "print(*resource.getrlimit(resource.RLIMIT_FSIZE), *resource.getrlimit(resource.RLIMIT_CORE))\n"
     code += "print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapPrm', 'CapEff'))])"
