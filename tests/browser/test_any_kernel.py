@@ -63,11 +63,20 @@ def values_are_read_off(page, run, story):
             assert value == "not logged yet" if found is None else np.float32(value) == np.float32(found), place
 
 
-def test_every_tensor_and_every_value_is_that_of_the_run(visit, flash):
+def test_every_tensor_and_every_value_is_that_of_the_run_by_keyboard_and_pointer(visit, flash):
+    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
+    page.locator(".sheet canvas").focus()
+    page.mouse.move(*point_at(page, VIEW, box="k", row=7, col=9))
+    press(page, "Alt+ArrowRight", "Alt+ArrowDown", "Alt+ArrowLeft", "Alt+ArrowLeft", "Alt+ArrowUp")
+    place, value = tip(page).split(" = ")
+    assert place == "k[7, 8]" and np.float32(value) == flash.arrays["k"][0, 0, 7, 8]
+    press(page, "Enter")
+    page.mouse.move(5, 5)
+    assert page.locator(".pin").inner_text() == f"Pinned: k[7, 8] = {value}"
+    assert step_of(page) == 0
     story = generic.explain(flash)
     assert {"q", "k", "v", "o"} == {shown["name"] for shown in story.tensors}
     assert {"score", "m", "l", "p", "o", "rescale"} <= {shown["event"] for shown in story.values}
-    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
     assert hover(page, VIEW, box="score(row, col)", row=0, col=0) == "score(row 16, col 0) = not logged yet"
     press(page, "End")
     tensors_are_read_off(page, flash, story)
@@ -79,19 +88,6 @@ def test_tensors_of_16_bits_and_of_one_axis_are_those_of_the_run(visit, run_of):
     page = visit("/any_kernel?kernel=add_rms_norm&tokens=2&hidden=64&dtype=bfloat16&backend=cpu")
     press(page, "End")
     tensors_are_read_off(page, run, generic.explain(run))
-
-
-def test_the_keys_move_over_the_tensors_and_pin_an_exact_value(visit, flash):
-    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
-    page.locator(".sheet canvas").focus()
-    page.mouse.move(*point_at(page, VIEW, box="k", row=7, col=9))
-    press(page, "Alt+ArrowRight", "Alt+ArrowDown", "Alt+ArrowLeft", "Alt+ArrowLeft", "Alt+ArrowUp")
-    place, value = tip(page).split(" = ")
-    assert place == "k[7, 8]" and np.float32(value) == flash.arrays["k"][0, 0, 7, 8]
-    press(page, "Enter")
-    page.mouse.move(5, 5)
-    assert page.locator(".pin").inner_text() == f"Pinned: k[7, 8] = {value}"
-    assert step_of(page) == 0
 
 
 # ---- what a user brings: tests/app/stories/test_dropped.py asks it without a browser ----
