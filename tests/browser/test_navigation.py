@@ -154,3 +154,97 @@ def test_the_page_asks_nothing_of_the_internet(visit):
     assert hosts and all(host.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")) for host in hosts), (
         hosts
     )
+
+
+# ---- unknown addresses ----
+
+
+@pytest.mark.parametrize(
+    ("address", "near", "shown"),
+    [
+        ("/threads", "Registers, picture threads", "registers"),
+        ("/bytes", "Why tiles, tab bytes", "tiling"),
+        ("/nosuchpage?seq_len=64", "", ""),
+    ],
+)
+def test_the_start_page_names_an_unknown_address_and_leads_to_what_is_near(visit, address, near, shown):
+    page = visit(address, wait=".wg .messages .note")
+    note, name = page.locator(".wg .messages .note"), address[1:].partition("?")[0]
+    expect(note).to_contain_text(f"Warpglass has no page named '{name}'.")
+    assert not page.locator("[data-testid=stDialog]").count()  # Streamlit's own word covered the menu
+    if not near:
+        expect(note).to_contain_text("More pages and Search list all pages.")
+        page.get_by_role("button", name="Menu").click(timeout=5_000)
+        return
+    note.get_by_role("link", name=near, exact=True).click()
+    page.wait_for_function("path => document.querySelector('.wg').dataset.shown?.startsWith(path)", arg=shown)
+    expect(note).to_have_count(0)
+    assert name in page.url
+
+
+def test_a_slash_behind_a_page_changes_nothing(visit):
+    page = visit("/registers/?kernel=04_warp_rows")
+    assert "/registers?" in page.url and "kernel=04_warp_rows" in page.url
+
+
+# ---- the title and the ways back ----
+
+SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
+
+
+def test_the_title_names_the_page_also_after_back(visit):
+    page = visit(f"/tiling?{SMALL}")
+    title = page.title()
+    assert title.endswith(" - Warpglass") and title != " - Warpglass"
+    rail(page, "online_softmax")
+    expect(page).not_to_have_title(title)
+    page.go_back()
+    shown(page, "tiling")
+    page.wait_for_timeout(500)  # nothing changes it later
+    expect(page).to_have_title(title)
+
+
+def test_a_choice_can_be_taken_back_and_neither_a_step_nor_a_refused_choice_makes_an_entry(visit):
+    page = visit(f"/tiling?{SMALL}")
+    before, entries = page.locator(".wg").get_attribute("data-shown"), page.evaluate("history.length")
+    press(page, *["ArrowRight"] * 3)
+    expect(page).to_have_url(re.compile(r"step=4"))
+    assert page.evaluate("history.length") == entries
+    choose(page, "what_if", "RESCALE")
+    assert page.evaluate("history.length") == entries + 1 and address(page)["what_if"] == "RESCALE"
+    bundle = choose(page, "seq_len", "64")
+    assert page.evaluate("history.length") == entries + 2
+    page.go_back()
+    shown(page, other=bundle)
+    assert address(page)["seq_len"] == "32" and address(page)["what_if"] == "RESCALE"
+    page.go_back()
+    page.wait_for_function("before => document.querySelector('.wg').dataset.shown === before", arg=before)
+    assert address(page)["what_if"] == "none" and address(page)["step"] == "4"
+    entries = page.evaluate("history.length")
+    page.get_by_role("button", name="More", exact=True).click()
+    field = page.locator('.wg .more [data-name="seq_len"]')
+    field.fill("0")
+    field.press("Enter")
+    expect(page.locator(".wg .more .refused:not([hidden])")).to_be_visible()
+    assert page.evaluate("history.length") == entries
+
+
+def test_a_deep_link_asks_for_nothing_that_is_not_there(visit):
+    failed = []
+    visit(
+        f"/tiling?{SMALL}",
+        before=lambda page: page.on("response", lambda got: got.status >= 400 and failed.append(got.url)),
+    )
+    assert not failed
+
+
+def test_the_keyboard_comes_to_the_rail_after_the_way_past_it_and_the_name(visit):
+    page = visit(f"/tiling?{SMALL}")
+    said = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        said.append(page.evaluate("document.activeElement.closest('nav') ? 'rail' : document.activeElement.innerText"))
+    assert said == ["Skip to main content", "Warpglass", "rail"]
+    page.get_by_role("link", name="Skip to main content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".wg .bar [data-action=play]")).to_be_focused()

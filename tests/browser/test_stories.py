@@ -11,6 +11,7 @@ from browser.stepping import (
     asked,
     choose,
     count,
+    go_to,
     hover,
     lit,
     point_at,

@@ -8,6 +8,7 @@ from browser.test_stage import axe
 from playwright.sync_api import expect
 
 from app.stories.workbench import STARTER
+from kernels import exercises
 
 SAID, MESSAGES = ".wg .said-of-check", ".wg .messages-of-text li"
 LINE = 1 + STARTER.read_text().partition("fmaxf(m_new, s[c])")[0].count("\n")
@@ -112,3 +113,42 @@ def test_axe_finds_nothing_in_the_dark(visit):
     replace(page, "fmaxf(m_new", "fmaxg(m_new")
     expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
     axe(page, ".wg .workbench")
+
+
+# ---- exercises ----
+
+ALL = exercises.listed()
+
+
+def put(page, text):
+    file = {"name": "answer.cu", "mimeType": "text/plain", "buffer": text.encode()}
+    page.locator(".wg .workbench input[type=file]").set_input_files(files=[file])
+    page.wait_for_timeout(300)
+
+
+def grade(page, end):
+    page.get_by_role("button", name="Grade").click()
+    expect(page.locator(".wg .said-of-check")).to_contain_text(end, timeout=90_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ALL)[:2])
+def test_an_exercise_is_solved_in_the_page(visit, name):
+    one = ALL[name]
+    page = visit("/workbench", wait=".wg .workbench")
+    choice = page.get_by_role("combobox", name="Exercise")
+    choice.select_option(name)
+    expect(page.locator(".wg .exercise h2")).to_have_text(one.title)
+    for text in ("Show a hint", "Show another hint"):
+        page.get_by_role("button", name=text).click()
+    assert page.locator(".wg .steps-of-help li").count() == 2
+    grade(page, "Not ok")
+    assert page.locator(".wg .cases li").count() == len(one.problems)
+    put(page, one.wrong[0].text)
+    grade(page, "Not ok")
+    expect(page.locator(".wg .messages-of-text")).to_contain_text(one.wrong[0].evidence[0])
+    put(page, one.solution)
+    grade(page, "ok: All results are right.")
+    assert "✓" in choice.inner_text()
+    page.reload()
+    expect(choice).to_contain_text("✓")

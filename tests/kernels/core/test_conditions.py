@@ -4,7 +4,9 @@ own words."""
 import pytest
 from front import of_dense
 
+from kernels import catalog
 from kernels.catalog import load_kernel
+from kernels.core.request import Request
 from kernels.errors import FrontMatterError, ProblemError
 
 CONDITION = '''
@@ -71,3 +73,15 @@ def test_a_name_that_is_none_is_told_with_those_there_are(made, wrong, key):
     kernel = made(CONDITION.replace(*wrong))
     with pytest.raises(FrontMatterError, match=rf"one.cu: conditions.0..{key}: cannot evaluate .*seq_len"):
         kernel.plan(kernel.problem_type(seq_len=67), {})
+
+
+# ---- constants by their role ----
+
+
+def test_a_constant_is_found_by_its_role_or_refused_with_the_kernel_and_the_role():
+    kernel = catalog.current().kernels["02_tiled"]
+    request = Request(kernel, kernel.problem_type())
+    assert request.required_value_of("key_rows") == request.value_of("key_rows") > 0
+    assert request.value_of("partition") is None
+    with pytest.raises(ProblemError, match=r"02_tiled .* partition"):
+        request.required_value_of("partition")

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels import catalog
 from kernels.build import inspection
 from kernels.catalog import load_kernel
+from kernels.core.cases import cases_of
 from kernels.core.launch import TensorMap
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -15,7 +17,7 @@ from kernels.core.tensors import Tensor
 from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem
 from kernels.run import execute
-from kernels.run.backends import Device, cpu, driver
+from kernels.run.backends import Device, cpu, driver, host_calls
 from kernels.run.workers.worker import death
 
 MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
@@ -94,3 +96,17 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
         assert "CUDA names no line" in text and "--backend cpu" in text and "compute-sanitizer" in text
     assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)
+
+
+# ---- the host's calls from C++ ----
+
+
+def test_one_stream_and_a_graph_are_plain_and_the_library_has_each_function():
+    names = {"launch_one_stream", "launch_graph", "launch_two_streams", "launch_copy_pinned", "launch_dependent"}
+    names |= {"launch_grid_barrier", "launch_children", "launch_padded"}
+    specs = [catalog.find(name) for name in sorted(names)]
+    plans = {spec.name: spec.plan(cases_of(spec, "launch_cases").possible[0].problem) for spec in specs}
+    plain = {name for name, plan in plans.items() if host_calls.plain(plan)}
+    assert plain == {"launch_one_stream", "launch_graph", "launch_padded"}
+    library = host_calls._library()
+    assert all(hasattr(library, name) for name in ("launch_all", "launch_graph", "make_graph", "destroy_graph"))

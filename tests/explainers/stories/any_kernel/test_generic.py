@@ -7,11 +7,12 @@ import pytest
 from conftest import one_of_each_kind
 from dropped import ONE_KERNEL, odd_kernel
 
-from explainers.stories.any_kernel import generic, windows
+from explainers.stories.any_kernel import call_tab, generic, windows
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
-from kernels.catalog import KERNELS, load_kernel
+from kernels.catalog import KERNELS, current, load_kernel
 from kernels.core.request import Request
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
@@ -173,3 +174,27 @@ def test_nan_and_infinity_are_counted_and_named(cpu_run):
     odd = {row[0]: row[-1] for row in table["rows"]}
     assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])
     encoding.decode(encoding.encode(made))
+
+
+# ---- the page of a watched call ----
+
+
+def call(**fields):
+    kernel = current().kernels["06_mma"]
+    problem = SixteenBitProblem(**fields)
+    return Request(kernel, problem, tuple(kernel.settings_for(problem).items()))
+
+
+def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof_and_a_small_one_has_no_near_time():
+    request = call(seq_len=4096, head_dim=128, num_heads=16)
+    first, *rest = call_tab.rungs(request)
+    assert first.us and all(rung.us is None or rung.us >= first.us for rung in rest)
+    said = call_tab.fastest(request)
+    assert said.startswith(f"{first.name} is the fastest rung for this call: about ") and " % of the " in said
+    shown = call_tab.call_tab(request, None)
+    assert said in [block.get("text") for block in shown]
+    size = 4 * request.problem.tensors()[0].nbytes + 4 * 16 * 4096
+    assert f"{size / 2**20:,.1f} MiB" in call_tab.moved(request)
+    request = call(seq_len=20)
+    assert call_tab.fastest(request) == "" and all(rung.us is None for rung in call_tab.rungs(request))
+    assert call_tab.NO_TIME in [block.get("text") for block in call_tab.call_tab(request, None)]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import cache_questions, serving
+from explainers.stories.block_table import cache_questions, generated_text, serving
+from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import SERVED, Scenario
@@ -152,3 +153,29 @@ def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_o
     )
     start = next(v["start"] for v in made.views[0].meta["visits"] if v["name"] == frame["waiting"][0])
     assert f"starts in step {start}" in waits.why and frame["waiting"][0] not in made.frames[start]["waiting"]
+
+
+# ---- the text of a model over a served cache ----
+
+SCENARIO = SERVED["generation"]
+
+
+def made(backend):
+    result = serving.stage_of(SCENARIO, 16, None)
+    return generated_text.added(result, Serving(SCENARIO, 16, None, backend))
+
+
+def test_each_step_names_its_characters_and_both_backends_have_the_same():
+    ran, without = made("cpu"), made("recorded")
+    said = [frame["sentence"] for frame in ran.frames]
+    assert said == [frame["sentence"] for frame in without.frames]
+    chosen = "".join(s.split('" for A')[0][-1] for s in said if '" for A' in s)
+    (tab,) = (tab for tab in ran.tabs if tab.id == "text")
+    about, table, checked = tab.blocks
+    assert "random weights, so its text is noise" in about["text"]
+    assert [row[0] for row in table["rows"]] == ["A", "B", "C"] and table["rows"][0][2] == chosen
+    assert [row[3:] for row in table["rows"]] == [[53, 38, 15], [48, 38, 10], [47, 38, 9]]
+    assert "generates the same text" in checked["text"] and checked["label"] == "executed"
+    assert ran.summary.endswith("A, B and C reuse 114 tokens of their 148 prompt tokens.")
+    (tab,) = (tab for tab in without.tabs if tab.id == "text")
+    assert tab.blocks[-1]["text"].startswith("No kernel can run here")
