@@ -34,6 +34,7 @@ def test_each_step_launches_on_every_device_copies_and_waits_for_what_it_reads_a
     made = plan(gpus=2, causal=False, order="plain")
     copied = replace(made, copies=(Copy("m_0", "m_1", 0, 2), Copy("q_0", "q_1", 0, 2)))
     assert [waits_of_launch(copied, n) for n in range(4)] == [(), (), (0,), (0, 1)]  # GPU 0 writes m_0, GPU 1 has both
+    made = plan(gpus=4, causal=False, order="plain")
     number = next(n for n, copy in enumerate(made.copies) if (copy.step, copy.source) == (2, "k_0_even"))
     assert made.copies[number].target == "k_1_odd"
     waits = waits_of_copy(made, number)
