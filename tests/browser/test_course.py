@@ -19,10 +19,7 @@ from explainers.story import encoding, terms
 
 STOPS = stops()
 LAPTOP = {"width": 1280, "height": 720}
-SIZES = [
-    (1280, 720),
-    *(pytest.param(size, marks=pytest.mark.slow) for size in ((1500, 1000), (390, 844), (750, 500))),
-]
+SIZES = [(1280, 720), *(pytest.param(size, marks=pytest.mark.slow) for size in ((1500, 1000), (390, 844), (750, 500)))]
 FIRST = {act: next(stop.name for stop in STOPS if stop.act == act) for act in dict.fromkeys(s.act for s in STOPS)}
 WALKED = [  # the first stop of every third act, and the others with the slow tests
     stop if stop.name in list(FIRST.values())[::3] else pytest.param(stop, marks=pytest.mark.slow)

@@ -37,8 +37,7 @@ PROBE_HEADERS = ("probe.cuh", "children.cuh")  # they define probes
 )
 def test_the_timed_build_holds_no_trace_of_the_probes(spec):
     bare = replace(
-        spec,
-        files=tuple((name, text if name in PROBE_HEADERS else strip_probes(text)) for name, text in spec.files),
+        spec, files=tuple((name, text if name in PROBE_HEADERS else strip_probes(text)) for name, text in spec.files)
     )
     timed, stripped, probed = (
         build.instructions(build.sass(b.path)) for b in (make(spec), make(bare), make(spec, Mode.PROBED))

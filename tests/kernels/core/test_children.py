@@ -53,10 +53,7 @@ def test_each_repeat_of_a_child_is_a_launch_of_its_parents_stream_and_changes_th
         ({"rows": "stream = 1"}, r"launches\[1\].stream: parent launches rows, so it has only .*. Remove stream"),
         ({"rows": 'args = ["q", "o"]'}, r"launches\[1\].args: parent launches rows, .* Remove args"),
         ({"parent": "repeat = {i = 2}"}, r"launches\[0\] has children and is repeated. Launch a parent once"),
-        (
-            {"text": KERNEL.replace("O_gmem, int n", "X_gmem, int n")},
-            r"rows takes float\* X_gmem, and parent has",
-        ),
+        ({"text": KERNEL.replace("O_gmem, int n", "X_gmem, int n")}, r"rows takes float\* X_gmem, and parent has"),
     ],
 )
 def test_a_mistake_names_file_key_and_remedy(write, keys, said):

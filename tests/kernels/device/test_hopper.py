@@ -538,10 +538,7 @@ def test_bytes_that_do_not_match_are_told(backwards):
 
 
 OF_PLACES = [
-    (
-        "tma_load(smem + 512, ",
-        "a swizzle of 128 bytes to offset 512 of shared memory, which is no multiple of 1024",
-    ),
+    ("tma_load(smem + 512, ", "a swizzle of 128 bytes to offset 512 of shared memory, which is no multiple of 1024"),
     ("tma_load(smem + 57 * 1024, ", "illegal address: a tma_load of 8192 bytes to offset 58368 of shared memory"),
     ("tma_load((void*)N_gmem, ", "illegal address: a tma_load of 8192 bytes"),
     ("tma_load(smem - 1024, ", "illegal address: a tma_load of 8192 bytes to offset -1024"),

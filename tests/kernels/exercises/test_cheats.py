@@ -152,14 +152,8 @@ REFUSED = {  # by their text, before any run
         BANKS,
         swapped(BANKS, (TILE, TILE + " float* mine = new float[64];\n  if (mine == K) return;")),
     ),
-    "a probe of its own": (
-        BANKS,
-        kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);'),
-    ),
-    "a macro in place of a probe": (
-        BANKS,
-        head(BANKS, "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)"),
-    ),
+    "a probe of its own": (BANKS, kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);')),
+    "a macro in place of a probe": (BANKS, head(BANKS, "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)")),
     "a forged header in a literal": (BANKS, head(BANKS, 'const char* m = R"(\f# 1 "a.h" 1\f# 1 "b.h" 1\f)";' + OFF)),
     "a forged header between lines of Unicode": (
         BANKS,

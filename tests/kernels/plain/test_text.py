@@ -65,10 +65,7 @@ def test_inline_ptx_outside_the_list_is_refused_with_its_line(code, said):
         ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(n));', "simt_0 = (simt_rank() & 31);"),
         ('asm volatile("bar.sync 0;" ::: "memory");', "do { __syncthreads(); } while (0);"),
         ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p + 1));', "simt_0 = *(const float*)(simt_1);"),
-        (
-            'asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));',
-            "float simt_0 = simt_to_0; simt_0 = -simt_0;",
-        ),
+        ('asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));', "float simt_0 = simt_to_0; simt_0 = -simt_0;"),
     ],
 )
 def test_accepted_inline_ptx_becomes_cpp_at_its_line(code, became):

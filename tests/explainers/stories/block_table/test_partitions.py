@@ -138,11 +138,7 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_rat
     found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
     made = kv_heads.stage_of(found, None)
     panels = made.views[0].meta["panels"]
-    assert [p["title"] for p in panels] == [
-        "MHA 4:4 (multi-head)",
-        "GQA 4:2 (grouped)",
-        "MQA 4:1 (multi-query)",
-    ]
+    assert [p["title"] for p in panels] == ["MHA 4:4 (multi-head)", "GQA 4:2 (grouped)", "MQA 4:1 (multi-query)"]
     assert [p["links"] for p in panels] == [one.links for one in found]
     assert [p["held"] for p in panels] == [one.held for one in found]
     assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
