@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pages import shown_with
 
+from explainers.models import softmax_rows
 from explainers.stories.online_softmax import online_softmax
 from explainers.story import probed
 from kernels.build import CPU, Mode, build
@@ -239,9 +240,9 @@ def test_a_row_without_values_and_an_unknown_walk_are_told(opened, tmp_path):
 
 def test_online_softmax_refuses_a_row_with_an_incomplete_mark_and_other_kernels_keep_their_pages(tmp_path):
     path = _marked(tmp_path, "t11_split_k")
-    assert not online_softmax.refusal(load_kernel(path))
+    assert not softmax_rows.refusal(load_kernel(path))
     path.write_text(path.read_text().replace("l[row = blockIdx.x, head = blockIdx.z, ", "l[row = blockIdx.x, "))
-    assert "does not log l(row, head, walk)" in online_softmax.refusal(load_kernel(path))
+    assert "does not log l(row, head, walk)" in softmax_rows.refusal(load_kernel(path))
     faulty = _spec(tmp_path, '"nowhere" = "m"', "o[0] = 1;")
     assert probed.values(faulty) == {}
     assert "Mark a line for each in its table [watch]." in probed.without_events(faulty, {"m": ("row",)})

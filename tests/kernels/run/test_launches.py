@@ -17,7 +17,7 @@ from kernels.core.tensors import Tensor
 from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem
 from kernels.run import execute
-from kernels.run.backends import Device, cpu, driver, host_calls
+from kernels.run.backends import Device, cpu, driver, gpu_launches
 from kernels.run.workers.worker import death
 
 MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
@@ -106,7 +106,7 @@ def test_one_stream_and_a_graph_are_plain_and_the_library_has_each_function():
     names |= {"launch_grid_barrier", "launch_children", "launch_padded"}
     specs = [catalog.find(name) for name in sorted(names)]
     plans = {spec.name: spec.plan(cases_of(spec, "launch_cases").possible[0].problem) for spec in specs}
-    plain = {name for name, plan in plans.items() if host_calls.plain(plan)}
+    plain = {name for name, plan in plans.items() if gpu_launches.plain(plan)}
     assert plain == {"launch_one_stream", "launch_graph", "launch_padded"}
-    library = host_calls._library()
+    library = gpu_launches._library()
     assert all(hasattr(library, name) for name in ("launch_all", "launch_graph", "make_graph", "destroy_graph"))

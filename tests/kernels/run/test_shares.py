@@ -7,8 +7,7 @@ import pytest
 from waiting import until
 
 from kernels.run.workers import pool
-from kernels.run.workers.job import Job
-from kernels.run.workers.pool import Pool
+from kernels.run.workers.pool import Job, Pool
 from kernels.run.workers.worker import Died, Worker
 
 LONG = 2 * pool.SHORT  # estimated seconds

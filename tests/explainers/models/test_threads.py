@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
-from explainers.stories.registers import holder_questions, holders, lanes, thread_elements, threads
-from explainers.stories.tiling import tiling
+from explainers.models import thread_elements, threads, tiling
+from explainers.stories.registers import holder_questions, holders, lanes
 from explainers.story import axes, encoding, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request

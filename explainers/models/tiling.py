@@ -1,26 +1,30 @@
-"""The story of tiles: the parts of Q, K^T, S, V and O of each step, and the content of shared memory.
+"""A query tile, step by step: the parts of Q, K^T, S, V and O of each step, and the content of shared memory.
 
 Everything comes from the logged addresses. The functions state the rules. The problem declares each tensor's part in
-the picture (`picture.places`). Other tensors and values count in the bytes, and the generic view (generic.py) draws
-them. traffic.py counts the bytes of whole runs.
+the picture (`picture.places`). Other tensors and values count in the bytes, and generic.py draws them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tiling import k_reads
-from explainers.stories.tiling.accesses import accesses_of
-from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
-from explainers.stories.tiling.stored import scores_size
-from explainers.stories.tiling.tile_frames import TileFrames
+from explainers.models.frames import MatricesMeta, TilingFrame
+from explainers.models.tile_frames import TileFrames, accesses_of
 from explainers.story import axes, picture, probed, stage
+from explainers.story.glossary import short
+from explainers.story.picture import in_order, mask_offset, query_rows, tensor_at
+from explainers.story.questions import Where, idea
+from explainers.story.stage import Question
 from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Role
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
+from kernels.trace.kinds import WRITES
 from kernels.trace.steps import Steps
 from kernels.trace.trace import Trace
 
@@ -58,9 +62,9 @@ class Tiling:
 
     @property
     def k_times(self) -> list[float]:
-        """The reads of each byte of K from global memory, after each step (k_reads.times)."""
+        """The reads of each byte of K from global memory, after each step (times_of_k)."""
         symbol = next(symbol for symbol, place in self.places.items() if place == "K")
-        return k_reads.times(self.frames, symbol, self.k_width)
+        return times_of_k(self.frames, symbol, self.k_width)
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -161,9 +165,9 @@ def states(story: Tiling) -> list[stage.State]:
     held = [sum(part["bytes"] for part in f["resident"].values()) for f in frames]
     return [
         stage.State("asked for so far", moved("load"), "B", colour="load"),
-        stage.State("each byte of K is asked for", [k_reads.said(number) for number in story.k_times]),
+        stage.State("each byte of K is asked for", [times_said(number) for number in story.k_times]),
         stage.State("written so far", moved("store"), "B", colour="store", deep=True),
-        stage.State("S and P in global memory", [k_reads.stored(f, story.places) for f in frames], "B", colour="S"),
+        stage.State("S and P in global memory", [scores_stored(f, story.places) for f in frames], "B", colour="S"),
         stage.State("in shared memory", held, "B", colour="P", deep=not any(held)),
         stage.State("it holds", [", ".join(f["resident"]) or "nothing" for f in frames], deep=not any(held)),
     ]
@@ -172,8 +176,8 @@ def states(story: Tiling) -> list[stage.State]:
 def summary(run: Run, story: Tiling) -> str:
     """The gain of tiles in a sentence or two."""
     times = story.k_times[-1]
-    written = k_reads.stored(story.frames[-1], story.places)
-    return k_reads.sentence(times, story.rows[1] - story.rows[0], written, scores_size(run)) if times else ""
+    written = scores_stored(story.frames[-1], story.places)
+    return gain(times, story.rows[1] - story.rows[0], written, scores_size(run)) if times else ""
 
 
 def _output_blocks(request: Request, head: int) -> list[list[int]]:
@@ -212,3 +216,126 @@ def _partial_outputs(
         of_step[step:] = len(blocks)
         blocks.append(current)
     return np.array(blocks, np.float32).reshape(len(blocks), *shape), since, of_step
+
+
+def times_of_k(frames: Sequence[TilingFrame], symbol: str, width: int) -> list[float]:
+    """For each step, the bytes of K read so far, over the bytes of its rows that were read at least once. 0 before the
+    first read.
+
+    symbol: the probes' name of K.
+    width: the bytes of a row.
+    """
+    found, rows = [], set[int]()
+    for frame in frames:
+        for touched in frame["touched"]:
+            if touched["tensor"] == symbol and touched["kind"] == "load":
+                rows |= set(range(touched["rect"][0], touched["rect"][1] + 1))
+        read = frame["bytes"].get(f"{symbol} load", 0)
+        found.append(read / (len(rows) * width) if rows else 0.0)
+    return found
+
+
+def times_said(number: float) -> str:
+    """A number of reads in words."""
+    if not number:
+        return "not yet"
+    return "once" if abs(number - 1) < 0.005 else f"{short(number, 3)} times"
+
+
+def scores_stored(frame: TilingFrame, places: dict[str, str]) -> int:
+    """The bytes of S and P that were written to global memory so far."""
+    names = [f"{symbol} store" for symbol, place in places.items() if place in ("S", "P")]
+    return sum(frame["bytes"].get(name, 0) for name in names)
+
+
+def gain(number: float, rows: int, written: int, size: int) -> str:
+    """The gain of tiles in a sentence or two, with the kernel before as a measure.
+
+    number: the reads of each byte of K.
+    rows: the queries of the tile.
+    written: the bytes of S and P in global memory.
+    size: the bytes of the tile's scores.
+    """
+    shared = number < 1.5 and rows > 1
+    reads = f"A block asks for each byte of K {times_said(number)}" + (
+        f", and {rows} times without tiles." if shared else "."
+    )
+    kept = f"S and P {'still ' if shared else ''}take {written:,} bytes of global memory."
+    return f"{reads} {kept if written else f'S and P never take the {2 * size:,} bytes of global memory.'}"
+
+
+def bytes_stored(run: Run) -> dict[str, int]:
+    """Part of the picture -> the bytes stored to it in global memory. Other tensors keep their own name."""
+    table = run.trace.frame("event", "space", "tensor", "bytes")
+    stores = table[(table.space == "global") & table.event.isin(WRITES)]
+    places = picture.places(run.request)
+    found: dict[str, int] = {}
+    for symbol, amount in stores.groupby("tensor", observed=True).bytes.sum().items():
+        place = places.get(str(symbol), str(symbol))
+        found[place] = found.get(place, 0) + int(amount)
+    return found
+
+
+def scores_size(run: Run) -> int:
+    """The bytes of the query tile's scores in the type of O."""
+    _, first, end = picture.query_rows(run.request)
+    keys = axes.length(picture.tensor_at(run.request, "K"), "key")
+    return (end - first) * keys * picture.tensor_at(run.request, "O").itemsize
+
+
+def never_stored(run: Run, **where: Unpack[Where]) -> list[Question]:
+    """The knowledge check on the data that FlashAttention never stores. An empty list for a kernel that stores S or P.
+
+    where: the place of the answer.
+    """
+    stored = bytes_stored(run)
+    if stored.get("S") or stored.get("P") or not stored.get("O"):
+        return []
+    _, first, end = picture.query_rows(run.request)
+    text = (
+        "FlashAttention is exact, makes one pass and needs memory for O(N) numbers. Which data does it never store in "
+        "global memory?"
+    )
+    why = (
+        "It uses each score in its tile and then forgets it. "
+        f"Stored, S and P would take {2 * scores_size(run):,} bytes for these {end - first} queries."
+    )
+    wrong = {
+        "The output O": f"The block stores O at the end: {stored['O']:,} bytes.",
+        "The inputs Q, K and V": "They are in global memory from the start. The block only reads them.",
+        "None: it stores every step": "The trace has stores to global memory, but none of scores or weights.",
+    }
+    return [idea("check_never_stored", text, "The scores S and the weights P", wrong, why, **where)]
+
+
+def pairs(request: Request, whole: bool) -> int:
+    """The (query, key) pairs of the whole run, from its work (4 FLOP for each pair and dim), or of the scope's query
+    tiles. 0 if they do not follow from the problem's mask."""
+    q = tensor_at(request, "Q")
+    n, keys, heads = axes.length(q, "query"), axes.length(tensor_at(request, "K"), "key"), axes.heads(q)
+    every = request.problem.work.flops // (4 * axes.length(q, "dim"))
+    keys_of = np.full(n, keys)
+    if request.problem.causal:
+        keys_of = np.clip(np.arange(1, n + 1) + mask_offset(request), 0, keys)
+    if whole or every != heads * keys_of.sum():
+        return every if whole else 0
+    scope = request.scope
+    tiles = [replace(request, scope=Scope(item)) for item in range(scope.first, scope.first + scope.count)]
+    return sum(int(keys_of[slice(*query_rows(tile)[1:])].sum()) for tile in tiles)
+
+
+def access_order(requests: Sequence[Request]) -> list[str]:
+    """ "Q read", "S written", "S read" and so on: every possible access, in the order of charts and tables."""
+    found: dict[tuple[int, str], tuple[str, ...]] = {}
+    for request in requests:
+        known = axes.tensors(request)
+        for symbol in in_order(request):
+            role = known[symbol].role
+            found[(Role.INPUT, Role.SCRATCH, Role.OUTPUT).index(role), symbol] = (
+                ("read", "written") if role is Role.INPUT else ("written", "read")
+            )
+    return [
+        f"{symbol} {verb}"
+        for (_, symbol), verbs in sorted(found.items(), key=lambda entry: entry[0][0])
+        for verb in verbs
+    ]

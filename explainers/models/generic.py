@@ -1,4 +1,4 @@
-"""The story of any kernel with a trace: its steps, and every tensor and logged value of the run.
+"""Every step, tensor and logged value of any kernel with a trace.
 
 A tensor is a matrix by its last two axes, a value a matrix by its last two keys. The picture shows one slice of the
     other axes or keys, the first one in the run. Elements follow from the logged addresses: element = offset / the
@@ -12,29 +12,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers.stories.any_kernel import call_tab
-from explainers.stories.any_kernel.frames import (
-    Logged,
-    ShownTensor,
-    ShownValue,
-    TensorsFrame,
-    TensorsMeta,
+from explainers.models.frames import Logged, ShownTensor, ShownValue, TensorsFrame, TensorsMeta, TouchedTensor
+from explainers.models.tensor_windows import (
+    Records,
+    shown_tensor,
+    shown_value,
+    touched_by_step,
+    touches_of,
+    values_of,
+    window_of,
 )
-from explainers.stories.any_kernel.records import Records, touches_of
-from explainers.stories.any_kernel.tensor_frames import frames_of, logged_by_step, not_finite
-from explainers.stories.any_kernel.windows import shown_tensor, shown_value, touched_by_step, values_of, window_of
 from explainers.story import axes, stage
-from explainers.story.glossary import short
-from kernels.core.dtypes import widened
-from kernels.core.request import Request
-from kernels.core.spec import KernelSpec
-from kernels.core.tensors import Tensor
+from explainers.story.glossary import UNORDERED, count, listed, phase_title, short
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.probes import Sites
-from kernels.trace.steps import Steps
-
-WANTS: tuple[str, ...] = ()
+from kernels.trace.kinds import kind_of
+from kernels.trace.probes import Site, Sites
+from kernels.trace.steps import StepRow, Steps
 
 
 @dataclass(frozen=True)
@@ -48,18 +42,6 @@ class Generic:
     tensors: list[ShownTensor]
     values: list[ShownValue]
     columns: dict[str, np.ndarray] = field(repr=False)
-
-
-def accepts(spec: KernelSpec) -> bool:
-    """Whether the page shows a kernel."""
-    return not refusal(spec)
-
-
-def refusal(spec: KernelSpec) -> str:
-    """The reason against a kernel with repeated launches. A kernel without probes shows its tensors."""
-    if not spec.repeats:
-        return ""
-    return f"{spec.name} repeats its launches with other tensors, so one probe has several tensors."
 
 
 def explain(run: Run) -> Generic:
@@ -93,36 +75,6 @@ def view(story: Generic) -> tuple[TensorsMeta, dict[str, np.ndarray]]:
     return {"tensors": story.tensors, "values": story.values, "frames": story.frames}, story.columns
 
 
-def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
-    """The whole stage of a run."""
-    story = explain(run)
-    nothing = "These blocks logged no step: the kernel marks none, or none was reached."
-    if not len(run.sites):
-        nothing = "This kernel has no probes, so it logs no step and no value. Its tensors are as the run left them."
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=story.frames,
-        views=[stage.View("tensors", "tensors", "Tensors and values", *view(story))],
-        codes=[stage.code(run.request, story.frames)],
-        state=states(story),
-        tabs=[
-            stage.Tab("tensors", "Its tensors", _tensors(run)),
-            stage.Tab("bytes", "Bytes"),
-            *([stage.Tab("call", "As a call")] if run.request.problem.operator else []),
-            stage.Tab("builds", "Builds"),
-            stage.Tab("data", "Data and labels"),
-        ],
-        provenance=provenance,
-        summary=as_call(run.request) if story.frames else nothing,
-    )
-
-
-def as_call(request: Request) -> str:
-    """The fastest rung and the bytes of a call of an operator, or an empty text without a near time."""
-    said = call_tab.fastest(request) if request.problem.operator else ""
-    return f"{said} {call_tab.moved(request)}" if said else ""
-
-
 def states(story: Generic) -> list[stage.State]:
     """The strip: the reads, writes and logged values of each step."""
 
@@ -148,37 +100,6 @@ def _span(one: Logged) -> str:
     if one["low"] is None:
         return f" {odd}"
     return f" {short(float(str(one['low'])))} to {short(float(str(one['high'])))}{', ' + odd if odd else ''}"
-
-
-def _tensors(run: Run) -> list[stage.Block]:
-    rows = [
-        {
-            "tensor": t.name,
-            "role": t.role.value,
-            "shape": " × ".join(map(str, t.shape)),
-            "axes": ", ".join(t.axes),
-            "type": t.dtype,
-            "bytes": t.nbytes,
-            "not finite": _odd(run, t),
-        }
-        for t in run.request.plan.tensors
-    ]
-    said = (
-        "The tensors after the run, as matrices of the last two axes. The last two keys of a value give its place, as "
-        "logged up to the step. The logged addresses give the touched elements: byte offset / bytes of an element."
-    )
-    return [stage.table(pd.DataFrame(rows), said)]
-
-
-def _odd(run: Run, tensor: Tensor) -> str:
-    """How many of a tensor's numbers are NaN and infinite."""
-    if tensor.name not in run.arrays:
-        return "values not kept"
-    numbers = widened(run.arrays[tensor.name])
-    if numbers.dtype.kind != "f":
-        return ""
-    counts = ((int(np.isnan(numbers).sum()), "NaN"), (int(np.isinf(numbers).sum()), "infinite"))
-    return " and ".join(f"{number:,} {name}" for number, name in counts if number) or "none"
 
 
 def other_views(
@@ -234,3 +155,101 @@ def _steps(run: Run, sites: Sites) -> Steps:
     blocks = frame.groupby(["launch", "block"], sort=False)
     table = blocks.first().reset_index().assign(role="", phase="run", tile=-1)
     return Steps(table[["launch", "block", "role", "phase", "file", "line", "tile"]], blocks.ngroup().to_numpy())
+
+
+def frames_of(
+    steps: Steps,
+    records: Records,
+    logged: list[list[Logged]],
+    drawn: list[list[TouchedTensor]],
+    lit: list[dict[str, int]],
+) -> list[TensorsFrame]:
+    accesses = records.accesses(len(steps.table))
+    made: list[TensorsFrame] = []
+    for number, step in enumerate(steps.table.itertuples()):
+        tile, phase = (f"Tile {step.tile}" if step.tile >= 0 else ""), phase_title(step.phase)
+        made.append(
+            {
+                "tile": int(step.tile),
+                "title": " · ".join(part for part in (tile, step.role, phase) if part),
+                "phase": step.phase,
+                "launch": int(step.launch),
+                "block": int(step.block),
+                "role": step.role,
+                "touched": drawn[number],
+                "logged": logged[number],
+                "lines": lit[number],
+                "sentence": _sentence(step, accesses[number], logged[number])
+                + (f" {UNORDERED}" if number in steps.unordered else ""),
+            }
+        )
+    return made
+
+
+def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
+    """The logged values of each step."""
+    found: list[list[Logged]] = [[] for _ in range(steps)]
+    text = values.assign(
+        finite=values.value.where(np.isfinite(values.value)), nan=np.isnan(values.value), inf=np.isinf(values.value)
+    )
+    grouped = text.groupby(["step", "event"], sort=False).agg(
+        count=("value", "size"), low=("finite", "min"), high=("finite", "max"), nan=("nan", "sum"), inf=("inf", "sum")
+    )
+    for (step, event), count_, low, high, nan, inf in grouped.itertuples():
+        known = not np.isnan(low)
+        one: Logged = {
+            "event": event,
+            "count": int(count_),
+            "low": float(low) if known else None,
+            "high": float(high) if known else None,
+            "nan": int(nan),
+            "inf": int(inf),
+        }
+        found[step].append(one)
+    return found
+
+
+def _sentence(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> str:
+    """The step in a sentence: block, phase, the bytes of each tensor, and the logged values."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for site, times in accesses:
+        space = site.space or ""
+        of = sums.setdefault((space, kind_of(site.event, space).direction), {})
+        of[site.tensor or ""] = of.get(site.tensor or "", 0) + times * site.bytes
+    parts = []
+    for key, verb, way in (
+        (("global", "read"), "reads", "from global memory"),
+        (("shared", "write"), "stores", "in shared memory"),
+        (("shared", "read"), "reads", "from shared memory"),
+        (("shared", "both"), "updates", "in shared memory by atomics"),
+        (("global", "both"), "updates", "in global memory by atomics"),
+        (("global", "write"), "writes", "to global memory"),
+    ):
+        if key in sums:
+            parts.append(f"{verb} {listed([f'{name} ({size:,} bytes)' for name, size in sums[key].items()])} {way}")
+    if logged:
+        parts.append(f"logs {listed([_said(one) for one in logged])}")
+    phase = phase_title(step.phase)
+    places = [
+        f"Block {step.block}",
+        step.role,
+        f"tile {step.tile}" if step.tile >= 0 else "",
+        phase[0].lower() + phase[1:],
+    ]
+    return f"{', '.join(place for place in places if place)}: {listed(parts) if parts else 'touches and logs nothing'}."
+
+
+def _said(one: Logged) -> str:
+    times, odd = count(one["count"], "time"), not_finite(one)
+    if one["low"] is None:
+        return f"{one['event']} {times}, never finite: {odd}"
+    span = short(float(str(one["low"]))) + (
+        "" if one["low"] == one["high"] else f" to {short(float(str(one['high'])))}"
+    )
+    return f"{one['event']} {times} ({span}{', ' + odd if odd else ''})"
+
+
+def not_finite(one: Logged) -> str:
+    """The number of NaN and infinite values in words. Empty if all are finite."""
+    counts = ((one["nan"], "NaN"), (one["inf"], "infinite"))
+    return " and ".join(f"{number:,} {name}" for number, name in counts if number)

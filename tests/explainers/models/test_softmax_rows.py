@@ -6,13 +6,12 @@ from conftest import of_fp32, small_tiles
 from pages import open_page
 
 from app.parts import running
-from explainers.stories.online_softmax import online_softmax, visible
-from explainers.stories.tiling import tiling
+from explainers.models import softmax_rows, tiling
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.run import execute
 
-ROWS = [name for name in of_fp32(tiling) if online_softmax.accepts(KERNELS[name])]
+ROWS = [name for name in of_fp32(tiling) if softmax_rows.accepts(KERNELS[name])]
 BROKEN = [(name, c.name) for name in ROWS for c in KERNELS[name].what_ifs]
 
 
@@ -40,4 +39,4 @@ def test_the_other_pages_of_a_tile_offer_the_scale(path):
 def test_a_kernel_as_written_has_no_wrong_row_and_offers_nothing():
     spec = KERNELS["03_flash"]
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32, causal=True), small_tiles("03_flash")))
-    assert not visible.wrong_rows(run) and visible.offer(run, running, 3) is None
+    assert not softmax_rows.wrong_rows(run) and softmax_rows.offer(run, running, 3) is None

@@ -7,7 +7,9 @@ import pytest
 from conftest import one_of_each_kind
 from dropped import ONE_KERNEL, odd_kernel
 
-from explainers.stories.any_kernel import call_tab, generic, windows
+from explainers.models import generic, tensor_windows
+from explainers.stories.any_kernel import call_tab
+from explainers.stories.any_kernel.story import STORY, stage_of
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.catalog import KERNELS, current, load_kernel
@@ -59,14 +61,14 @@ def check(run, story):
 @pytest.mark.parametrize("name", one_of_each_kind([name for name, spec in KERNELS.items() if not spec.repeats]))
 def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
     run = cpu_run(name)
-    assert generic.accepts(run.request.kernel)
+    assert STORY.accepts(run.request.kernel)
     story = generic.explain(run)
     check(run, story)
     for number, shown in enumerate(story.tensors):
         column, tensor = story.columns[f"tensor_{number}"], run.request.plan.tensor(shown["name"])
         assert len(column) == (shown["rows"] * shown["cols"] if shown["whole"] else 0)
         assert (
-            shown["rows"] <= windows.MOST_SHOWN >= shown["cols"]
+            shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
             and shown["dtype"] == tensor.dtype
             and shown["axes"] == list(tensor.axes)
         )
@@ -75,7 +77,7 @@ def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
         steps_, cells, values = (story.columns[f"value_{number}{end}"] for end in ("_step", "_cell", ""))
         assert len(steps_) == len(cells) == len(values) == shown["count"] - shown["left_out"]
         assert (np.diff(steps_) >= 0).all() and (cells < shown["rows"] * shown["cols"]).all() and (cells >= 0).all()
-        assert shown["row0"] >= 0 and shown["rows"] <= windows.MOST_SHOWN >= shown["cols"]
+        assert shown["row0"] >= 0 and shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
 
 
 def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
@@ -169,7 +171,7 @@ def test_nan_and_infinity_are_counted_and_named(cpu_run):
     named = [f["sentence"] for f in story.frames if any(one["inf"] or one["nan"] for one in f["logged"])]
     assert named and all("infinite" in said or "NaN" in said for said in named)
     assert any("infinite" in said or "NaN" in said for said in generic.states(story)[-1].values)
-    made = generic.stage_of(run, stage.provenance(run))
+    made = stage_of(run, stage.provenance(run))
     table = made.tabs[0].blocks[0]
     odd = {row[0]: row[-1] for row in table["rows"]}
     assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.occupancy import grid, grid_timeline, schedules
+from explainers.models import grid, schedules
+from explainers.stories.occupancy import grid_timeline
 from explainers.story import encoding, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS, current

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.story import picture, stage
 from explainers.story.glossary import short
 from explainers.story.stage import Block
@@ -79,23 +79,23 @@ def largest(after: Errors) -> str:
 def replay(run: Run, head: int, rounds: Rounds) -> Gradients:
     """dQ, dK and dV of a group of query heads in float64, with these roundings."""
     request = run.request
-    group, scale = parts.group_of(request), float(str(request.problem.sizes["scale"]))
-    kind = element_type(parts.tensors(request)["Q"].dtype).numpy
+    group, scale = gradients.group_of(request), float(str(request.problem.sizes["scale"]))
+    kind = element_type(gradients.tensors(request)["Q"].dtype).numpy
 
     def rounded(values: np.ndarray, wanted: bool) -> np.ndarray:
         return values.astype(np.float32).astype(kind).astype(np.float64) if wanted else values
 
-    k, v = (parts.values(run, part, head).astype(np.float64) for part in "KV")
+    k, v = (gradients.values(run, part, head).astype(np.float64) for part in "KV")
     seen = _seen(run)
     found: dict[str, list[np.ndarray]] = {"dQ": [], "dK": [], "dV": []}
     for one in range(head, head + group):
-        q, do, o = (parts.values(run, part, one).astype(np.float64) for part in ("Q", "dO", "O"))
+        q, do, o = (gradients.values(run, part, one).astype(np.float64) for part in ("Q", "dO", "O"))
         s = np.where(seen, scale * q @ k.T, -np.inf)
         highest = np.maximum(s.max(axis=1, keepdims=True), -1e30)  # a row without keys has no weights
         total = np.exp(s - highest).sum(axis=1, keepdims=True)
         lse = highest + np.log(np.maximum(total, 1e-300))
-        if rounds.stored and "LSE" in parts.tensors(request):
-            lse = np.maximum(parts.values(run, "LSE", one).astype(np.float64)[:, None], -1e30)
+        if rounds.stored and "LSE" in gradients.tensors(request):
+            lse = np.maximum(gradients.values(run, "LSE", one).astype(np.float64)[:, None], -1e30)
         p = np.exp(s - lse)
         o = o if rounds.stored else p @ v
         ds = p * (do @ v.T - (do * o).sum(axis=1, keepdims=True))
@@ -109,16 +109,16 @@ def replay(run: Run, head: int, rounds: Rounds) -> Gradients:
 
 def _seen(run: Run) -> np.ndarray:
     """[queries, keys]: whether a query sees a key."""
-    n, keys, _ = parts.sizes(run.request)
+    n, keys, _ = gradients.sizes(run.request)
     if not run.request.problem.causal:
         return np.ones((n, keys), bool)
     return np.arange(keys)[None] <= np.arange(n)[:, None] + picture.mask_offset(run.request)
 
 
 def _own(run: Run, head: int) -> Gradients:
-    heads = range(head, head + parts.group_of(run.request))
-    made = {part: parts.values(run, part, head).astype(np.float64) for part in ("dK", "dV")}
-    return {"dQ": np.concatenate([parts.values(run, "dQ", one) for one in heads]).astype(np.float64), **made}
+    heads = range(head, head + gradients.group_of(run.request))
+    made = {part: gradients.values(run, part, head).astype(np.float64) for part in ("dK", "dV")}
+    return {"dQ": np.concatenate([gradients.values(run, "dQ", one) for one in heads]).astype(np.float64), **made}
 
 
 def _errors(found: Gradients, due: Gradients) -> dict[str, float]:

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.registers.frames import Moment, Plane, ThreadsMeta
-from explainers.stories.registers.thread_elements import KINDS, MOST_RECORDS, Elements
+from explainers.models import generic
+from explainers.models.frames import Moment, Plane, ThreadsMeta
+from explainers.models.thread_elements import KINDS, MOST_RECORDS, Elements
 from explainers.story import axes, picture, probed, stage
 from kernels.core.distinct import distinct
 from kernels.core.request import Request
