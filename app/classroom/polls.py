@@ -1,4 +1,4 @@
-"""A question to the class: its answers, counts and time, and the file with all of them."""
+"""A question to the class: its answers, counts and time, and the file with all answers."""
 
 import csv
 import io

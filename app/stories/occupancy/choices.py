@@ -1,4 +1,4 @@
-"""The recorded timelines of a kernel, and the problem and the constants of one of them."""
+"""The recorded timelines of a kernel, and the problem and the constants of one."""
 
 from app.choices.page import Correction, Page, State
 from kernels.core.fields import write_value
