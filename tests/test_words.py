@@ -77,18 +77,12 @@ def test_every_guide_is_short_its_links_lead_to_files_and_the_readme_leads_to_ea
     assert 10 <= len(description.split()) <= 25
 
 
-def commands():
-    """Each `python -m kernels ...` of the guides and each short command of the README's table, as words."""
-    for guide in GUIDES:
-        for line in re.findall(r"python -m kernels (\w[^`\n|]*)", guide.read_text()):
-            yield shlex.split(line, comments=True)
-    for row in re.findall(r"^\| .* \| .* \| `(.*?)`(?: \(GPU\))? \|$", README.read_text(), re.M):
-        yield shlex.split(row)
-
-
 def test_the_command_line_knows_every_command_of_the_guides_and_the_changelog_is_short():
     parser = arguments.parser(command_line._COMMANDS, command_line.TABLES)
-    found = [words for words in commands() if words[0].islower() and "NAMES" not in words]
+    lines = [line for guide in GUIDES for line in re.findall(r"python -m kernels (\w[^`\n|]*)", guide.read_text())]
+    lines += re.findall(r"^\| .* \| .* \| `(.*?)`(?: \(GPU\))? \|$", README.read_text(), re.M)  # the short commands
+    commands = [shlex.split(line, comments=True) for line in lines]
+    found = [words for words in commands if words[0].islower() and "NAMES" not in words]
     assert len(found) > 20
     for words in found:
         parser.parse_args(words)

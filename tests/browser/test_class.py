@@ -20,19 +20,14 @@ def by_menu(page):
     page.locator(".menu").get_by_role("button", name="Class", exact=True).click()
 
 
-def lead(page):
-    by_menu(page)
-    page.get_by_role("button", name="Lead a class", exact=True).click()
-    code = page.locator(".room-code").inner_text()
-    page.keyboard.press("Escape")
-    return code
-
-
 @pytest.fixture
 def led(visit):
     """(leader's page, follower's page, code): in one class, at the same step."""
     leader = visit(f"/tiling?{SMALL}&step=3")
-    code = lead(leader)
+    by_menu(leader)
+    leader.get_by_role("button", name="Lead a class", exact=True).click()
+    code = leader.locator(".room-code").inner_text()
+    leader.keyboard.press("Escape")
     follower = visit(f"/source?class={code}")
     shown(follower, "tiling")
     at_step(follower, 2)

@@ -21,12 +21,6 @@ def make(spec=FLASH, mode=Mode.TIMED, target="sm_90a"):
     return build.build(spec, Request(spec, usual_problem(spec)).defines, mode, target)
 
 
-def edited(spec, old, new):
-    (name, source), *headers = spec.files
-    assert old in source
-    return replace(spec, files=((name, source.replace(old, new, 1)), *headers))
-
-
 FIRST = ("03_flash", "paged_v1", "lab_roles")
 UNROLLED = ("lab_reads", "lab_tiles_bulk")  # ptxas unrolls their timed builds further
 PROBE_HEADERS = ("probe.cuh", "children.cuh")  # they define probes
@@ -86,8 +80,10 @@ def test_inspection_gives_both_builds_nvrtc_writes_into_our_buffer_and_an_unknow
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90a"])
 def test_a_compile_error_names_our_file_and_line(target):
-    broken = edited(FLASH, "const int tx = threadIdx.x", "const int tx = threadIdx.q")
-    line = 1 + FLASH.source[: FLASH.source.index("const int tx")].count("\n")
+    (name, source), *headers = FLASH.files
+    wrong = source.replace("const int tx = threadIdx.x", "const int tx = threadIdx.q", 1)
+    broken = replace(FLASH, files=((name, wrong), *headers))
+    line = 1 + source[: source.index("const int tx")].count("\n")
     with pytest.raises(BuildError, match=rf"^03_flash\.cu line {line}: "):
         make(broken, target=target)
 

@@ -106,15 +106,10 @@ def seconds(pattern, use, text):
     return time.process_time() - start
 
 
-def literals(pattern):
-    """The pieces of a pattern that it takes as they are, and its beginning."""
-    plain = re.findall(r"(?:[\w ]|\\[./*(\[{\"#]){2,}", pattern.pattern)
-    return [re.sub(r"\\([^\w])", r"\1", piece) for piece in plain][:4]
-
-
 def slow(pattern, use=""):
     """The text of which a four times longer one takes much more than four times as long, or None."""
-    own = literals(pattern)
+    literals = re.findall(r"(?:[\w ]|\\[./*(\[{\"#]){2,}", pattern.pattern)
+    own = [re.sub(r"\\([^\w])", r"\1", piece) for piece in literals][:4]
     openers = [f"{piece}(" for piece in own if r"\(" in pattern.pattern]
     for start in ("", *own):
         for piece in (*(FEW if start else PIECES), *own, *openers):

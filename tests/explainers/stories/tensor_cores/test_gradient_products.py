@@ -21,14 +21,11 @@ def run_of(kernel, fields, scope=0, **constants):
     return execute.run(Request(kernel, problem, tuple(chosen.items()), Scope(scope), "cpu"))
 
 
-def small(kernel):
-    keys, rows = kernel.constant_of("key_rows"), kernel.constant_of("query_rows")
-    return {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
-
-
 @pytest.fixture(scope="module", params=KERNELS.values(), ids=KERNELS)
 def run(request):
-    return run_of(request.param, {"causal": True}, **small(request.param))
+    keys, rows = (request.param.constant_of(role) for role in ("key_rows", "query_rows"))
+    small = {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
+    return run_of(request.param, {"causal": True}, **small)
 
 
 @pytest.fixture(scope="module")

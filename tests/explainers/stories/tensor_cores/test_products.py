@@ -103,8 +103,9 @@ def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
 
 
 def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run, story):
-    unit = 128 if run.request.kernel.name in BY_GROUP else 32
-    first = _first_unit(run, unit)
+    unit, operands = (128, "product") if run.request.kernel.name in BY_GROUP else (32, "ldmatrix")
+    frame = run.trace.table.to_pandas()
+    first = int(frame.thread[frame.event == operands].min()) // unit
     for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
         m, found = story.matrices[name], 0
         for (row, column), (value, thread) in logged(run, event, col).items():
@@ -116,12 +117,6 @@ def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run,
                 assert m.value[at] == np.float32(value)
             found += 1
         assert found
-
-
-def _first_unit(run, unit):
-    frame = run.trace.table.to_pandas()
-    events = ("product",) if unit == 128 else ("ldmatrix",)
-    return int(frame.thread[frame.event.isin(events)].min()) // unit
 
 
 def test_every_operand_is_the_input_at_the_address_that_is_told(run, story):
