@@ -62,7 +62,7 @@ def refuse(monkeypatch, number, *under):
     monkeypatch.setattr(os, "mkdir", refused)
 
 
-def test_an_entry_is_made_once_for_this_user_alone_and_a_folder_open_to_others_is_not_read(made, place, spare):
+def test_an_entry_is_made_once_for_this_user_alone_and_not_read_where_others_may_write(made, place, spare):
     assert get(made) == get(made) == (place / "key", FACTS) and len(made) == 1
     assert stat.S_IMODE(place.stat().st_mode) == 0o700 and not folders.notice()
     get(made)
@@ -72,6 +72,9 @@ def test_an_entry_is_made_once_for_this_user_alone_and_a_folder_open_to_others_i
     assert get(made) == (spare / "key", FACTS) and len(made) == 2
     place.chmod(0o700)
     assert get(made)[0] == place / "key" and len(made) == 2
+
+
+def test_a_folder_in_a_folder_that_is_open_to_others_is_not_read(made, place, spare):
     get(made)
     place.parent.chmod(0o777)
     assert get(made)[0] == spare / "key" and f"is in {place.parent}, and others can write there" in folders.notice()

@@ -50,6 +50,7 @@ def cluster():
         patch.setenv("WARPGLASS_WORKERS", setting)
         yield scheduler, hosts
         workers.stop()
+    workers._surveyed.cache_clear()  # what other tests ask is of this machine
     for command in (*hosts, scheduler):
         command.kill()
 

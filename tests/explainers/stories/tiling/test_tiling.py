@@ -238,6 +238,21 @@ def test_nan_is_told_from_never_logged_and_an_element_of_o_is_known_from_its_ste
         assert (np.isfinite(state) == (kept.o_since <= number)).all()
 
 
+@pytest.mark.parametrize("name", ["03_flash", "01_naive"])
+def test_the_weights_of_the_picture_are_shares_of_the_largest_one_so_far(name, cpu_run):
+    """Only kernels with all scores in global memory know a row's largest score before its first weight."""
+    run = cpu_run(name)
+    story = tiling.explain(run)
+    columns = tiling.view(run, story)[1]
+    ends = sorted({frame["scores"][3] for frame in story.frames if frame["scores"]})
+    for scores, logged, shares in zip(columns["s"], columns["s_logged"], columns["p"]):
+        keys = np.flatnonzero(logged)
+        for key in keys:
+            end = keys[-1] if name == "01_naive" else next(end for end in ends if end >= key)
+            most = max(scores[one] for one in keys if one <= end)
+            assert shares[key] == pytest.approx(np.exp(scores[key] - most))
+
+
 def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwhile(cpu_run, monkeypatch):
     run, cut = cpu_run("10_warp_roles"), cutting.cut
     plain = [frame["sentence"] for frame in tiling.explain(run).frames]
