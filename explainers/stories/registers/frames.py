@@ -1,6 +1,6 @@
 """The metas of the views `threads` and `lanes`. The stage of the page has their frames."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 class Plane(TypedDict):
@@ -42,7 +42,7 @@ class ThreadsMeta(TypedDict):
     Columns: thread, row0, row1, col0, col1 of each rectangle. ran [moments, threads]: a place in `lines`, or -1.
     """
 
-    launches: list[dict]
+    launches: list[dict[str, Any]]
     planes: list[Plane]
     kinds: list[str]
     moments: list[Moment]
