@@ -17,6 +17,7 @@ import numpy as np
 
 from app.course import Stop
 from app.web.asking import Asking
+from app.web.bundles import Waiting
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "app" / "stage" / "types.d.ts"
@@ -28,7 +29,7 @@ SIMPLE |= {np.ndarray: "Float32Array", Any: "any", object: "any"}
 def text() -> str:
     """An interface for each TypedDict of explainers, for each dataclass of a bundle, and for each class in their
     fields."""
-    found = {cls: None for cls in [*_roots(), Asking, Stop]}
+    found = {cls: None for cls in [*_roots(), Asking, Waiting, Stop]}
     for cls in (queue := list(found)):
         new = [one for hint in _fields(cls).values() for one in _classes(hint) if one not in found]
         found |= dict.fromkeys(new)

@@ -1,7 +1,9 @@
 // The form is explainers/story/encoding.py's.
+/** @param {ArrayBuffer} buffer @returns {any} */
 export function decode(buffer) {
   const end = 8 + new DataView(buffer).getUint32(4, true),
     numbers = new Float32Array(buffer, end);
+  /** @type {(value: any) => any} */
   const restore = value => {
     if (Array.isArray(value)) return value.map(restore);
     if (value === null || typeof value !== 'object') return value;

@@ -1,6 +1,6 @@
 // The app around the stage: header, toolbar, messages, guide, talks, class. Streamlit says which
 // story; everything else is asked of the app's own routes.
-import { PROVENANCE } from '../core/data.js';
+
 import { mount } from '../core/mount.js';
 import { element, theme, type } from '../core/paint.js';
 import { Address } from './address.js';
@@ -34,9 +34,12 @@ const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
 const LABELS = 1.17; // of pictures, for a reader who is guided (paint.js)
 const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
+const NO_STORY = /** @type {Lens} */ (/** @type {unknown} */ (undefined)); // before the first, or of no path
+/** @typedef {import('./course.js').Stop} Stop */
 
+/** @param {{data: any, parentElement: HTMLElement}} component */
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector('[data-part=root]');
+  const root = /** @type {HTMLElement} */ (parentElement.querySelector('[data-part=root]'));
   let app = mounted.get(root);
   if (!app) mounted.set(root, (app = new App(root, data)));
   app.here();
@@ -46,10 +49,10 @@ export default function ({ data, parentElement }) {
   };
 }
 
-class App {
-  story = null; // of the rail
-  stop = null; // of the course, if the story has one
-  link = {}; // the choices that are shown
+export class App {
+  story = NO_STORY; // of the rail
+  /** @type {Stop | null} */ stop = null; // of the course, if the story has one
+  /** @type {Texts} */ link = {}; // the choices that are shown
   chosen = new Chosen();
   news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
   painted = ''; // the colours of what is painted
@@ -57,6 +60,7 @@ class App {
 
   // base: the app's path below the host; rail: the stories, and stops: the course, as page.py hands
   // them over.
+  /** @param {HTMLElement} root @param {{base: string, rail: Lens[], stops: Stop[]}} given */
   constructor(root, { base, rail, stops }) {
     this.root = root;
     this.base = base;
@@ -69,29 +73,20 @@ class App {
     this.covering = new Covering(root);
     this.frame = makeFrame(root);
     this.saving = new Saving(this);
-    this.makeParts();
-    this.layOut();
-    this.visits = new Visits(this);
-    this.stage.clock.addEventListener('answered', event => this.mark(event));
-    this.glossary = makeGlossary(root);
-    this.room.begin();
-  }
 
-  // ---- the parts ----
-  makeParts() {
-    const { root, base, rail, course, stage, news } = this,
+    const { course, stage, news } = this,
       { clock } = stage;
     const now = () => this.address.now(),
-      visit = link => this.visits.visit(link),
-      go = path => this.visits.leave(path),
-      toStop = stop => this.visits.toStop(stop);
+      visit = (/** @type {string} */ link) => this.visits.visit(link),
+      go = (/** @type {string} */ path) => this.visits.leave(path),
+      toStop = (/** @type {Stop} */ stop) => this.visits.toStop(stop);
     this.look = makeLook(root, clock, () => this.repaint());
     this.room = makeRoom({
       clock,
       news,
       base,
       now,
-      visit: link => this.visits.visit(link, true),
+      visit: link => void this.visits.visit(link, true),
       shown: () => !this.question.asking && !!root.dataset.shown,
     });
     this.lesson = makeRoomPanel({
@@ -138,7 +133,7 @@ class App {
       news,
       course,
       lesson: this.room,
-      choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
+      choose: id => stage.choosePicture(id || stage.content.pictures?.[0]?.id),
       visit: toStop,
       follow: visit,
       summaryAt: step => stage.content.frames[step]?.summary,
@@ -167,10 +162,17 @@ class App {
     });
     this.lead = makeLead(stage, base);
     this.keys = makeKeyDialog(root);
+    this.layOut();
+    this.visits = new Visits(this);
+    clock.addEventListener('answered', event => this.mark(event));
+    this.glossary = makeGlossary(root);
+    this.room.begin();
   }
+  /** @returns {import('./menu.js').Entry[]} */
   menu() {
     const { look } = this,
       { bar } = this.stage;
+    /** @type {(label: string, title: string, onClick: () => any) => import('./menu.js').Entry} */
     const size = (label, title, onClick) => ({ label, title, stays: true, onClick });
     return [
       {
@@ -270,8 +272,8 @@ class App {
   }
 
   // ---- what the parts ask of each other ----
-  storyOf(path) {
-    return this.rail.find(story => story.path === path);
+  storyOf(/** @type {string} */ path) {
+    return this.rail.find(story => story.path === path) ?? NO_STORY;
   }
   // Streamlit calls again when the theme changes, and so does our own switch.
   here() {
@@ -296,6 +298,7 @@ class App {
     }
     this.painted = now;
   }
+  /** @param {string} name @param {string} value */
   change(name, value) {
     this.byHand();
     this.address.write(); // the way back leads to this moment
@@ -303,7 +306,7 @@ class App {
   }
   // Plays by itself until the reader steps, after a time for the first sentence. Nothing moves for a
   // reader who wants no motion.
-  play(yes) {
+  play(/** @type {boolean} */ yes) {
     const { bar, clock } = this.stage;
     this.still();
     if (!yes) return bar.stop();
@@ -323,6 +326,7 @@ class App {
     };
   }
   // To what the search has found. A setting is shown in the toolbar.
+  /** @param {{link: string, set?: string}} place */
   async goTo({ link, set }) {
     const [path, query] = link.split('?'),
       { toolbar } = this;
@@ -345,8 +349,8 @@ class App {
   byHand() {
     this.news.dispatchEvent(new Event('hand'));
   }
-  sayFrom(provenance) {
-    this.header.provenance(provenance, PROVENANCE);
+  sayFrom(/** @type {story.Provenance | null} */ provenance) {
+    this.header.provenance(provenance);
     this.present.provenance(provenance?.label ?? '');
   }
   // Another story: nothing of the one before stays in sight.

@@ -1,17 +1,21 @@
 // The widgets of the toolbar, one for each kind of choice (app/choices/described.py).
 import { button, element } from '../core/paint.js';
+import { opens } from './menu.js';
 
 const MANY = 4,
   // options up to here, with labels shorter than this, are a row of chips; others a chip that opens
   // their list
   LONG = 28;
 
-// choice: with its `label` as it is read; why: the reason against its new value; change(name,
-// value): asks for another; narrow: a list, also if a row of chips would fit.
+/** @typedef {(name: string, value: string) => void} Change asks for another value of a choice */
+
+// choice: with its `label` as it is read; why: the reason against its new value; narrow: a list, also if
+// a row of chips would fit.
+/** @param {any} choice @param {string | undefined} why @param {Change} change */
 export function control(choice, why, change, narrow = false) {
   const { name, label, kind, value, options, help } = choice,
     title = choice.disabled || help || null;
-  const send = text => {
+  const send = (/** @type {string} */ text) => {
     if (text !== value) change(name, text);
   };
   if (kind === 'many') return several(choice, why, change);
@@ -20,10 +24,10 @@ export function control(choice, why, change, narrow = false) {
       !narrow &&
       choice.group !== 'kernel' &&
       options.length <= MANY &&
-      options.every(o => o.label.length < LONG);
+      options.every((/** @type {any} */ o) => o.label.length < LONG);
     return row ? chips(choice, why, send) : list(choice, why, send);
   }
-  let made;
+  /** @type {any} */ let made;
   if (kind === 'toggle') {
     made = element('input', { type: 'checkbox' });
     made.checked = value === 'true';
@@ -56,11 +60,13 @@ export function control(choice, why, change, narrow = false) {
 
 // A chip that shows the present value and opens the list of all, each with what it means, or why it
 // does not go with the others.
+/** @param {any} choice @param {string | undefined} why @param {(text: string) => void} send */
 function list({ name, label, value, options, help, disabled }, why, send) {
-  const now = options.find(o => o.value === value)?.label ?? value;
+  const chosen = options.find((/** @type {any} */ o) => o.value === value),
+    now = chosen?.label ?? value;
   // where the focus goes as the list opens: at once, so that no key is lost
-  const begin = options.find(o => o.value === value) ?? options[0];
-  const all = options.map(o =>
+  const begin = chosen ?? options[0];
+  const all = options.map((/** @type {any} */ o) =>
     element(
       'div',
       {
@@ -80,21 +86,16 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     { class: 'list', role: 'listbox', 'aria-label': label, popover: 'auto' },
     ...all,
   );
-  const chip = element(
-    'button',
-    {
-      type: 'button',
-      class: 'chip opens',
-      'aria-haspopup': 'listbox',
-      'aria-expanded': 'false',
-      'aria-label': `${label}: ${now}`,
-      disabled: !!disabled,
-      'data-name': name,
-    },
-    element('span', {}, now),
-  );
-  chip.popoverTargetElement = box;
-  chip.onkeydown = event => {
+  const chip = button('', null, {
+    class: 'chip opens',
+    'aria-haspopup': 'listbox',
+    'aria-label': `${label}: ${now}`,
+    disabled: !!disabled,
+    'data-name': name,
+  });
+  chip.append(element('span', {}, now));
+
+  chip.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (MOVES[event.key]) {
       event.preventDefault();
       box.showPopover();
@@ -104,20 +105,15 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     box.hidePopover();
     chip.focus();
   };
-  const take = at => {
+  const take = (/** @type {number} */ at) => {
     if (at < 0 || options[at].why) return;
     close();
     send(options[at].value);
   };
-  box.ontoggle = ({ newState }) => {
-    chip.setAttribute('aria-expanded', String(newState === 'open'));
-    if (newState !== 'open') return;
-    const { left, bottom } = chip.getBoundingClientRect();
-    box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 4))}px`;
-    box.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - box.offsetHeight - 4))}px`;
-  };
-  box.onclick = event => take(all.indexOf(event.target.closest('[role=option]')));
-  box.onkeydown = event => {
+  opens(chip, box);
+  box.onclick = (/** @type {any} */ event) =>
+    take(all.indexOf(event.target.closest('[role=option]')));
+  box.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     const at = all.indexOf(event.target),
       last = all.length - 1,
       { key } = event;
@@ -128,7 +124,9 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     else if (MOVES[key]) all[Math.max(0, Math.min(last, at + MOVES[key]))].focus();
     else if (key.length === 1)
       [...all.slice(at + 1), ...all]
-        .find(o => o.textContent.toLowerCase().startsWith(key.toLowerCase()))
+        .find((/** @type {HTMLElement} */ o) =>
+          o.textContent.toLowerCase().startsWith(key.toLowerCase()),
+        )
         ?.focus();
     else return;
     event.preventDefault();
@@ -143,18 +141,20 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     ...refusal(why),
   );
 }
+/** @type {Record<string, number>} */
 const MOVES = { ArrowDown: 1, ArrowUp: -1 };
 
 // An option that does not go with the other choices says why: by hover, and when it is pressed.
+/** @param {any} choice @param {string | undefined} why @param {(text: string) => void} send */
 function chips({ name, label, value, options, help, disabled }, why, send) {
   const said = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
-  const press = o => {
+  const press = (/** @type {any} */ o) => {
     if (o.why) {
       said.textContent = o.why;
       said.hidden = false;
     } else send(o.value);
   };
-  const made = options.map(o =>
+  const made = options.map((/** @type {any} */ o) =>
     button(o.label, () => press(o), {
       class: 'chip',
       'aria-pressed': String(o.value === value),
@@ -176,8 +176,9 @@ function chips({ name, label, value, options, help, disabled }, why, send) {
 
 // A choice of several: each option says whether it is on, and what the choice is once it is
 // pressed.
+/** @param {any} choice @param {string | undefined} why @param {Change} change */
 function several({ name, label, options, help, disabled }, why, change) {
-  const made = options.map(o =>
+  const made = options.map((/** @type {any} */ o) =>
     button(o.label, () => change(name, o.to), {
       class: 'chip',
       'aria-pressed': String(o.on),
@@ -200,4 +201,5 @@ function several({ name, label, options, help, disabled }, why, change) {
   );
 }
 
-const refusal = why => (why ? [element('em', { class: 'refused', role: 'alert' }, why)] : []);
+const refusal = (/** @type {string | undefined} */ why) =>
+  why ? [element('em', { class: 'refused', role: 'alert' }, why)] : [];

@@ -2,7 +2,8 @@
 
 const NAME = 'Warpglass';
 
-// root: the stage's element. title(text): the page's, which Streamlit would put back.
+// root: the stage's element. title: the page's, which Streamlit would put back.
+/** @param {HTMLElement} root */
 export function makeFrame(root) {
   let wanted = NAME;
   const hold = () => {
@@ -13,15 +14,15 @@ export function makeFrame(root) {
 
   const main = document.getElementById('stMain');
   main?.setAttribute('tabindex', '-1'); // nothing in it scrolls
-  const onSkip = event => {
+  const onSkip = (/** @type {any} */ event) => {
     if (!event.target.closest?.('[data-testid="stSkipToContent"]')) return;
     event.preventDefault();
-    const first = root.querySelector('.start:not([hidden]) a, .bar [data-action=play]');
-    first?.focus();
+    /** @type {HTMLElement | null} */
+    (root.querySelector('.start:not([hidden]) a, .bar [data-action=play]'))?.focus();
   };
   document.addEventListener('click', onSkip);
   return {
-    title(text) {
+    title(/** @type {string} */ text) {
       wanted = text ? `${text} - ${NAME}` : NAME;
       hold();
     },

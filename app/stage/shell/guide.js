@@ -1,11 +1,11 @@
 // The card of a stop: its idea, its questions one by one, and at the end what the idea wins. An
 // answer that is not right is shown in the picture. What was answered stays in this browser, and is
 // no score.
-import { button, element } from '../core/paint.js';
+import { button, element, way } from '../core/paint.js';
 import { isRight } from './answers.js';
 import { makeAsk } from './ask.js';
 import { answered as read, inMinutes, keepAnswered as write } from './course.js';
-import { endOf } from './stop_end.js';
+
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
 import { startAtLine } from './whole_lines.js';
@@ -15,13 +15,28 @@ const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the cour
 const MOST = 3; // questions of a stop
 
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
-const keepOpen = yes => tab.write(OPEN, yes ? 'open' : 'closed');
+const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 'closed');
 
-// course: the stops; choose(picture): shows a picture of the stage; visit(stop): goes to it;
-// follow(link): goes to a moment; play(yes): plays the steps or pauses; marked(): progress has
-// changed; opened(yes): the card was opened or closed; cover(question): hides what answers it, null
-// for nothing; opener(): the button that opens the card; lesson: the class (room.js); summaryAt(step):
-// the summary of a step that shows another run than the first (explainers/story/frames.py).
+/** @typedef {import('./course.js').Stop} Stop */
+
+/**
+ * lesson: the class.
+ * choose: shows a picture of the stage.
+ * visit: goes to a stop.
+ * follow: goes to a moment.
+ * summaryAt: of a step that shows another run than the first (explainers/story/frames.py).
+ * play: plays the steps or pauses.
+ * marked: progress has changed.
+ * opened: the card was opened or closed.
+ * cover: hides the answer of a question, or of none; byClass: the class is asked it.
+ * opener: the button that opens the card.
+ * @param {{clock: Clock, news: EventTarget, course: import('./course.js').Course,
+ *   lesson: ReturnType<typeof import('./room.js').makeRoom>, choose: (picture: string) => void,
+ *   visit: (stop: Stop) => void, follow: (link: string) => void,
+ *   summaryAt: (step: number) => string | undefined, play: (yes: boolean) => void,
+ *   marked: () => void, opened: (yes: boolean) => void,
+ *   cover: (question: story.Question | null, byClass: boolean) => void, opener: () => any}} app
+ */
 export function makeGuide(app) {
   const { clock, news, course, choose, visit, follow, play } = app,
     { marked, opened, cover, opener, lesson, summaryAt } = app;
@@ -55,13 +70,13 @@ export function makeGuide(app) {
     body,
     foot,
   );
-  let stop = null,
-    questions = [],
-    at = 0,
+  /** @type {Stop | null} */ let stop = null;
+  /** @type {story.Question[]} */ let questions = [];
+  /** @type {Poll} */ let poll = null; // the question to the class
+  /** @type {any} */ let given = null; // this browser's answer to the class
+  let at = 0,
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
-    poll = null, // the question to the class
-    led = false, // by this browser
-    given = null; // its answer to the class
+    led = false; // by this browser
 
   // ---- the card ----
   // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
@@ -72,7 +87,7 @@ export function makeGuide(app) {
     button.dataset.plays = '';
     button.addEventListener('blur', () => delete button.dataset.plays, { once: true });
   };
-  const show = (yes, byUser = false) => {
+  const show = (/** @type {boolean} */ yes, byUser = false) => {
     if ((yes && !stop) || yes === !node.hidden) return;
     node.hidden = !yes;
     if (yes || byUser) keepOpen(yes);
@@ -87,21 +102,17 @@ export function makeGuide(app) {
       node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();
   };
-  const kept = () => ({ done: [], ...read()[stop?.name] });
-  const keep = change => {
-    write({ ...read(), [stop.name]: { ...kept(), ...change } });
+  const name = () => stop?.name ?? '';
+  /** @returns {{done: string[], all?: boolean}} */
+  const kept = () => ({ done: [], ...read()[name()] });
+  const keep = (/** @type {object} */ change) => {
+    write({ ...read(), [name()]: { ...kept(), ...change } });
     marked();
   };
-  const isDone = question => kept().done.includes(question.id);
+  const isDone = (/** @type {story.Question} */ question) => kept().done.includes(question.id);
   const drawCover = () => {
     const question = node.hidden ? null : questions[at];
     cover(question && !isDone(question) ? question : null, isAsked());
-  };
-  const answered = question => {
-    const done = [...new Set([...kept().done, question.id])];
-    keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
-    drawCover();
-    drawEnd();
   };
 
   // ---- a question ----
@@ -116,7 +127,7 @@ export function makeGuide(app) {
     body.style.paddingBottom = '';
     body.scrollTop = 0;
   };
-  const turn = to => {
+  const turn = (/** @type {number} */ to) => {
     at = to;
     if (!isLed()) choose(questions[at].view);
     draw();
@@ -134,19 +145,21 @@ export function makeGuide(app) {
       question = questions[at];
     turns.replaceChildren(
       ...votes.controls(isPolled() ? poll : null, {
-        ask: () => lesson.ask(stop.story, question),
+        ask: () => lesson.ask(stop?.story ?? '', question),
         reveal: () => {
           lesson.reveal();
           reveal(question);
         },
       }),
-      ...(voting ? [] : [button('Show me', () => reveal(question), { 'data-show': true })]),
-      ...(at > 0 ? [turnButton('Previous question', at - 1)] : []),
-      ...(at + 1 < questions.length ? [turnButton('Next question', at + 1)] : []),
     );
+    /** @type {(label: string, to: number) => void} */
+    const offer = (label, to) =>
+      turns.append(button(label, () => turn(to), { class: 'quiet', 'data-turn': label }));
+    if (!voting) turns.append(button('Show me', () => reveal(question), { 'data-show': true }));
+    if (at > 0) offer('Previous question', at - 1);
+    if (at + 1 < questions.length) offer('Next question', at + 1);
   };
-  const turnButton = (label, to) =>
-    button(label, () => turn(to), { class: 'quiet', 'data-turn': label });
+  /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
     if (!isPolled() || !poll.open) return reveal(question, guess);
     if (lesson.state().leads || poll.locked) return;
@@ -155,6 +168,7 @@ export function makeGuide(app) {
     ask.note('Your answer is sent, without your name. You can change it until the vote ends.');
   };
   // What the run says, and where it is seen. A right answer leaves the reader where they are.
+  /** @param {story.Question} question @param {any} guess */
   const reveal = (question, guess = null) => {
     const right = guess === null ? null : isRight(guess, question);
     ask.lock(false);
@@ -167,12 +181,15 @@ export function makeGuide(app) {
     }
     node.classList.add('told'); // in a narrow window the question makes room
     ask.tell(question, guess, right);
-    answered(question);
+    const done = [...new Set([...kept().done, question.id])];
+    keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
+    drawCover();
+    drawEnd();
     (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
     startAtLine(body);
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
-  const onPicked = ({ detail }) => {
+  const onPicked = (/** @type {any} */ { detail }) => {
     const question = questions[at];
     if (!node.hidden && question?.kind === 'click') answer(question, detail.thing);
   };
@@ -186,7 +203,7 @@ export function makeGuide(app) {
   };
   // The way on. The rail has the ways to all other stops.
   const drawFoot = () => {
-    const to = course.after(stop),
+    const to = stop && course.after(stop),
       attributes = { 'data-go': 'next', class: 'quiet' };
     foot.replaceChildren(
       ...(to ? [button(`${to.number} ${to.title} \u2192`, () => visit(to), attributes)] : []),
@@ -209,24 +226,26 @@ export function makeGuide(app) {
     ask.lock(isPolled() && poll.open && (poll.locked || lesson.state().leads));
     drawTurns();
   };
+  /** @type {(leads: boolean, poll: Poll) => string} */
   const stateOf = (leads, poll) =>
     JSON.stringify([leads, poll?.number, poll?.open, poll?.question, poll?.locked, poll?.ends]);
-  const onClass = ({ detail: { leads, poll: next } }) => {
+  const onClass = (/** @type {any} */ { detail: { leads, poll: next } }) => {
     const before = poll,
       same = stateOf(led, poll) === stateOf(leads, next);
     [poll, led] = [next ?? null, leads];
     if (poll?.number !== before?.number) given = null;
     if (same) return votes.draw(questions[at], isPolled() ? poll : null);
     if (before?.open && !poll && questions[at]) draw(); // the class has ended
-    if (stop) takePoll(before, leads);
+    takePoll(before, leads);
     drawClass();
     drawCover();
   };
   // The class is asked, or is shown the answer: a follower has the card open at that question.
+  /** @param {Poll} before @param {boolean} leads */
   const takePoll = (before, leads) => {
     const n = questions.findIndex(({ id }) => id === poll?.question),
       isNew = before?.number !== poll?.number;
-    if (!poll || leads || poll.story !== stop.story || n < 0) return;
+    if (!poll || leads || poll.story !== stop?.story || n < 0) return;
     if (!poll.open && isNew) return; // it was over before this browser came
     show(true);
     if (at !== n || (poll.open && isNew)) turn(n);
@@ -235,7 +254,7 @@ export function makeGuide(app) {
   };
   news.addEventListener('class', onClass);
 
-  const onKey = event => {
+  const onKey = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === 'Escape' && !node.hidden && !event.defaultPrevented && node.isConnected)
       show(false, true);
   };
@@ -251,6 +270,7 @@ export function makeGuide(app) {
       keepOpen(false);
     },
     // Another stop, or none; byRail: the reader came by the rail or the course, and not by a link.
+    /** @param {Stop | null} to @param {boolean} byRail */
     open(to, byRail) {
       [stop, questions, toPlay] = [to, [], byRail];
       play(false);
@@ -263,21 +283,22 @@ export function makeGuide(app) {
       // who reads along goes on, also by Back and after a reload; who closed it is left alone
       show(was() === 'open' || (byRail && was() !== 'closed' && !read()[stop.name]?.seen));
     },
-    // A stage of this stop: its questions. The same question stays asked.
-    load(stage) {
+    // A stage of this stop: its questions, in the stop's order, as far as the page asks them for these
+    // choices. The same question stays asked.
+    load(/** @type {Content} */ content) {
       const before = questions[at]?.id,
-        asked = questionsOf(stop, stage.questions),
+        own = (stop?.questions ?? []).flatMap(
+          id => content.questions.find(one => one.id === id) ?? [],
+        ),
+        asked = own.length || !stop ? own : content.questions.slice(0, MOST),
         same = JSON.stringify(questions) === JSON.stringify(asked);
       if (toPlay && clock.count > 1) play(true);
       toPlay = false;
       if (same) return;
       questions = asked;
       at = questions.findIndex(({ id }) => id === before);
-      if (at < 0)
-        at = Math.max(
-          0,
-          questions.findIndex(one => !isDone(one)),
-        );
+      if (at < 0) at = questions.findIndex(one => !isDone(one));
+      at = Math.max(0, at);
       draw();
       if (poll?.open) takePoll(null, lesson.state().leads);
     },
@@ -290,8 +311,21 @@ export function makeGuide(app) {
   };
 }
 
-// A stop's questions, in its order, as far as the page asks them for these choices.
-const questionsOf = (stop, questions) => {
-  const own = (stop?.questions ?? []).flatMap(id => questions.find(one => one.id === id) ?? []);
-  return own.length || !stop ? own : questions.slice(0, MOST);
-};
+// The end of a stop: what its idea wins, a link to go deeper, and the paper. follow: goes to a moment.
+/** @param {Stop} stop @param {(link: string) => void} follow @returns {Node[]} */
+function endOf({ wins, small, source, deeper, paper }, follow) {
+  const gain = [
+    element('h3', {}, 'Why it matters'),
+    element('p', { class: 'wins' }, wins),
+    ...(small ? [element('p', {}, small)] : []),
+    ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),
+  ];
+  const further = element('p', { class: 'further' });
+  if (deeper)
+    further.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
+  if (paper) {
+    const link = { href: paper.link, target: '_blank', rel: 'noopener' };
+    further.append(element('a', link, `Source: ${paper.label}`));
+  }
+  return [...(wins ? gain : []), further];
+}

@@ -1,13 +1,15 @@
 // The header: the name, the rail, the guide, the provenance of the shown values, the menu.
 import { makeMenu } from './menu.js';
 import { makeRail } from './rail.js';
-import { LABELS } from '../core/data.js';
+import { LABELS, PROVENANCE } from '../core/data.js';
 import { button, element, way } from '../core/paint.js';
 
-// course, rail, open, visit: of the rail (rail.js); guide(): opens or closes the guide; entries: of
-// the menu (menu.js), those that are `front` also as buttons where there is room; beside: what
-// stands beside the guide.
-export function makeHeader({ course, rail, open, visit, guide, entries, beside: others = [] }) {
+// guide: opens or closes the guide; entries: of the menu; beside: what stands beside the guide.
+/**
+ * @param {Parameters<typeof makeRail>[0] & {guide: () => void, entries: import('./menu.js').Entry[],
+ *   beside: Node[]}} given
+ */
+export function makeHeader({ course, rail, open, visit, guide, entries, beside: others }) {
   const brand = way(
     './',
     () => open('start'),
@@ -32,7 +34,9 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
   });
   const front = entries
     .filter(e => e.front)
-    .map(e => button(e.label, e.onClick, { class: 'head-button front-entry', title: e.title }));
+    .map(({ label, onClick = null, title }) =>
+      button(String(label), onClick, { class: 'head-button front-entry', title }),
+    );
   const node = element(
     'header',
     { class: 'head' },
@@ -45,8 +49,8 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
     said,
   );
-  const onDown = event => {
-    if (!said.hidden && !node.contains(event.target)) chip.click();
+  const onDown = (/** @type {any} */ { target }) => {
+    if (!said.hidden && !node.contains(target)) chip.click();
   };
   document.addEventListener('pointerdown', onDown);
   return {
@@ -56,6 +60,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
     unmount() {
       document.removeEventListener('pointerdown', onDown);
     },
+    /** @param {string} path @param {import('./course.js').Stop | null} stop */
     mark(path, stop) {
       nav.mark(path, stop);
       if (path === 'start') brand.setAttribute('aria-current', 'page');
@@ -63,24 +68,22 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
       asks.hidden = !stop?.questions.length;
     },
     marks: nav.marks,
-    guideOpen(yes) {
+    guideOpen(/** @type {boolean} */ yes) {
       asks.setAttribute('aria-expanded', String(yes));
     },
-    headline(text) {
+    headline(/** @type {string} */ text) {
       idea.textContent = text;
     },
-    provenance(given, meanings) {
+    provenance(/** @type {story.Provenance | null} */ given) {
       chip.hidden = !given;
-      if (!given) {
-        said.hidden = true;
-        return;
-      }
+      said.hidden ||= !given;
+      if (!given) return;
       const label = LABELS[given.label];
       chip.textContent = label;
       chip.className = `provenance ${given.label}`;
       said.replaceChildren(
         element('p', {}, given.said),
-        element('p', {}, `${label[0].toUpperCase()}${label.slice(1)}: ${meanings[given.label]}`),
+        element('p', {}, `${label[0].toUpperCase()}${label.slice(1)}: ${PROVENANCE[given.label]}`),
       );
     },
   };

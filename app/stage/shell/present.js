@@ -5,8 +5,12 @@
 import { LABELS } from '../core/data.js';
 import { button, element } from '../core/paint.js';
 
-// root: the stage; changed(yes): type is to be large, or as before; stop(): pauses what plays; way:
-// a link that stands in the line, or none.
+// changed: type is to be large, or as before; stop: pauses what plays; way: a link that stands in the
+// line, or none.
+/**
+ * @param {{root: HTMLElement, clock: Clock, changed: (large: boolean) => void, stop: () => void,
+ *   way: Node | false}} given
+ */
 export function makePresent({ root, clock, changed, stop, way }) {
   const done = element('i', { class: 'done' }),
     count = element('span', { class: 'count' }),
@@ -39,12 +43,11 @@ export function makePresent({ root, clock, changed, stop, way }) {
     if (count.textContent !== text) count.textContent = text;
     done.style.transform = `scaleX(${clock.count > 1 ? clock.step / (clock.count - 1) : 0})`;
   };
-  const onStep = () => {
+  const unfollow = clock.follow(() => {
     if (on) tell();
-  };
-  clock.addEventListener('step', onStep);
+  });
 
-  const set = yes => {
+  const set = (/** @type {boolean} */ yes) => {
     if (yes === on) return;
     [on, full] = [yes, false];
     root.classList.toggle('presenting', on);
@@ -72,7 +75,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
   document.addEventListener('fullscreenchange', onScreen);
   // What is done on a black screen is not seen: the first key, or press, ends it and does nothing
   // else.
-  const wake = event => {
+  const wake = (/** @type {any} */ event) => {
     if (black.hidden || ['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
     black.hidden = true;
     event.preventDefault();
@@ -105,13 +108,13 @@ export function makePresent({ root, clock, changed, stop, way }) {
       black.hidden = false;
     },
     // The label of the shown values (core/data.js).
-    provenance(label) {
+    provenance(/** @type {string} */ label) {
       from.textContent = LABELS[label] ?? '';
     },
     unmount() {
       set(false);
       black.remove();
-      clock.removeEventListener('step', onStep);
+      unfollow();
       document.removeEventListener('fullscreenchange', onScreen);
       window.removeEventListener('keydown', wake, true);
     },

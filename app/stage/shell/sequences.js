@@ -5,9 +5,12 @@ import { makePlayer } from './player.js';
 import { checked, lengthOf } from './sequence.js';
 import { makeSequencePanel } from './sequence_panel.js';
 
-// rail: the stories; now(): the link of what is shown; visit(link): goes there; begins(): a talk
-// does; opens(): the window of its notes does. Returns {button, panel, bar, notes, talks, playing,
-// unmount}.
+// now: the link of what is shown; visit: goes to a link, and is done when it is shown; begins: a talk
+// begins; opens: the window of its notes opens.
+/**
+ * @param {{stage: import('../core/mount.js').Stage, news: EventTarget, base: string, rail: Lens[],
+ *   now: () => string, visit: (link: string) => any, begins: () => void, opens: () => void}} given
+ */
 export function makeSequences({ stage, news, base, rail, now, visit, begins, opens }) {
   const opener = button('Sequence', () => panel.toggle(), {
     class: 'head-button front-entry',
@@ -16,20 +19,17 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins, ope
     title: 'Talks: moments in an order, with notes, played by clicker',
   });
   const player = makePlayer({ stage, news, base, now, visit, opens });
+  /** @type {(ref: string, sequence: import('./sequence.js').Sequence, at?: number) => Promise<any>} */
   const play = (ref, sequence, at) => {
     panel.toggle(false);
     begins();
     return player.play(ref, sequence, at);
   };
-  const shown = yes => {
+  const shown = (/** @type {boolean} */ yes) => {
     opener.setAttribute('aria-expanded', String(yes));
-    if (!yes)
-      (opener.checkVisibility()
-        ? opener
-        : document.querySelector('.wg .head .opens-menu[aria-haspopup]')
-      )?.focus({
-        preventScroll: true,
-      }); // in a narrow window it stands in the menu
+    if (yes) return;
+    const menu = document.querySelector('.wg .head .opens-menu[aria-haspopup]'); // of a narrow window
+    (opener.checkVisibility() ? opener : menu)?.focus({ preventScroll: true });
   };
   const panel = makeSequencePanel({ clock: stage.clock, rail, now, visit, play, shown });
   const talks = element('ul', { class: 'cards talks' });
@@ -69,7 +69,7 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins, ope
         element('li', {}, `The talks could not be fetched (${error.message}). Load the page anew.`),
       ),
     );
-  player.resume(async ref => {
+  player.resume(async (/** @type {string} */ ref) => {
     await ours;
     return panel.find(ref);
   });

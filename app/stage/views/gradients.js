@@ -146,7 +146,7 @@ export default function (host, { meta, columns }, context) {
     ms: now => backwardTime(frameAt(now)),
     locate,
     describe,
-    label: now => `${frameAt(now).title}. ${frameAt(now).sentence}`,
+    label: now => `${context.stage.frames[now].title}. ${context.stage.frames[now].sentence}`,
     legend: meta.frames.some(frame => frame.flying.length) ? [IN_FLIGHT, ...LEGEND] : LEGEND,
   });
 }

@@ -1,0 +1,38 @@
+// Types without a module. Those of the data that Python sends are in types.d.ts (app/web/declarations.py).
+
+type Host = Required<import('./core/host.js').Host>;
+type Clock = import('./core/clock.js').Clock;
+type Thing = Record<string, any>; // of a picture, as its `locate` gives it
+type Box = { x: number; y: number; w: number; h: number };
+type Point = { x: number; y: number };
+type Drawn = {
+  title: string;
+  host: HTMLElement;
+  draw?: () => void;
+  where?: (thing: Thing) => Point | null;
+  vega?: any;
+};
+// A frame, as far as the base reads it.
+type Frame = story.Frame & { sentences?: string[]; wrong?: boolean };
+type Content = story.Stage & { pictures?: { id: string; title: string }[] };
+type Context = Host & { clock: Clock; stage: Content };
+type App = import('./shell/app.js').App;
+// A story of the rail (app/stories/__init__.py): begin: the defaults of its choices; own: those that stay in it.
+type Lens = { path: string; title: string; begin: Texts; own: string[] };
+type Texts = Record<string, string>;
+// The answer of the server to a question (app/web/server.py).
+type Answer = Partial<web.Asking> & { title?: string; bundle?: string; waiting?: web.Waiting };
+type Poll = any; // a question to the class (app/classroom/polls.py)
+
+// What a module of views/ exports: a picture with the meta and the frames of its story.
+//   /** @type {Picture<fusion.FusionMeta>} */
+//   export default function (host, { meta, columns }, context) { ... }
+type Picture<Meta, Own = story.Frame> = (
+  host: HTMLElement,
+  view: {
+    meta: Meta extends { frames: any } ? Meta : Meta & { frames: Own[] };
+    columns: Record<string, Float32Array>;
+    side?: number;
+  },
+  context: Context,
+) => { draw?: (why?: string) => void; unmount: () => void };
