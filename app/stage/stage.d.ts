@@ -29,10 +29,8 @@ type Poll = any; // a question to the class (app/classroom/polls.py)
 //   export default function (host, { meta, columns }, context) { ... }
 type Picture<Meta, Own = story.Frame> = (
   host: HTMLElement,
-  view: {
+  view: Omit<story.View, 'meta'> & {
     meta: Meta extends { frames: any } ? Meta : Meta & { frames: Own[] };
-    columns: Record<string, Float32Array>;
-    side?: number;
   },
   context: Context,
 ) => { draw?: (why?: string) => void; unmount: () => void };

@@ -12,6 +12,7 @@ const ARROW = { load: '↓', store: '↑' },
   SIDES = ['separate', 'fused'];
 const percent = share => `${Math.round(100 * share)} %`;
 
+/** @type {Picture<fusion.FusionMeta>} */
 export default function (host, { meta }, context) {
   const { tensors, launches, moves, kernels, ideas, place, totals, time, frames } = meta,
     sides = launches.map(one => one.side),

@@ -32,6 +32,7 @@ const LEGEND = [
 ];
 const IN_FLIGHT = [`border:3px dashed ${COLOURS.S}`, 'in flight: the tensor cores multiply'];
 
+/** @type {Picture<backward.BackwardMeta>} */
 export default function (host, { meta, columns }, context) {
   const model = backwardModel(host, meta, columns),
     { d, n, keys, frameAt } = model;

@@ -12,6 +12,7 @@ const told = way => way.counts.filter(([figure]) => figure !== '0' && figure !==
 const MOVED = 'rgb(240, 228, 66)'; // a number on its way from place to place
 
 // meta: explainers/stories/patterns/frames.py PatternsMeta
+/** @type {Picture<patterns.PatternsMeta>} */
 export default function (host, { meta }, context) {
   const { ways, frames, note, words } = meta;
   const { clock } = context,
