@@ -1,6 +1,6 @@
 // What an open question covers in a Vega chart: its words, and the marks with a datum that matches.
 import { around, matches, touching } from './covers.js';
-import { element } from './paint.js';
+import { element, listen } from './paint.js';
 import { itemsOf, LINES } from './points.js';
 
 const NEAR = 8; // pixels around the point of a line
@@ -28,18 +28,17 @@ export function chartCovers(host, view, clock) {
     });
     host.append(...shown);
   };
-  const onCovers = async () => {
+  const deafen = listen(clock, 'covers', async () => {
     await view.resize().runAsync(); // all texts are drawn anew
     draw();
-  };
-  clock.addEventListener('covers', onCovers);
+  });
   const again = () => view.runAfter(draw); // the marks have their new places then
   for (const size of ['width', 'height']) view.addSignalListener(size, again);
   draw();
   return {
     draw,
     unmount() {
-      clock.removeEventListener('covers', onCovers);
+      deafen();
       for (const patch of shown) patch.remove();
     },
   };

@@ -2,7 +2,7 @@
 // lit. A step without lines keeps those of the step before it in sight. Probe lines are dimmed or
 // hidden.
 import { codeLine, linesOf } from './moments.js';
-import { button, element, number } from './paint.js';
+import { button, element, listen, number } from './paint.js';
 
 const KEPT = 'warpglass-probes', // whether probe lines are hidden
   FILE = 'warpglass-workbench-file', // the name of the Workbench's text (workbench/keeping.js)
@@ -147,12 +147,10 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
   };
   const observer = new ResizeObserver(changed);
   observer.observe(pane);
-  clock.addEventListener('probes', changed);
-  const unfollow = clock.follow(draw);
+  const ends = [listen(clock, 'probes', changed), clock.follow(draw)];
   return {
     unmount() {
-      unfollow();
-      clock.removeEventListener('probes', changed);
+      ends.forEach(end => end());
       observer.disconnect();
       host.replaceChildren();
     },

@@ -1,7 +1,7 @@
 // The divider between picture and code: dragged, or moved by the arrow keys; kept in the browser.
 // It stands upright where code is beside the picture, and lies where it is under it (two sides, or
 // a narrow window).
-import { element } from './paint.js';
+import { element, listen } from './paint.js';
 
 const LEAST = 20,
   MOST = 80; // per cent
@@ -97,13 +97,6 @@ export function makeDivider(main, picture, code, { kept, keep }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  narrow.addEventListener('change', turn);
-  // turn(): the stage has one side, or two.
-  return {
-    node,
-    turn,
-    unmount() {
-      narrow.removeEventListener('change', turn);
-    },
-  };
+  // turn: the stage has one side, or two.
+  return { node, turn, unmount: listen(narrow, 'change', turn) };
 }

@@ -242,6 +242,16 @@ export function button(label, onClick, attributes = {}) {
   return node;
 }
 
+// Returns what ends the listening.
+/**
+ * @type {(target: EventTarget, name: string, listener: (event: any) => any, capture?: boolean)
+ *   => () => void}
+ */
+export function listen(target, name, listener, capture = false) {
+  target.addEventListener(name, listener, capture);
+  return () => target.removeEventListener(name, listener, capture);
+}
+
 // Saves a file on the reader's computer.
 /** @param {Blob} blob @param {string} name */
 export function save(blob, name) {

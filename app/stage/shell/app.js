@@ -2,7 +2,7 @@
 // story; everything else is asked of the app's own routes.
 
 import { mount } from '../core/mount.js';
-import { element, theme, type } from '../core/paint.js';
+import { element, listen, theme, type } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
@@ -311,18 +311,17 @@ export class App {
     this.still();
     if (!yes) return bar.stop();
     if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
-    const onStep = (/** @type {any} */ { detail: { why } }) => {
-      if (why === 'play' && clock.playing) return;
-      if (clock.playing) bar.stop();
-      this.still();
-    };
     const soon = setTimeout(() => {
       if (!clock.playing) bar.actions.play();
     }, HOLD);
-    clock.addEventListener('step', onStep);
+    const deafen = listen(clock, 'step', ({ detail: { why } }) => {
+      if (why === 'play' && clock.playing) return;
+      if (clock.playing) bar.stop();
+      this.still();
+    });
     this.still = () => {
       clearTimeout(soon);
-      clock.removeEventListener('step', onStep);
+      deafen();
     };
   }
   // To what the search has found. A setting is shown in the toolbar.

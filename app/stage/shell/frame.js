@@ -1,5 +1,7 @@
 // What the page around keeps and must not: its title, and stops of the keyboard that lead nowhere.
 
+import { listen } from '../core/paint.js';
+
 const NAME = 'Warpglass';
 
 // root: the stage's element. title: the page's, which Streamlit would put back.
@@ -14,13 +16,12 @@ export function makeFrame(root) {
 
   const main = document.getElementById('stMain');
   main?.setAttribute('tabindex', '-1'); // nothing in it scrolls
-  const onSkip = (/** @type {any} */ event) => {
+  const deafen = listen(document, 'click', event => {
     if (!event.target.closest?.('[data-testid="stSkipToContent"]')) return;
     event.preventDefault();
     /** @type {HTMLElement | null} */
     (root.querySelector('.start:not([hidden]) a, .bar [data-action=play]'))?.focus();
-  };
-  document.addEventListener('click', onSkip);
+  });
   return {
     title(/** @type {string} */ text) {
       wanted = text ? `${text} - ${NAME}` : NAME;
@@ -28,7 +29,7 @@ export function makeFrame(root) {
     },
     unmount() {
       observer.disconnect();
-      document.removeEventListener('click', onSkip);
+      deafen();
     },
   };
 }

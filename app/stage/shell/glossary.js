@@ -2,7 +2,7 @@
 // word means on hover and focus. Nothing is done while steps pass: texts are looked through once
 // the page has rested.
 import { TERMS } from '../core/data.js';
-import { element } from '../core/paint.js';
+import { element, listen } from '../core/paint.js';
 
 const RESTED = 300; // ms without a change
 const TEXTS =
@@ -63,12 +63,11 @@ export function makeGlossary(root) {
     if (termAt(event)) show(null);
   });
   const onKey = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === 'Escape' && shown) {
-      show(null);
-      event.preventDefault();
-    }
+    if (event.key !== 'Escape' || !shown) return;
+    show(null);
+    event.preventDefault();
   };
-  document.addEventListener('keydown', onKey, true);
+  const deafen = listen(document, 'keydown', onKey, true);
 
   const look = () => {
     ours = true;
@@ -91,7 +90,7 @@ export function makeGlossary(root) {
     unmount() {
       observer.disconnect();
       clearTimeout(timer);
-      document.removeEventListener('keydown', onKey, true);
+      deafen();
     },
   };
 }

@@ -1,7 +1,7 @@
 // The card of a stop: its idea, its questions one by one, and at the end what the idea wins. An
 // answer that is not right is shown in the picture. What was answered stays in this browser, and is
 // no score.
-import { button, element, way } from '../core/paint.js';
+import { button, element, listen, way } from '../core/paint.js';
 import { isRight } from './answers.js';
 import { makeAsk } from './ask.js';
 import { answered as read, inMinutes, keepAnswered as write } from './course.js';
@@ -189,11 +189,10 @@ export function makeGuide(app) {
     startAtLine(body);
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
-  const onPicked = (/** @type {any} */ { detail }) => {
+  const unpick = listen(clock, 'picked', ({ detail }) => {
     const question = questions[at];
     if (!node.hidden && question?.kind === 'click') answer(question, detail.thing);
-  };
-  clock.addEventListener('picked', onPicked);
+  });
 
   // ---- the end of a stop: what its idea wins, and where more of it is ----
   const drawEnd = () => {
@@ -229,7 +228,7 @@ export function makeGuide(app) {
   /** @type {(leads: boolean, poll: Poll) => string} */
   const stateOf = (leads, poll) =>
     JSON.stringify([leads, poll?.number, poll?.open, poll?.question, poll?.locked, poll?.ends]);
-  const onClass = (/** @type {any} */ { detail: { leads, poll: next } }) => {
+  const unclass = listen(news, 'class', ({ detail: { leads, poll: next } }) => {
     const before = poll,
       same = stateOf(led, poll) === stateOf(leads, next);
     [poll, led] = [next ?? null, leads];
@@ -239,7 +238,7 @@ export function makeGuide(app) {
     takePoll(before, leads);
     drawClass();
     drawCover();
-  };
+  });
   // The class is asked, or is shown the answer: a follower has the card open at that question.
   /** @param {Poll} before @param {boolean} leads */
   const takePoll = (before, leads) => {
@@ -252,13 +251,11 @@ export function makeGuide(app) {
     if (!poll.open) reveal(questions[n], given);
     else if (isNew) ask.note('This question is for the whole class. Answers have no names.');
   };
-  news.addEventListener('class', onClass);
 
-  const onKey = (/** @type {KeyboardEvent} */ event) => {
+  const deafen = listen(document, 'keydown', event => {
     if (event.key === 'Escape' && !node.hidden && !event.defaultPrevented && node.isConnected)
       show(false, true);
-  };
-  document.addEventListener('keydown', onKey);
+  });
 
   return {
     node,
@@ -303,10 +300,7 @@ export function makeGuide(app) {
       if (poll?.open) takePoll(null, lesson.state().leads);
     },
     unmount() {
-      votes.unmount();
-      document.removeEventListener('keydown', onKey);
-      news.removeEventListener('class', onClass);
-      clock.removeEventListener('picked', onPicked);
+      for (const end of [votes.unmount, deafen, unclass, unpick]) end();
     },
   };
 }

@@ -2,7 +2,7 @@
 import { makeMenu } from './menu.js';
 import { makeRail } from './rail.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
-import { button, element, way } from '../core/paint.js';
+import { button, element, listen, way } from '../core/paint.js';
 
 // guide: opens or closes the guide; entries: of the menu; beside: what stands beside the guide.
 /**
@@ -49,17 +49,13 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
     said,
   );
-  const onDown = (/** @type {any} */ { target }) => {
-    if (!said.hidden && !node.contains(target)) chip.click();
-  };
-  document.addEventListener('pointerdown', onDown);
   return {
     node,
     idea,
     asks,
-    unmount() {
-      document.removeEventListener('pointerdown', onDown);
-    },
+    unmount: listen(document, 'pointerdown', ({ target }) => {
+      if (!said.hidden && !node.contains(target)) chip.click();
+    }),
     /** @param {string} path @param {import('./course.js').Stop | null} stop */
     mark(path, stop) {
       nav.mark(path, stop);

@@ -1,7 +1,7 @@
 // A moment to take along: as a PNG, made in this browser of what stands on the stage, and as a
 // printed page (image.css).
 import { drawNode } from './drawn.js';
-import { element, save, theme } from '../core/paint.js';
+import { element, listen, save, theme } from '../core/paint.js';
 
 const RATIO = 2,
   EDGE = 24,
@@ -94,7 +94,7 @@ export function makePrint({ above, below, main }) {
     );
   };
   // Lines of code that are in sight; printed, they begin at the top of their pane.
-  const before = () => {
+  const printing = listen(window, 'beforeprint', () => {
     fill(head, above());
     fill(foot, below());
     for (const pane of main.querySelectorAll('.code')) {
@@ -104,17 +104,16 @@ export function makePrint({ above, below, main }) {
         row.classList.toggle('out-of-sight', box.bottom <= top || box.top >= bottom);
       }
     }
-  };
-  const after = () =>
-    main.querySelectorAll('.out-of-sight').forEach(row => row.classList.remove('out-of-sight'));
-  addEventListener('beforeprint', before);
-  addEventListener('afterprint', after);
+  });
+  const printed = listen(window, 'afterprint', () =>
+    main.querySelectorAll('.out-of-sight').forEach(row => row.classList.remove('out-of-sight')),
+  );
   return {
     head,
     foot,
     unmount() {
-      removeEventListener('beforeprint', before);
-      removeEventListener('afterprint', after);
+      printing();
+      printed();
     },
   };
 }

@@ -1,6 +1,6 @@
 // The speaker's notes in a window of their own, so that a projector shows the stage alone. The page
 // that plays writes it.
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 
 const STYLE = `body { margin: 0; padding: 1.2rem; font: 22px/1.45 system-ui, sans-serif; }
 body { color: CanvasText; background: Canvas; color-scheme: light dark; }
@@ -25,7 +25,7 @@ export function makeNotes(move) {
     other?.close();
     other = null;
   };
-  addEventListener('pagehide', close); // nobody would write it any more
+  const deafen = listen(window, 'pagehide', close); // nobody would write it any more
   return {
     open() {
       other = window.open('', 'warpglass-notes', 'popup,width=760,height=560');
@@ -63,7 +63,7 @@ export function makeNotes(move) {
     close,
     unmount() {
       close();
-      removeEventListener('pagehide', close);
+      deafen();
     },
   };
 }

@@ -3,7 +3,7 @@
 // returns. A reload keeps where one was.
 import { askUntilDone } from './fetching.js';
 import { makeNotes } from './notes.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 import { minutesOf } from './sequence.js';
 import { tab } from './storage.js';
 import { valueAt } from '../core/moments.js';
@@ -204,8 +204,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
     if (playing && !held) move(direction);
     return playing;
   };
-  clock.addEventListener('step', follow);
-  news.addEventListener('moment', follow);
+  const ends = [clock.follow(follow), listen(news, 'moment', follow)];
 
   function begin(/** @type {Talk} */ given) {
     [talk, playing] = [given, true];
@@ -246,8 +245,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
       clearInterval(timer);
       notes.unmount();
       stage.clicker = null;
-      clock.removeEventListener('step', follow);
-      news.removeEventListener('moment', follow);
+      ends.forEach(end => end());
     },
   };
 }

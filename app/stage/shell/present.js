@@ -3,7 +3,7 @@
 // values come from, the way out. In an iframe (embed=true) the same line holds the way to the page
 // itself.
 import { LABELS } from '../core/data.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 
 // changed: type is to be large, or as before; stop: pauses what plays; way: a link that stands in the
 // line, or none.
@@ -43,9 +43,6 @@ export function makePresent({ root, clock, changed, stop, way }) {
     if (count.textContent !== text) count.textContent = text;
     done.style.transform = `scaleX(${clock.count > 1 ? clock.step / (clock.count - 1) : 0})`;
   };
-  const unfollow = clock.follow(() => {
-    if (on) tell();
-  });
 
   const set = (/** @type {boolean} */ yes) => {
     if (yes === on) return;
@@ -72,7 +69,6 @@ export function makePresent({ root, clock, changed, stop, way }) {
     if (document.fullscreenElement) full = on;
     else if (full) set(false);
   };
-  document.addEventListener('fullscreenchange', onScreen);
   // What is done on a black screen is not seen: the first key, or press, ends it and does nothing
   // else.
   const wake = (/** @type {any} */ event) => {
@@ -81,23 +77,23 @@ export function makePresent({ root, clock, changed, stop, way }) {
     event.preventDefault();
     event.stopImmediatePropagation();
   };
-  window.addEventListener('keydown', wake, true); // before the keys of the stage
   black.onclick = wake;
+  const ends = [
+    clock.follow(() => {
+      if (on) tell();
+    }),
+    listen(document, 'fullscreenchange', onScreen),
+    listen(window, 'keydown', wake, true), // before the keys of the stage
+  ];
 
   return {
     node,
     get on() {
       return on;
     },
-    toggle() {
-      set(!on);
-    },
-    enter() {
-      set(true);
-    },
-    leave() {
-      set(false);
-    },
+    toggle: () => set(!on),
+    enter: () => set(true),
+    leave: () => set(false),
     // It goes on after the full screen, which the browser ends for another window.
     keep() {
       full = false;
@@ -114,9 +110,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     unmount() {
       set(false);
       black.remove();
-      unfollow();
-      document.removeEventListener('fullscreenchange', onScreen);
-      window.removeEventListener('keydown', wake, true);
+      ends.forEach(end => end());
     },
   };
 }

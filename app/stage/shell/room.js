@@ -2,6 +2,7 @@
 // the server, which tells the newest to all; a follower goes there without asking Streamlit
 // anything. Who does something by hand is on their own until they catch up. app/classroom/rooms.py
 // is the other end.
+import { listen } from '../core/paint.js';
 import { browser, tab } from './storage.js';
 
 // in sessionStorage: {code, secret}: where this tab is, over a reload
@@ -200,25 +201,20 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     clock.pin = at;
     clock.tell('pin');
   }
-  const onStep = (/** @type {any} */ { detail: { why } }) => {
-    if (place?.secret) return lead();
-    if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
-  };
-  const onPinned = (/** @type {any} */ { detail }) => {
-    [pin, pinnedAt] = [detail, withoutStep(now())];
-    lead();
-  };
-  const onHand = () => {
-    if (place && !place.secret && told && !strayed) stray();
-  };
-  /** @type {[EventTarget, string, (event: any) => void][]} */
-  const heard = [
-    [news, 'moment', onMoment],
-    [news, 'hand', onHand],
-    [clock, 'step', onStep],
-    [clock, 'pinned', onPinned],
+  const ends = [
+    listen(news, 'moment', onMoment),
+    listen(news, 'hand', () => {
+      if (place && !place.secret && told && !strayed) stray();
+    }),
+    listen(clock, 'step', ({ detail: { why } }) => {
+      if (place?.secret) return lead();
+      if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
+    }),
+    listen(clock, 'pinned', ({ detail }) => {
+      [pin, pinnedAt] = [detail, withoutStep(now())];
+      lead();
+    }),
   ];
-  for (const [from, name, listener] of heard) from.addEventListener(name, listener);
 
   function enter(/** @type {string} */ code, secret = '') {
     socket?.close();
@@ -298,7 +294,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       if (before) enter(before.code, before.secret);
     },
     unmount() {
-      for (const [from, name, listener] of heard) from.removeEventListener(name, listener);
+      ends.forEach(end => end());
       place = null;
       clearTimeout(timer);
       clearTimeout(sending);

@@ -1,6 +1,6 @@
 // What is seen of a class: a button in the header, the panel that it opens, and a line that says
 // where one is.
-import { button, element, number, save } from '../core/paint.js';
+import { button, element, listen, number, save } from '../core/paint.js';
 
 const LOCAL = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -207,20 +207,12 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       line.append(button('Dismiss', () => (line.hidden = true), { class: 'quiet' }));
   }
   let follows = false;
-  const onClass = () => {
+  const unmount = listen(news, 'class', () => {
     const { joined, leads } = room.state();
     if (joined && !leads && !follows) panel.hidePopover(); // the class is behind it
     follows = joined && !leads;
     tell();
     if (panel.matches(':popover-open')) draw();
-  };
-  news.addEventListener('class', onClass);
-  return {
-    opener,
-    panel,
-    line,
-    unmount() {
-      news.removeEventListener('class', onClass);
-    },
-  };
+  });
+  return { opener, panel, line, unmount };
 }

@@ -2,7 +2,7 @@
 // "More". Guided shows one or two choices and "Settings"; its labels are plain words.
 import { control } from './controls.js';
 import { makeMenu } from './menu.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 
 /** @type {Texts} */
 const GROUPS = {
@@ -67,10 +67,6 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     more.focus();
     event.stopPropagation();
   };
-  const onDown = (/** @type {any} */ { target }) => {
-    if (!panel.hidden && !node.contains(target)) open(false);
-  };
-  document.addEventListener('pointerdown', onDown);
 
   const put = (/** @type {any} */ choice, narrow = false) => {
     const { name, plain, help } = choice;
@@ -141,6 +137,8 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       control?.focus();
     },
     redraw: draw, // the depth has changed
-    unmount: () => document.removeEventListener('pointerdown', onDown),
+    unmount: listen(document, 'pointerdown', ({ target }) => {
+      if (!panel.hidden && !node.contains(target)) open(false);
+    }),
   };
 }

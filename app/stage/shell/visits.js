@@ -1,5 +1,6 @@
 // From story to story. Streamlit is not asked and does not hear of the way back: another story is
 // no rerun.
+import { listen } from '../core/paint.js';
 
 /** @type {(a: Texts, b: Texts) => boolean} */
 const sameChoices = (a, b) => Object.keys({ ...a, ...b }).every(name => a[name] === b[name]);
@@ -8,11 +9,11 @@ export class Visits {
   /** @param {App} app */
   constructor(app) {
     this.app = app;
-    this.onBack = (/** @type {Event} */ event) => {
+    const onBack = (/** @type {Event} */ event) => {
       event.stopImmediatePropagation();
       this.open(app.address.path);
     };
-    addEventListener('popstate', this.onBack, true);
+    this.unmount = listen(window, 'popstate', onBack, true);
   }
 
   // The story of the address, which may be open already.
@@ -103,8 +104,5 @@ export class Visits {
       return this.leave(path, given, { replace, byRail: false });
     if (step) app.stage.clock.set(Number(step) - 1, 'jump'); // the same run, another step
     app.address.tell();
-  }
-  unmount() {
-    removeEventListener('popstate', this.onBack, true);
   }
 }
