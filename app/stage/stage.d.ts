@@ -17,6 +17,11 @@ type Frame = story.Frame & { sentences?: string[]; wrong?: boolean };
 type Content = story.Stage & { pictures?: { id: string; title: string }[] };
 type Context = Host & { clock: Clock; stage: Content };
 type App = import('./shell/app.js').App;
+type Course = import('./shell/course.js').Course;
+type MenuEntry = import('./shell/menu.js').Entry;
+type Room = ReturnType<typeof import('./shell/room.js').makeRoom>;
+type Stage = import('./core/mount.js').Stage;
+type Stop = import('./shell/course.js').Stop;
 // A story of the rail (app/stories/__init__.py): begin: the defaults of its choices; own: those that stay in it.
 type Lens = { path: string; title: string; begin: Texts; own: string[] };
 type Texts = Record<string, string>;

@@ -21,7 +21,7 @@ export class Middle {
   node = element('div', { class: 'main' });
   /** @type {(() => void)[]} */ ends = [];
 
-  /** @param {import('./mount.js').Stage} stage */
+  /** @param {Stage} stage */
   constructor(stage) {
     this.stage = stage;
     this.divider = makeDivider(this.node, this.picture, this.codes, stage.host);

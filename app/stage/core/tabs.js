@@ -12,7 +12,7 @@ export class Tabs {
   madeAt = 0; // the step of the clock then
   /** @type {(() => void) | null} */ end = null;
 
-  /** @param {import('./mount.js').Stage} stage */
+  /** @param {Stage} stage */
   constructor(stage) {
     this.stage = stage;
   }

@@ -35,7 +35,6 @@ const LABELS = 1.17; // of pictures, for a reader who is guided (paint.js)
 const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
 const NO_STORY = /** @type {Lens} */ (/** @type {unknown} */ (undefined)); // before the first, or of no path
-/** @typedef {import('./course.js').Stop} Stop */
 
 /** @param {{data: any, parentElement: HTMLElement}} component */
 export default function ({ data, parentElement }) {
@@ -168,11 +167,11 @@ export class App {
     this.glossary = makeGlossary(root);
     this.room.begin();
   }
-  /** @returns {import('./menu.js').Entry[]} */
+  /** @returns {MenuEntry[]} */
   menu() {
     const { look } = this,
       { bar } = this.stage;
-    /** @type {(label: string, title: string, onClick: () => any) => import('./menu.js').Entry} */
+    /** @type {(label: string, title: string, onClick: () => any) => MenuEntry} */
     const size = (label, title, onClick) => ({ label, title, stays: true, onClick });
     return [
       {

@@ -17,8 +17,6 @@ const MOST = 3; // questions of a stop
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
 const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 'closed');
 
-/** @typedef {import('./course.js').Stop} Stop */
-
 /**
  * lesson: the class.
  * choose: shows a picture of the stage.
@@ -30,8 +28,8 @@ const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 
  * opened: the card was opened or closed.
  * cover: hides the answer of a question, or of none; byClass: the class is asked it.
  * opener: the button that opens the card.
- * @param {{clock: Clock, news: EventTarget, course: import('./course.js').Course,
- *   lesson: ReturnType<typeof import('./room.js').makeRoom>, choose: (picture: string) => void,
+ * @param {{clock: Clock, news: EventTarget, course: Course,
+ *   lesson: Room, choose: (picture: string) => void,
  *   visit: (stop: Stop) => void, follow: (link: string) => void,
  *   summaryAt: (step: number) => string | undefined, play: (yes: boolean) => void,
  *   marked: () => void, opened: (yes: boolean) => void,

@@ -6,7 +6,7 @@ import { button, element, listen, way } from '../core/paint.js';
 
 // guide: opens or closes the guide; entries: of the menu; beside: what stands beside the guide.
 /**
- * @param {Parameters<typeof makeRail>[0] & {guide: () => void, entries: import('./menu.js').Entry[],
+ * @param {Parameters<typeof makeRail>[0] & {guide: () => void, entries: MenuEntry[],
  *   beside: Node[]}} given
  */
 export function makeHeader({ course, rail, open, visit, guide, entries, beside: others }) {
@@ -56,7 +56,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
     unmount: listen(document, 'pointerdown', ({ target }) => {
       if (!said.hidden && !node.contains(target)) chip.click();
     }),
-    /** @param {string} path @param {import('./course.js').Stop | null} stop */
+    /** @param {string} path @param {Stop | null} stop */
     mark(path, stop) {
       nav.mark(path, stop);
       if (path === 'start') brand.setAttribute('aria-current', 'page');

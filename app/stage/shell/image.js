@@ -23,7 +23,7 @@ function wrapped(g, text, width) {
 // parts: the nodes that stand one above the other, in that order; above, below: texts over and under
 // them. Returns the canvas.
 /**
- * @param {import('../core/mount.js').Stage} stage
+ * @param {Stage} stage
  * @param {Element[]} parts
  * @param {Line[]} above
  * @param {Line[]} below

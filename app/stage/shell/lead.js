@@ -5,7 +5,7 @@ import { askUntilDone } from './fetching.js';
 import { element } from '../core/paint.js';
 
 // show: a part of the story, or nothing where `part` is empty.
-/** @param {import('../core/mount.js').Stage} stage @param {string} base */
+/** @param {Stage} stage @param {string} base */
 export function makeLead(stage, base) {
   const node = element('div', { class: 'lead', hidden: true, role: 'group', 'aria-label': 'Why' });
   let turn = 0;

@@ -4,7 +4,7 @@ import { button, element } from '../core/paint.js';
 import { askUntilDone, stop } from './fetching.js';
 
 // A stop's own choices are the defaults of its page there.
-/** @type {(story: Lens, stop: import('./course.js').Stop | null) => Lens} */
+/** @type {(story: Lens, stop: Stop | null) => Lens} */
 const begun = (story, stop) => ({ ...story, begin: { ...story.begin, ...stop?.choices } });
 const BEHIND = ['place', 'problem', 'build', 'run']; // groups of choices under "More"
 

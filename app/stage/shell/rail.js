@@ -7,11 +7,9 @@ import { opens } from './menu.js';
 /** @type {Record<string, [string, string]>} */
 const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen'] };
 
-/** @typedef {import('./course.js').Stop} Stop */
-
 // open: to a page, with the reader's choices; visit: to a stop.
 /**
- * @param {{course: import('./course.js').Course, rail: Lens[], open: (path: string) => void,
+ * @param {{course: Course, rail: Lens[], open: (path: string) => void,
  *   visit: (stop: Stop) => void}} given
  */
 export function makeRail({ course, rail, open, visit }) {

@@ -5,7 +5,7 @@ import { button, element, listen, number, save } from '../core/paint.js';
 const LOCAL = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * @param {{news: EventTarget, room: ReturnType<typeof import('./room.js').makeRoom>, base: string,
+ * @param {{news: EventTarget, room: Room, base: string,
  *   titleOf: (path: string) => string}} given
  */
 export function makeRoomPanel({ news, room, base, titleOf }) {

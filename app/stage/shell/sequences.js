@@ -8,7 +8,7 @@ import { makeSequencePanel } from './sequence_panel.js';
 // now: the link of what is shown; visit: goes to a link, and is done when it is shown; begins: a talk
 // begins; opens: the window of its notes opens.
 /**
- * @param {{stage: import('../core/mount.js').Stage, news: EventTarget, base: string, rail: Lens[],
+ * @param {{stage: Stage, news: EventTarget, base: string, rail: Lens[],
  *   now: () => string, visit: (link: string) => any, begins: () => void, opens: () => void}} given
  */
 export function makeSequences({ stage, news, base, rail, now, visit, begins, opens }) {

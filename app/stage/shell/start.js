@@ -13,8 +13,8 @@ const PACE = 2,
 
 // visit: goes to a stop; talks: a list of those that come with the app.
 /**
- * @param {{stage: import('../core/mount.js').Stage, base: string, course: import('./course.js').Course,
- *   visit: (stop: import('./course.js').Stop) => void, talks: Node}} given
+ * @param {{stage: Stage, base: string, course: Course,
+ *   visit: (stop: Stop) => void, talks: Node}} given
  */
 export function makeStart({ stage, base, course, visit, talks }) {
   const { clock } = stage;
@@ -144,7 +144,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
 
   const drawCards = () => {
     const marks = progress();
-    const card = (/** @type {import('./course.js').Stop} */ stop) =>
+    const card = (/** @type {Stop} */ stop) =>
       element(
         'li',
         {},

@@ -18,7 +18,7 @@ const FRONT = ['what_if', 'kernel', 'own', 'preset'];
 // shares: the menu beside "Copy link"; deep: whether everything is in sight.
 /**
  * @param {{change: import('./controls.js').Change, copyLink: () => Promise<string>,
- *   shares: import('./menu.js').Entry[], deep: () => boolean}} given
+ *   shares: MenuEntry[], deep: () => boolean}} given
  */
 export function makeToolbar({ change, copyLink, shares, deep }) {
   const front = element('div', { class: 'front' }),

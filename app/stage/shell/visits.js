@@ -70,7 +70,7 @@ export class Visits {
     return this.go(path, query, { replace, byRail, carried: !exact });
   }
   // To a stop of the course: its own choices count, and all others go along.
-  /** @param {import('./course.js').Stop} stop */
+  /** @param {Stop} stop */
   toStop(stop) {
     const { app } = this,
       { story, name, choices, picture } = stop;

@@ -8,7 +8,7 @@ const MOST = 12; // shown answers
 const TICK = 250; // ms
 
 // over: the time has just run out.
-/** @param {{room: ReturnType<typeof import('./room.js').makeRoom>, over: () => void}} given */
+/** @param {{room: Room, over: () => void}} given */
 export function makeVotes({ room, over }) {
   const bars = element('div', { class: 'votes', hidden: true }),
     time = element('p', { class: 'time', role: 'timer', hidden: true });
