@@ -8,7 +8,7 @@ import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
 import { answered, Course, keepAnswered, progress } from './course.js';
 import { makeDepth } from './depth.js';
-import { embedded, wayOut } from './embed.js';
+import { embedded } from './embed.js';
 import { makeFrame } from './frame.js';
 import { makeGlossary } from './glossary.js';
 import { makeBelow } from './below.js';
@@ -73,97 +73,24 @@ export class App {
     this.frame = makeFrame(root);
     this.saving = new Saving(this);
 
-    const { course, stage, news } = this,
-      { clock } = stage;
-    const now = () => this.address.now(),
-      visit = (/** @type {string} */ link) => this.visits.visit(link),
-      go = (/** @type {string} */ path) => this.visits.leave(path),
-      toStop = (/** @type {Stop} */ stop) => this.visits.toStop(stop);
-    this.look = makeLook(root, clock, () => this.repaint());
-    this.room = makeRoom({
-      clock,
-      news,
-      base,
-      now,
-      visit: link => void this.visits.visit(link, true),
-      shown: () => !this.question.asking && !!root.dataset.shown,
-    });
-    this.lesson = makeRoomPanel({
-      news,
-      room: this.room,
-      base,
-      titleOf: path => this.storyOf(path)?.title ?? path,
-    });
-    this.sequences = makeSequences({
-      stage,
-      news,
-      base,
-      rail,
-      now,
-      visit,
-      begins: () => {
-        this.guide.close();
-        this.present.enter();
-      },
-      opens: () => this.present.keep(),
-    });
-    this.search = makeSearch({
-      root,
-      list: async () => (await fetch(`${base}/wg/found`)).json(),
-      go: entry => this.goTo(entry),
-    });
-    this.header = makeHeader({
-      course,
-      rail,
-      open: go,
-      visit: toStop,
-      guide: () => this.guide.toggle(),
-      beside: [this.search.button, this.sequences.button, this.lesson.opener],
-      entries: this.menu(),
-    });
-    this.toolbar = makeToolbar({
-      change: (name, value) => this.change(name, value),
-      copyLink: () => this.saving.copiesLink(),
-      deep: () => this.depth.deep,
-      shares: this.shares(),
-    });
-    this.guide = makeGuide({
-      clock,
-      news,
-      course,
-      lesson: this.room,
-      choose: id => stage.choosePicture(id || stage.content.pictures?.[0]?.id),
-      visit: toStop,
-      follow: visit,
-      summaryAt: step => stage.content.frames[step]?.summary,
-      play: yes => this.play(yes),
-      marked: () => this.header.marks(progress()),
-      opened: this.header.guideOpen,
-      cover: (question, byClass) => {
-        root.dataset.veils = (question?.veils ?? []).join(' ');
-        root.classList.toggle('polled', byClass);
-        root.classList.toggle('covered', !!question);
-        this.covering.cover(question?.hides ?? []);
-        clock.cover({ hide: this.covering.hide, covers: question?.covers ?? [] });
-      },
-      opener: () => this.header.asks,
-    });
+    this.look = makeLook(root, this.stage.clock, () => this.repaint());
+    this.room = makeRoom(this);
+    this.lesson = makeRoomPanel(this);
+    this.sequences = makeSequences(this);
+    this.search = makeSearch(this);
+    this.header = makeHeader(this);
+    this.toolbar = makeToolbar(this);
+    this.guide = makeGuide(this);
     this.below = makeBelow(this.guide.node);
-    this.start = makeStart({ stage, base, course, visit: toStop, talks: this.sequences.talks });
+    this.start = makeStart(this);
     this.messages = makeMessages();
     this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
-    this.present = makePresent({
-      root,
-      clock,
-      changed: yes => this.look.present(yes),
-      stop: () => stage.bar.stop(),
-      way: embedded && wayOut(() => this.address.whole()),
-    });
-    this.lead = makeLead(stage, base);
+    this.present = makePresent(this);
+    this.lead = makeLead(this);
     this.keys = makeKeyDialog(root);
     this.layOut();
     this.visits = new Visits(this);
-    clock.addEventListener('answered', event => this.mark(event));
+    this.stage.clock.addEventListener('answered', event => this.mark(event));
     this.glossary = makeGlossary(root);
     this.room.begin();
   }
@@ -228,23 +155,6 @@ export class App {
         onClick: () => this.search.toggle(),
       },
       { label: 'Keys', title: 'All keys (?)', onClick: () => this.keys.toggle() },
-    ];
-  }
-  shares() {
-    return [
-      {
-        label: 'Copy embed code',
-        title: 'An iframe of this moment, for slides',
-        stays: true,
-        onClick: () => this.saving.copyEmbedCode(),
-      },
-      {
-        label: 'Save as PNG',
-        title: 'An image of what stands on the stage',
-        stays: true,
-        onClick: () => this.saving.savePicture(),
-      },
-      { label: 'Print', title: 'This moment on one page', onClick: () => print() },
     ];
   }
   // The app's parts around those of the stage.

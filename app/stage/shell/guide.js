@@ -4,7 +4,7 @@
 import { button, element, listen, way } from '../core/paint.js';
 import { isRight } from './answers.js';
 import { makeAsk } from './ask.js';
-import { answered as read, inMinutes, keepAnswered as write } from './course.js';
+import { answered as read, inMinutes, keepAnswered as write, progress } from './course.js';
 
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
@@ -17,34 +17,17 @@ const MOST = 3; // questions of a stop
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
 const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 'closed');
 
-/**
- * lesson: the class.
- * choose: shows a picture of the stage.
- * visit: goes to a stop.
- * follow: goes to a moment.
- * summaryAt: of a step that shows another run than the first (explainers/story/frames.py).
- * play: plays the steps or pauses.
- * marked: progress has changed.
- * opened: the card was opened or closed.
- * cover: hides the answer of a question, or of none; byClass: the class is asked it.
- * opener: the button that opens the card.
- * @param {{clock: Clock, news: EventTarget, course: Course,
- *   lesson: Room, choose: (picture: string) => void,
- *   visit: (stop: Stop) => void, follow: (link: string) => void,
- *   summaryAt: (step: number) => string | undefined, play: (yes: boolean) => void,
- *   marked: () => void, opened: (yes: boolean) => void,
- *   cover: (question: story.Question | null, byClass: boolean) => void, opener: () => any}} app
- */
+/** @param {App} app */
 export function makeGuide(app) {
-  const { clock, news, course, choose, visit, follow, play } = app,
-    { marked, opened, cover, opener, lesson, summaryAt } = app;
+  const { news, course, stage, room, header, covering, root } = app,
+    { clock } = stage;
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
     end = element('div', { class: 'end', hidden: true }),
     foot = element('div', { class: 'stops' });
   const ask = makeAsk(guess => answer(questions[at], guess)),
-    votes = makeVotes({ room: lesson, over: () => ask.lock(true) });
+    votes = makeVotes({ room, over: () => ask.lock(true) });
   const close = button('\u00d7', () => show(false, true), {
     'aria-label': 'Close the guide',
     title: 'Close (Esc)',
@@ -79,11 +62,9 @@ export function makeGuide(app) {
   // ---- the card ----
   // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
   const goBack = () => {
-    const button = opener();
-    if (!button) return;
-    button.focus();
-    button.dataset.plays = '';
-    button.addEventListener('blur', () => delete button.dataset.plays, { once: true });
+    header.asks.focus();
+    header.asks.dataset.plays = '';
+    header.asks.addEventListener('blur', () => delete header.asks.dataset.plays, { once: true });
   };
   const show = (/** @type {boolean} */ yes, byUser = false) => {
     if ((yes && !stop) || yes === !node.hidden) return;
@@ -91,11 +72,13 @@ export function makeGuide(app) {
     if (yes || byUser) keepOpen(yes);
     node.parentElement.toggleAttribute('data-guide', yes); // the parts beside it make room
     drawCover();
-    opened(yes);
+    header.asks.setAttribute('aria-expanded', String(yes));
     if (yes) {
       keep({ seen: true });
       if (!byUser) return;
-      if (summaryAt(clock.step) !== summaryAt(questions[at]?.step)) goTo(); // of another run
+      const { frames } = stage.content,
+        summary = frames[questions[at]?.step]?.summary; // of another run, where it differs
+      if (frames[clock.step]?.summary !== summary) goTo();
       title.focus({ preventScroll: true });
       node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();
@@ -105,12 +88,17 @@ export function makeGuide(app) {
   const kept = () => ({ done: [], ...read()[name()] });
   const keep = (/** @type {object} */ change) => {
     write({ ...read(), [name()]: { ...kept(), ...change } });
-    marked();
+    header.marks(progress());
   };
   const isDone = (/** @type {story.Question} */ question) => kept().done.includes(question.id);
   const drawCover = () => {
-    const question = node.hidden ? null : questions[at];
-    cover(question && !isDone(question) ? question : null, isAsked());
+    const asked = node.hidden ? null : questions[at],
+      question = asked && !isDone(asked) ? asked : null;
+    root.dataset.veils = (question?.veils ?? []).join(' ');
+    root.classList.toggle('polled', isAsked());
+    root.classList.toggle('covered', !!question);
+    covering.cover(question?.hides ?? []);
+    clock.cover({ hide: covering.hide, covers: question?.covers ?? [] });
   };
 
   // ---- a question ----
@@ -131,11 +119,13 @@ export function makeGuide(app) {
     draw();
     goTo();
   };
+  const choose = (/** @type {string} */ picture) =>
+    stage.choosePicture(picture || stage.content.pictures?.[0]?.id);
   // The step of an open question.
   const goTo = () => {
     const question = questions[at];
     if (!question || isLed() || clock.count < 2 || isDone(question)) return;
-    play(false);
+    app.play(false);
     clock.set(question.step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
@@ -143,9 +133,9 @@ export function makeGuide(app) {
       question = questions[at];
     turns.replaceChildren(
       ...votes.controls(isPolled() ? poll : null, {
-        ask: () => lesson.ask(stop?.story ?? '', question),
+        ask: () => room.ask(stop?.story ?? '', question),
         reveal: () => {
-          lesson.reveal();
+          room.reveal();
           reveal(question);
         },
       }),
@@ -160,9 +150,9 @@ export function makeGuide(app) {
   /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
     if (!isPolled() || !poll.open) return reveal(question, guess);
-    if (lesson.state().leads || poll.locked) return;
+    if (room.state().leads || poll.locked) return;
     given = guess;
-    lesson.answer(question.kind === 'click' ? isRight(guess, question) : guess);
+    room.answer(question.kind === 'click' ? isRight(guess, question) : guess);
     ask.note('Your answer is sent, without your name. You can change it until the vote ends.');
   };
   // What the run says, and where it is seen. A right answer leaves the reader where they are.
@@ -171,7 +161,7 @@ export function makeGuide(app) {
     const right = guess === null ? null : isRight(guess, question);
     ask.lock(false);
     if (!right && !isLed()) {
-      play(false);
+      app.play(false);
       choose(question.view);
       // who follows a class is led there
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
@@ -195,7 +185,7 @@ export function makeGuide(app) {
   // ---- the end of a stop: what its idea wins, and where more of it is ----
   const drawEnd = () => {
     end.hidden = !stop || !(questions.length ? questions.every(isDone) : kept().all);
-    end.replaceChildren(...(stop ? endOf(stop, follow) : []));
+    end.replaceChildren(...(stop ? endOf(stop, link => app.visits.visit(link)) : []));
     foot.querySelector('[data-go=next]')?.classList.toggle('quiet', end.hidden);
   };
   // The way on. The rail has the ways to all other stops.
@@ -203,7 +193,9 @@ export function makeGuide(app) {
     const to = stop && course.after(stop),
       attributes = { 'data-go': 'next', class: 'quiet' };
     foot.replaceChildren(
-      ...(to ? [button(`${to.number} ${to.title} \u2192`, () => visit(to), attributes)] : []),
+      ...(to
+        ? [button(`${to.number} ${to.title} \u2192`, () => app.visits.toStop(to), attributes)]
+        : []),
     );
   };
 
@@ -211,16 +203,16 @@ export function makeGuide(app) {
   const isPolled = () =>
     !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
   const isLed = () => {
-    const { code, leads, strayed } = lesson.state();
+    const { code, leads, strayed } = room.state();
     return isPolled() && !!code && !leads && !strayed;
   };
   // Answers go to the class, and are shown later.
-  const isAsked = () => isPolled() && poll.open && !lesson.state().leads;
+  const isAsked = () => isPolled() && poll.open && !room.state().leads;
   const drawClass = () => {
     const question = questions[at];
     if (!question) return turns.replaceChildren();
     votes.draw(question, isPolled() ? poll : null);
-    ask.lock(isPolled() && poll.open && (poll.locked || lesson.state().leads));
+    ask.lock(isPolled() && poll.open && (poll.locked || room.state().leads));
     drawTurns();
   };
   /** @type {(leads: boolean, poll: Poll) => string} */
@@ -268,7 +260,7 @@ export function makeGuide(app) {
     /** @param {Stop | null} to @param {boolean} byRail */
     open(to, byRail) {
       [stop, questions, toPlay] = [to, [], byRail];
-      play(false);
+      app.play(false);
       draw();
       if (!stop) return show(false);
       title.textContent = `${stop.number} ${stop.title}`;
@@ -287,7 +279,7 @@ export function makeGuide(app) {
         ),
         asked = own.length || !stop ? own : content.questions.slice(0, MOST),
         same = JSON.stringify(questions) === JSON.stringify(asked);
-      if (toPlay && clock.count > 1) play(true);
+      if (toPlay && clock.count > 1) app.play(true);
       toPlay = false;
       if (same) return;
       questions = asked;
@@ -295,7 +287,7 @@ export function makeGuide(app) {
       if (at < 0) at = questions.findIndex(one => !isDone(one));
       at = Math.max(0, at);
       draw();
-      if (poll?.open) takePoll(null, lesson.state().leads);
+      if (poll?.open) takePoll(null, room.state().leads);
     },
     unmount() {
       for (const end of [votes.unmount, deafen, unclass, unpick]) end();

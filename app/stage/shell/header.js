@@ -4,19 +4,12 @@ import { makeRail } from './rail.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
 import { button, element, listen, way } from '../core/paint.js';
 
-// guide: opens or closes the guide; entries: of the menu; beside: what stands beside the guide.
-/**
- * @param {Parameters<typeof makeRail>[0] & {guide: () => void, entries: MenuEntry[],
- *   beside: Node[]}} given
- */
-export function makeHeader({ course, rail, open, visit, guide, entries, beside: others }) {
-  const brand = way(
-    './',
-    () => open('start'),
-    { 'data-story': 'start', class: 'brand' },
-    'Warpglass',
-  );
-  const nav = makeRail({ course, rail, open, visit });
+/** @param {App} app */
+export function makeHeader(app) {
+  const home = () => app.visits.leave('start'),
+    brand = way('./', home, { 'data-story': 'start', class: 'brand' }, 'Warpglass');
+  const nav = makeRail(app),
+    entries = app.menu();
   const chip = button(
     '',
     () => {
@@ -27,7 +20,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
   );
   const said = element('div', { class: 'said', hidden: true, role: 'status' }),
     idea = element('p', { class: 'idea' });
-  const asks = button('Guide', guide, {
+  const asks = button('Guide', () => app.guide.toggle(), {
     class: 'guide-button',
     'aria-expanded': 'false',
     title: 'Hints and questions',
@@ -43,7 +36,9 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
     brand,
     nav.node,
     asks,
-    ...others,
+    app.search.button,
+    app.sequences.button,
+    app.lesson.opener,
     chip,
     ...front,
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
@@ -64,9 +59,7 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
       asks.hidden = !stop?.questions.length;
     },
     marks: nav.marks,
-    guideOpen(/** @type {boolean} */ yes) {
-      asks.setAttribute('aria-expanded', String(yes));
-    },
+
     headline(/** @type {string} */ text) {
       idea.textContent = text;
     },

@@ -5,8 +5,8 @@ import { askUntilDone } from './fetching.js';
 import { element } from '../core/paint.js';
 
 // show: a part of the story, or nothing where `part` is empty.
-/** @param {Stage} stage @param {string} base */
-export function makeLead(stage, base) {
+/** @param {App} app */
+export function makeLead({ stage, base }) {
   const node = element('div', { class: 'lead', hidden: true, role: 'group', 'aria-label': 'Why' });
   let turn = 0;
   /** @type {(() => void) | null} */ let end = null;

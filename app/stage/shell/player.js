@@ -38,11 +38,12 @@ function without(link, ...names) {
 const stepless = (/** @type {string} */ link) => without(link, 'step');
 const runOf = (/** @type {string} */ link) => without(link, 'step', 'picture', 'tab');
 
-// now: the link of what is shown; visit: goes to a link, and is done when it is shown; opens: the window
-// of the notes opens. Returns among others notes: the button of their window.
-/** @param {Omit<Parameters<typeof import('./sequences.js').makeSequences>[0], 'rail' | 'begins'>} given */
-export function makePlayer({ stage, news, base, now, visit, opens }) {
-  const { clock } = stage;
+// Returns among others notes: the button of their window.
+/** @param {App} app */
+export function makePlayer(app) {
+  const { stage, news, base } = app,
+    { clock } = stage,
+    now = () => app.address.now();
   const place = element('b', { class: 'place' }),
     title = element('span', { class: 'name' }),
     time = element('output', { 'aria-live': 'off' });
@@ -50,7 +51,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
   const said = element('p', { class: 'told', role: 'status' });
   // The notes have a window of their own: the class sees this page.
   const openNotes = () => {
-    opens();
+    app.present.keep();
     said.textContent = notes.open()
       ? ''
       : 'The browser did not open a window. Allow this site to open windows, then press again.';
@@ -99,7 +100,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
       link = inFull(to);
     [talk.at, talk.arrived] = [to, null];
     draw();
-    await visit(link);
+    await app.visits.visit(link);
     if (mine !== turn || !playing) return;
     [talk.first, talk.arrived] = [clock.step, now()];
     if (atEnd && moment().steps) clock.set(last(), 'user');

@@ -4,14 +4,12 @@
 // itself.
 import { LABELS } from '../core/data.js';
 import { button, element, listen } from '../core/paint.js';
+import { embedded, wayOut } from './embed.js';
 
-// changed: type is to be large, or as before; stop: pauses what plays; way: a link that stands in the
-// line, or none.
-/**
- * @param {{root: HTMLElement, clock: Clock, changed: (large: boolean) => void, stop: () => void,
- *   way: Node | false}} given
- */
-export function makePresent({ root, clock, changed, stop, way }) {
+/** @param {App} app */
+export function makePresent(app) {
+  const { root } = app,
+    { clock } = app.stage;
   const done = element('i', { class: 'done' }),
     count = element('span', { class: 'count' }),
     from = element('b', { class: 'from' });
@@ -25,7 +23,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     element('div', { class: 'progress', 'aria-hidden': 'true' }, done),
     count,
     from,
-    ...(way ? [way] : []),
+    ...(embedded ? [wayOut(() => app.address.whole())] : []),
     leaving,
   );
   const black = element('div', {
@@ -51,7 +49,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     // Streamlit's own corner goes too
     document.documentElement.classList.toggle('wg-presenting', on);
     black.hidden = true;
-    changed(on);
+    app.look.present(on);
     tell();
     /** @type {any} */ (document.activeElement)?.blur?.(); // a button that is hidden now would take Space
     fill();
@@ -100,7 +98,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     },
     blank() {
       if (!on) return false;
-      stop();
+      app.stage.bar.stop();
       black.hidden = false;
     },
     // The label of the shown values (core/data.js).

@@ -7,15 +7,12 @@ import { opens } from './menu.js';
 /** @type {Record<string, [string, string]>} */
 const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen'] };
 
-// open: to a page, with the reader's choices; visit: to a stop.
-/**
- * @param {{course: Course, rail: Lens[], open: (path: string) => void,
- *   visit: (stop: Stop) => void}} given
- */
-export function makeRail({ course, rail, open, visit }) {
+/** @param {App} app */
+export function makeRail(app) {
+  const { course } = app;
   /** @type {(stop: Stop, attributes: object, ...text: (string | Node)[]) => any} */
   const toStop = (stop, attributes, ...text) =>
-    way(linkOf(stop), () => visit(stop), attributes, ...text);
+    way(linkOf(stop), () => app.visits.toStop(stop), attributes, ...text);
   const acts = course.acts.map(act => ({
     ...act,
     link: toStop(act.stops[0], { 'data-act': act.name }, act.name),
@@ -36,7 +33,7 @@ export function makeRail({ course, rail, open, visit }) {
       ),
     ),
   }));
-  const more = makeMore({ course, rail, open });
+  const more = makeMore(app);
   const node = element(
     'nav',
     { 'aria-label': 'The course' },
@@ -97,14 +94,15 @@ const current = (a, yes, kind) =>
   yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current');
 
 // Pages that are no stops, and every page of the course with the reader's own choices.
-/** @param {Omit<Parameters<typeof makeRail>[0], 'visit'>} given */
-function makeMore({ course, rail, open }) {
+/** @param {App} app */
+function makeMore(app) {
+  const { course, rail } = app;
   const paths = new Set(course.stops.map(({ story }) => story)),
     pages = rail.filter(({ path }) => path !== 'start');
   const link = (/** @type {Lens} */ { path, title }) => {
     const leave = () => {
       list.hidePopover();
-      open(path);
+      app.visits.leave(path);
     };
     return element('li', {}, way(path, leave, { 'data-story': path }, title));
   };

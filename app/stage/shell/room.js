@@ -33,14 +33,11 @@ const timed = ({ left, ...poll }) => ({
   ends: left === null ? null : 500 * Math.round((Date.now() + 1000 * left) / 500),
 });
 
-// base: of the app's address; now: the moment that is shown, as a link; visit: goes to a link, leaving no
-// way back; shown: whether what is shown is what was asked for last. Whatever changes is told by 'class'
-// on the clock. Steps are counted from 0 here, from 1 in links.
-/**
- * @param {{clock: Clock, news: EventTarget, base: string, now: () => string,
- *   visit: (link: string) => void, shown: () => boolean}} given
- */
-export function makeRoom({ clock, news, base, now, visit, shown }) {
+// Whatever changes is told by 'class' of the news. Steps are counted from 0 here, from 1 in links.
+/** @param {App} app */
+export function makeRoom(app) {
+  const { base, news } = app,
+    { clock } = app.stage;
   /** @type {WebSocket | null} */ let socket = null;
   /** @type {{code: string, secret?: string} | null} */ let place = null;
   /** @type {At | null} */ let told = null; // of the leader
@@ -73,8 +70,9 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     if (JSON.stringify(state) === before) return; // most messages are steps
     news.dispatchEvent(new CustomEvent('class', { detail: state }));
   };
-  const withoutStep = (/** @type {string} */ link) => {
-    const [path, query] = link.split('?'),
+  // The link of the moment, without its step.
+  const linkNow = () => {
+    const [path, query] = app.address.now().split('?'),
       choices = new URLSearchParams(query);
     choices.delete('step');
     choices.sort();
@@ -159,8 +157,8 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     if (!place?.secret || sending) return;
     sending = setTimeout(() => {
       sending = 0;
-      if (!shown()) return; // the moment that comes is told when it is there
-      const link = withoutStep(now());
+      if (app.question.asking || !app.root.dataset.shown) return; // told when it is there
+      const link = linkNow();
       if (link !== pinnedAt) [pin, pinnedAt] = [null, link]; // it was of another picture
       if (place?.secret && ready())
         say({ at: { link, step: clock.count > 1 ? clock.step : null, pin } });
@@ -174,7 +172,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     if (at.link !== applied) {
       applied = at.link;
       settled = '';
-      visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`);
+      app.visits.visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`, true);
     } else if (settled) put();
   }
   // The step and the pinned cell, where the leader's run is shown.
@@ -185,7 +183,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
   function onMoment() {
     if (place?.secret) return lead();
     if (!place || strayed || !applied) return;
-    const link = withoutStep(now());
+    const link = linkNow();
     if (settled && link !== settled) return stray();
     if (settled) return;
     settled = link;
@@ -211,7 +209,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
     }),
     listen(clock, 'pinned', ({ detail }) => {
-      [pin, pinnedAt] = [detail, withoutStep(now())];
+      [pin, pinnedAt] = [detail, linkNow()];
       lead();
     }),
   ];

@@ -4,11 +4,13 @@ import { button, element, listen, number, save } from '../core/paint.js';
 
 const LOCAL = ['localhost', '127.0.0.1', '[::1]'];
 
-/**
- * @param {{news: EventTarget, room: Room, base: string,
- *   titleOf: (path: string) => string}} given
- */
-export function makeRoomPanel({ news, room, base, titleOf }) {
+/** @param {App} app */
+export function makeRoomPanel(app) {
+  const { news, room, base } = app;
+  const titleOf = (/** @type {string} */ link) => {
+    const [path] = link.split('?');
+    return app.storyOf(path)?.title ?? path;
+  };
   const opener = button('Class', () => panel.togglePopover(), {
     class: 'head-button front-entry class-button',
     'aria-expanded': 'false',
@@ -190,8 +192,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
         ? `You lead class ${code}. ${inWords(followers)}`
         : `You follow class ${code}`;
     const follows = code && joined && !leads,
-      where =
-        at && `${titleOf(at.link.split('?')[0])}${at.step === null ? '' : `, step ${at.step + 1}`}`;
+      where = at && `${titleOf(at.link)}${at.step === null ? '' : `, step ${at.step + 1}`}`;
     let words = said;
     if (lost) words = 'The connection to the class is lost. The page tries again.';
     else if (!said && strayed)

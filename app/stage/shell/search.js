@@ -8,9 +8,8 @@ const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 5, PageUp: -5 };
 
 /** @typedef {import('./finding.js').Entry} Entry */
 
-// list: all entries; go: to the place of one.
-/** @param {{root: HTMLElement, list: () => Promise<Entry[]>, go: (entry: Entry) => void}} given */
-export function makeSearch({ root, list, go }) {
+/** @param {App} app */
+export function makeSearch(app) {
   const field = element('input', {
     type: 'text',
     role: 'combobox',
@@ -36,7 +35,7 @@ export function makeSearch({ root, list, go }) {
     found,
     said,
   );
-  root.append(dialog);
+  app.root.append(dialog);
   /** @type {Entry[] | null} */ let all = null;
   /** @type {Entry[]} */ let shown = [];
   let at = 0;
@@ -70,7 +69,7 @@ export function makeSearch({ root, list, go }) {
   const take = (/** @type {Entry | undefined} */ entry) => {
     if (!entry) return;
     dialog.close();
-    go(entry);
+    app.goTo(entry);
   };
   field.oninput = draw;
   found.onclick = (/** @type {any} */ { target }) =>
@@ -88,7 +87,7 @@ export function makeSearch({ root, list, go }) {
     field.focus();
     draw();
     try {
-      all ??= await list();
+      all ??= await (await fetch(`${app.base}/wg/found`)).json();
       draw();
     } catch (error) {
       said.textContent = `The app does not answer: ${error.message}`;

@@ -6,12 +6,15 @@ import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence
 /** @typedef {import('./sequence.js').Sequence} Sequence */
 /** @typedef {import('./sequence.js').Moment} Moment */
 
-// now: the link of what is shown; visit: goes to a link; shown: it was opened or closed.
+// shown: it was opened or closed.
 /**
- * @param {{clock: Clock, rail: Lens[], now: () => string, visit: (link: string) => void,
- *   play: (ref: string, sequence: Sequence, at?: number) => void, shown: (yes: boolean) => void}} given
+ * @param {App} app
+ * @param {(ref: string, sequence: Sequence, at?: number) => void} play
+ * @param {(yes: boolean) => void} shown
  */
-export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
+export function makeSequencePanel(app, play, shown) {
+  const { rail } = app,
+    { clock } = app.stage;
   const paths = rail.map(s => s.path),
     store = makeStore(paths);
   /** @type {Sequence[]} */ let ours = [];
@@ -112,7 +115,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
   }
   function note() {
     const sequence = mine() ?? store.create('My sequence'),
-      here = now();
+      here = app.address.now();
     let link;
     try {
       link = linkOf(here, paths);
@@ -217,7 +220,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
   function row(moment, n, count, editable) {
     const label = element('b', {}, moment.title || titleOf(moment.link)),
       small = element('small', {}, about(moment));
-    const go = button(`${n + 1} `, () => visit(moment.link), {
+    const go = button(`${n + 1} `, () => app.visits.visit(moment.link), {
       class: 'quiet to-moment',
       title: 'Go there',
     });

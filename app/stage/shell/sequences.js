@@ -5,24 +5,20 @@ import { makePlayer } from './player.js';
 import { checked, lengthOf } from './sequence.js';
 import { makeSequencePanel } from './sequence_panel.js';
 
-// now: the link of what is shown; visit: goes to a link, and is done when it is shown; begins: a talk
-// begins; opens: the window of its notes opens.
-/**
- * @param {{stage: Stage, news: EventTarget, base: string, rail: Lens[],
- *   now: () => string, visit: (link: string) => any, begins: () => void, opens: () => void}} given
- */
-export function makeSequences({ stage, news, base, rail, now, visit, begins, opens }) {
+/** @param {App} app */
+export function makeSequences(app) {
   const opener = button('Sequence', () => panel.toggle(), {
     class: 'head-button front-entry',
     'data-open': 'sequence',
     'aria-expanded': 'false',
     title: 'Talks: moments in an order, with notes, played by clicker',
   });
-  const player = makePlayer({ stage, news, base, now, visit, opens });
+  const player = makePlayer(app);
   /** @type {(ref: string, sequence: import('./sequence.js').Sequence, at?: number) => Promise<any>} */
   const play = (ref, sequence, at) => {
     panel.toggle(false);
-    begins();
+    app.guide.close();
+    app.present.enter();
     return player.play(ref, sequence, at);
   };
   const shown = (/** @type {boolean} */ yes) => {
@@ -31,10 +27,10 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins, ope
     const menu = document.querySelector('.wg .head .opens-menu[aria-haspopup]'); // of a narrow window
     (opener.checkVisibility() ? opener : menu)?.focus({ preventScroll: true });
   };
-  const panel = makeSequencePanel({ clock: stage.clock, rail, now, visit, play, shown });
+  const panel = makeSequencePanel(app, play, shown);
   const talks = element('ul', { class: 'cards talks' });
 
-  const paths = rail.map(s => s.path);
+  const paths = app.rail.map(s => s.path);
   const ours = import('../talks/ours.js')
     .then(({ TALKS }) => {
       const list = TALKS.map(talk => ({ id: talk.id, ...checked(talk, paths) }));

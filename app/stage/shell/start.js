@@ -11,13 +11,10 @@ import { viewOf } from '../core/views.js';
 const PACE = 2,
   HELD = 1600; // steps a second; milliseconds that the last step stays
 
-// visit: goes to a stop; talks: a list of those that come with the app.
-/**
- * @param {{stage: Stage, base: string, course: Course,
- *   visit: (stop: Stop) => void, talks: Node}} given
- */
-export function makeStart({ stage, base, course, visit, talks }) {
-  const { clock } = stage;
+/** @param {App} app */
+export function makeStart(app) {
+  const { stage, base, course } = app,
+    { clock } = stage;
   const still = matchMedia('(prefers-reduced-motion: reduce)'),
     { stops } = course,
     [firstStop] = stops;
@@ -31,7 +28,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
   });
   const begin = way(
     linkOf(firstStop),
-    () => visit(firstStop),
+    () => app.visits.toStop(firstStop),
     { class: 'button first' },
     `Start with 1: ${firstStop.title}`,
   );
@@ -101,7 +98,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
         'A talk shows moments of the course in an order, as a presentation. PageDown and PageUp, or ' +
           'a clicker, lead through them. Its notes have a window of their own.',
       ),
-      talks,
+      app.sequences.talks,
     ),
     element(
       'section',
@@ -150,7 +147,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
         {},
         way(
           linkOf(stop),
-          () => visit(stop),
+          () => app.visits.toStop(stop),
           { 'data-card': stop.name, class: marks[stop.name] ?? '' },
           element('b', {}, `${stop.number} ${stop.title}`),
           ...(stop.essential ? [element('i', { title: 'Essential' }, '\u2605')] : []),

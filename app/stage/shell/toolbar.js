@@ -15,12 +15,9 @@ const GROUPS = {
 // "Settings".
 const FRONT = ['what_if', 'kernel', 'own', 'preset'];
 
-// shares: the menu beside "Copy link"; deep: whether everything is in sight.
-/**
- * @param {{change: import('./controls.js').Change, copyLink: () => Promise<string>,
- *   shares: MenuEntry[], deep: () => boolean}} given
- */
-export function makeToolbar({ change, copyLink, shares, deep }) {
+/** @param {App} app */
+export function makeToolbar(app) {
+  const deep = () => app.depth.deep; // whether everything is in sight
   const front = element('div', { class: 'front' }),
     panel = element('div', {
       class: 'more',
@@ -35,7 +32,7 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
   const copy = button(
     'Copy link',
     async () => {
-      copy.textContent = await copyLink();
+      copy.textContent = await app.saving.copiesLink();
       setTimeout(() => {
         copy.textContent = 'Copy link';
       }, 2000);
@@ -50,7 +47,21 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     about,
     more,
     copy,
-    makeMenu('\u25be', 'Embed code, image, print', shares),
+    makeMenu('\u25be', 'Embed code, image, print', [
+      {
+        label: 'Copy embed code',
+        title: 'An iframe of this moment, for slides',
+        stays: true,
+        onClick: () => app.saving.copyEmbedCode(),
+      },
+      {
+        label: 'Save as PNG',
+        title: 'An image of what stands on the stage',
+        stays: true,
+        onClick: () => app.saving.savePicture(),
+      },
+      { label: 'Print', title: 'This moment on one page', onClick: () => print() },
+    ]),
     panel,
   );
   let shown = '';
@@ -73,7 +84,7 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     // In plain words, its identifier on hover; with all in sight, the identifier itself.
     if (!deep() && plain)
       choice = { ...choice, label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
-    return control(choice, refused[name], change, narrow);
+    return control(choice, refused[name], (...change) => app.change(...change), narrow);
   };
   const inGroup = (/** @type {string} */ name) => choices.filter(({ group }) => group === name);
   const drawAll = () => {
