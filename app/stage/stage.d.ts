@@ -30,7 +30,7 @@ type Answer = Partial<web.Asking> & { title?: string; bundle?: string; waiting?:
 type Poll = any; // a question to the class (app/classroom/polls.py)
 
 // What a module of views/ exports: a picture with the meta and the frames of its story.
-//   /** @type {Picture<fusion.FusionMeta>} */
+//   /** @type {Picture<ring.RingMeta>} */
 //   export default function (host, { meta, columns }, context) { ... }
 type Picture<Meta, Own = story.Frame> = (
   host: HTMLElement,

@@ -1,7 +1,7 @@
 """The TypeScript types of the data that Python sends to the browser: `python -m app.web.declarations`.
 
 The command writes app/stage/types.d.ts, which git ignores. The test of the stage's types writes it anew. Each folder of
-Python is a namespace, so a view reads its meta as `fusion.FusionMeta` without an import.
+Python is a namespace, so a view reads its meta as `ring.RingMeta` without an import.
 """
 
 import dataclasses
@@ -23,17 +23,20 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "app" / "stage" / "types.d.ts"
 ENCODED = ("explainers.story.stage", "explainers.story.scene")  # the modules with dataclasses in a bundle
 SIMPLE = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
-SIMPLE |= {np.ndarray: "Float32Array", Any: "any", object: "any"}
+SIMPLE |= {np.ndarray: "Float32Array", dict: "Record<string, any>", Any: "any", object: "any"}
 
 
 def text() -> str:
     """An interface for each TypedDict of explainers, for each dataclass of a bundle, and for each class in their
-    fields."""
+    fields. Raises ValueError if two of them have one name."""
     found = {cls: None for cls in [*_roots(), Asking, Waiting, Stop]}
     for cls in (queue := list(found)):
         new = [one for hint in _fields(cls).values() for one in _classes(hint) if one not in found]
         found |= dict.fromkeys(new)
         queue += new
+    names = [_name(cls) for cls in found]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two classes are {', '.join(doubled)} for the browser. Rename one of them.")
     spaces = groupby(sorted(found, key=_name), key=lambda cls: _name(cls).split(".")[0])
     return "".join(f"declare namespace {space} {{\n{''.join(map(interface, own))}}}\n" for space, own in spaces)
 
@@ -48,7 +51,7 @@ def _roots() -> Iterator[type]:
 
 
 def _name(cls: type) -> str:
-    """The namespace and the name: fusion.FusionMeta of explainers/stories/fusion/frames.py."""
+    """The namespace and the name: ring.RingMeta of explainers/stories/fusion/frames.py."""
     folder = Path(str(import_module(cls.__module__).__file__)).parent.name
     return f"{folder}.{cls.__name__}"
 

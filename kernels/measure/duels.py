@@ -22,7 +22,7 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.errors import RunError
-from kernels.families.tensor_cores.fields import CLIMBS
+from kernels.families.attention import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import peers
 from kernels.measure.bench_rows import Row, problem_text

@@ -9,7 +9,7 @@ import { cellOf as blockCell, cellSize, gridLayout } from './layouts/grid.js';
 const RUNNING = PALETTE.wavefronts.now,
   DONE = PALETTE.wavefronts.before;
 
-/** @type {Picture<occupancy.GridMeta, occupancy.GridFrame>} */
+/** @type {Picture<models.GridMeta, models.GridFrame>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,

@@ -25,7 +25,7 @@ const LEGEND = [
   ],
 ];
 
-/** @type {Picture<any_kernel.TensorsMeta>} */
+/** @type {Picture<models.TensorsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { tensors, values, frames } = meta,
     frameAt = step =>
