@@ -29,6 +29,29 @@ type Texts = Record<string, string>;
 type Answer = Partial<web.Asking> & { title?: string; bundle?: string; waiting?: web.Waiting };
 type Poll = any; // a question to the class (app/classroom/polls.py)
 
+// The box of a panel of a scene, with what places and draws its things (views/scene.js).
+type Paint = ReturnType<typeof import('./core/paint.js').theme>;
+type PanelBox = Point & {
+  id: string;
+  step: number;
+  em: number;
+  small: number;
+  width: number;
+  height: number;
+  narrow: boolean;
+  paint: Paint;
+  made: import('./core/kinds.js').Marks;
+  wide: (text: string, bold?: boolean, px?: number) => number;
+  fit: (texts: string[], room: number, bold?: boolean) => string;
+  lines: (text: string, room: number, most: number) => string[];
+  colour: (name: string) => string;
+  pale: (name: string, share: number) => string;
+};
+type PanelKind = {
+  heights: (panel: any, box: PanelBox) => number[];
+  draw: (panel: any, box: PanelBox) => void;
+};
+
 // What a module of views/ exports: a picture with the meta and the frames of its story.
 //   /** @type {Picture<ring.RingMeta>} */
 //   export default function (host, { meta, columns }, context) { ... }

@@ -8,48 +8,49 @@ import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
 import * as table from './scene/table.js';
 
+/** @type {Record<string, PanelKind>} */
 const PANELS = { bars, table };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
 
-/**
- * @param {any} host
- * @param {any} view meta: a Scene of explainers/story/scene.py
- * @param {any} context
- */
+/** @type {Picture<story.Scene>} */
 export default function (host, { meta, title }, context) {
   const { clock } = context;
-  let boxes = [],
-    goes = [], // marks that lead to a step
-    size;
+  /** @type {{panel: any, box: any}[]} */ let boxes = [];
+  /** @type {any[]} */ let goes = []; // marks that lead to a step
+  /** @type {{width: number, height: number, em: number}} */ let size;
 
   // What a panel needs to place its things: a box with the theme, the size of text and its measures.
-  const boxOf = ({ width, em }) => {
+  const boxOf = (/** @type {{width: number, em: number}} */ { width, em }) => {
     const paint = theme(host),
       small = smallText(em),
-      wide = (text, bold = false, px = small) =>
-        widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
+      wide = (/** @type {string} */ text, bold = false, px = small) =>
+        widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`),
+      colour = (/** @type {string} */ name) =>
+        /** @type {Texts} */ (paint)[name] ?? /** @type {Texts} */ (COLOURS)[name] ?? name;
     return {
-      ...{ em, small, width, paint, narrow: width < NARROW * em, wide },
-      /** The first text that fits, or the last one. */
+      ...{ em, small, width, paint, narrow: width < NARROW * em, wide, colour },
+      // The first text that fits, or the last one.
+      /** @type {PanelBox['fit']} */
       fit: (texts, room, bold = false) =>
         texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
+      /** @type {PanelBox['lines']} */
       lines: (text, room, most) => wrapped(text, room, most, wide),
-      colour: name => paint[name] ?? COLOURS[name] ?? name,
-      pale: (name, share) =>
-        blend(rgb(paint[name] ?? COLOURS[name] ?? name), rgb(paint.background), share),
+      /** @type {PanelBox['pale']} */
+      pale: (name, share) => blend(rgb(colour(name)), rgb(paint.background), share),
     };
   };
 
   // The lines have their least height, and share the rest of the pane up to their most.
-  const layout = pane => {
+  const layout = (/** @type {typeof size} */ pane) => {
     size = pane;
     const base = boxOf(pane),
+      whole = /** @type {PanelBox} */ (/** @type {unknown} */ (base)), // without a place yet
       lines = meta.lines.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
       const width = (pane.width - (line.length - 1) * GAP * pane.em) / line.length,
-        needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...base, width }));
+        needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...whole, width }));
       return {
         ...{ line, width },
         least: Math.max(...needs.map(([least]) => least)),
@@ -57,7 +58,7 @@ export default function (host, { meta, title }, context) {
       };
     });
     const gaps = (rows.length - 1) * UNDER * pane.em,
-      sum = key => rows.reduce((all, row) => all + row[key], 0),
+      sum = (/** @type {'least' | 'most'} */ key) => rows.reduce((all, row) => all + row[key], 0),
       spare = Math.max(0, pane.height - gaps - sum('least')),
       share = Math.min(1, spare / Math.max(1, sum('most') - sum('least')));
     let y = 0;
@@ -72,7 +73,7 @@ export default function (host, { meta, title }, context) {
     });
     return Math.ceil(y - UNDER * pane.em);
   };
-  const marks = ({ step, paint }) => {
+  const marks = (/** @type {{step: number, paint: Paint}} */ { step, paint }) => {
     const made = new Marks(smallText(size.em));
     boxes.forEach(({ panel, box }, n) =>
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id: `${n}` }),
@@ -80,17 +81,15 @@ export default function (host, { meta, title }, context) {
     goes = made.list.filter(({ go }) => go !== null && go !== undefined);
     return made.list;
   };
-  const legend = meta.legend.map(([colour, text]) => [
-    colour && `background:${boxOf({ width: 0, em: 13 }).colour(colour)}`,
-    text,
-  ]);
+  const { colour } = boxOf({ width: 0, em: 13 }),
+    legend = meta.legend.map(([name, text]) => [name && `background:${colour(name)}`, text]);
   return canvasView(host, context, {
     ...{ title, layout, marks, legend },
-    label: step => {
+    label: (/** @type {number} */ step) => {
       const { title, sentence } = meta.frames[step] ?? {};
       return [title, sentence].filter(Boolean).join('. ');
     },
-    click: thing => {
+    click: (/** @type {Thing} */ thing) => {
       const mark = goes.find(({ datum }) => JSON.stringify(datum) === JSON.stringify(thing));
       if (!mark) return false;
       clock.set(mark.go, 'user');

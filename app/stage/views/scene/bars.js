@@ -3,15 +3,17 @@ const TITLE = 1.4, // em: the title
   BAR = 1.4, // em: a bar with its gap
   NOTE = 1.4; // em: the line under them
 
+/** @param {story.Bars} panel @param {PanelBox} box */
 export function heights({ bars }, { em }) {
   const high = (TITLE + bars.length * BAR + NOTE) * em;
   return [high, high];
 }
 
+/** @param {story.Bars} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, wide, fit, pale, x, y, width, id } = box,
     { bars, title, note, datum, now } = panel,
-    textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
+    textOf = (/** @type {story.Bar} */ bar) => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     most = Math.max(...bars.map(bar => bar.value)),
     left = x + Math.max(...bars.map(({ name }) => wide(name))) + 0.6 * em,
     ends = Math.max(...bars.flatMap(textOf).map(text => wide(text, true))) + 0.6 * em,
@@ -22,7 +24,7 @@ export function draw(panel, box) {
     const top = y + (TITLE + n * BAR) * em,
       line = top + 0.5 * high + 0.36 * small,
       name = `${id} ${n}`,
-      fill = share => pale(bar.colour, share * (bar.strong ? 0.9 : 0.5));
+      fill = (/** @type {number} */ share) => pale(bar.colour, share * (bar.strong ? 0.9 : 0.5));
     made.text(`${name} name`, [x, line], bar.name);
     made.rect(`${name} edge`, [left, top, bar.value * scale, high], { stroke: paint.border });
     made.rect(`${name} bar`, [left, top, (bar.steps[step] ?? bar.value) * scale, high], {
@@ -30,6 +32,7 @@ export function draw(panel, box) {
     });
     bar.parts.forEach((part, k) => {
       const next = bar.parts[k + 1]?.start ?? bar.value,
+        /** @type {(key: string, from: number, to: number, texts: string[], ink: string) => void} */
         piece = (key, from, to, texts, ink) => {
           const text = texts.find(one => (to - from) * scale > 1.1 * wide(one));
           if (text)
