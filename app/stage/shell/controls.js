@@ -13,55 +13,51 @@ const MANY = 4,
 // a row of chips would fit.
 /** @param {any} choice @param {string | undefined} why @param {Change} change */
 export function control(choice, why, change, narrow = false) {
-  const { name, label, kind, value, options, help } = choice,
-    title = choice.disabled || help || null;
+  const { name, label, kind, value, options, help, disabled } = choice,
+    refused = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
   const send = (/** @type {string} */ text) => {
     if (text !== value) change(name, text);
   };
-  if (kind === 'many') return several(choice, why, change);
+  /** @type {(tag: 'div' | 'label', kind: string, more: object, ...parts: Node[]) => Element} */
+  const around = (tag, kind, more, ...parts) =>
+    element(
+      tag,
+      { class: `control ${kind}`, title: disabled || help || null, ...more },
+      element('span', {}, label),
+      ...parts,
+      refused,
+    );
+  const group = { role: 'group', 'aria-label': label };
+  if (kind === 'many') return around('div', 'chips many', group, ...several(choice, change));
   if (kind === 'select') {
     const row =
       !narrow &&
       choice.group !== 'kernel' &&
       options.length <= MANY &&
       options.every((/** @type {any} */ o) => o.label.length < LONG);
-    return row ? chips(choice, why, send) : list(choice, why, send);
+    if (row) return around('div', 'chips', group, ...chips(choice, send, refused));
+    return around('div', '', {}, ...list(choice, send));
   }
-  /** @type {any} */ let made;
+  /** @type {any} */ let input;
   if (kind === 'toggle') {
-    made = element('input', { type: 'checkbox' });
-    made.checked = value === 'true';
-    made.onchange = () => send(String(made.checked));
+    input = element('input', { type: 'checkbox', checked: value === 'true' });
+    input.onchange = () => send(String(input.checked));
   } else {
-    made = element(
-      'input',
-      kind === 'number'
-        ? {
-            type: 'number',
-            min: choice.low,
-            max: choice.high,
-            step: choice.whole ? 1 : 'any',
-            value,
-          }
-        : { type: 'text', value, spellcheck: 'false' },
-    );
-    made.onchange = () => send(made.validity.badInput ? 'NaN' : made.value.trim());
+    const { low: min, high: max, whole } = choice,
+      numeric = { type: 'number', min, max, step: whole ? 1 : 'any' },
+      form = kind === 'number' ? numeric : { type: 'text', spellcheck: 'false' };
+    input = element('input', { ...form, value });
+    input.onchange = () => send(input.validity.badInput ? 'NaN' : input.value.trim());
   }
-  made.dataset.name = name;
-  made.disabled = !!choice.disabled;
-  return element(
-    'label',
-    { class: `control ${kind}`, title },
-    element('span', {}, label),
-    made,
-    ...refusal(why),
-  );
+  input.dataset.name = name;
+  input.disabled = !!disabled;
+  return around('label', kind, {}, input);
 }
 
 // A chip that shows the present value and opens the list of all, each with what it means, or why it
 // does not go with the others.
-/** @param {any} choice @param {string | undefined} why @param {(text: string) => void} send */
-function list({ name, label, value, options, help, disabled }, why, send) {
+/** @param {any} choice @param {(text: string) => void} send @returns {Node[]} */
+function list({ name, label, value, options, disabled }, send) {
   const chosen = options.find((/** @type {any} */ o) => o.value === value),
     now = chosen?.label ?? value;
   // where the focus goes as the list opens: at once, so that no key is lost
@@ -132,30 +128,22 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     event.preventDefault();
     event.stopPropagation();
   };
-  return element(
-    'div',
-    { class: 'control', title: disabled || help || null },
-    element('span', {}, label),
-    chip,
-    box,
-    ...refusal(why),
-  );
+  return [chip, box];
 }
 /** @type {Record<string, number>} */
 const MOVES = { ArrowDown: 1, ArrowUp: -1 };
 
-// An option that does not go with the other choices says why: by hover, and when it is pressed.
-/** @param {any} choice @param {string | undefined} why @param {(text: string) => void} send */
-function chips({ name, label, value, options, help, disabled }, why, send) {
-  const said = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
-  const press = (/** @type {any} */ o) => {
-    if (o.why) {
-      said.textContent = o.why;
-      said.hidden = false;
-    } else send(o.value);
-  };
-  const made = options.map((/** @type {any} */ o) =>
-    button(o.label, () => press(o), {
+// An option that does not go with the other choices says why: by hover, and in `refused` when it is
+// pressed.
+/** @type {(choice: any, send: (text: string) => void, refused: any) => Node[]} */
+const chips = ({ name, value, options, disabled }, send, refused) =>
+  options.map((/** @type {any} */ o) => {
+    const press = () => {
+      if (!o.why) return send(o.value);
+      refused.textContent = o.why;
+      refused.hidden = false;
+    };
+    return button(o.label, press, {
       class: 'chip',
       'aria-pressed': String(o.value === value),
       disabled: !!disabled,
@@ -163,22 +151,13 @@ function chips({ name, label, value, options, help, disabled }, why, send) {
       title: o.why || o.help || null,
       'data-name': o.value === value ? name : null,
       'data-choice': `${name}=${o.value}`,
-    }),
-  );
-  return element(
-    'div',
-    { class: 'control chips', role: 'group', 'aria-label': label, title: disabled || help || null },
-    element('span', {}, label),
-    ...made,
-    said,
-  );
-}
+    });
+  });
 
-// A choice of several: each option says whether it is on, and what the choice is once it is
-// pressed.
-/** @param {any} choice @param {string | undefined} why @param {Change} change */
-function several({ name, label, options, help, disabled }, why, change) {
-  const made = options.map((/** @type {any} */ o) =>
+// A choice of several: each option says whether it is on, and what the choice is once it is pressed.
+/** @type {(choice: any, change: Change) => Node[]} */
+const several = ({ name, options, disabled }, change) =>
+  options.map((/** @type {any} */ o) =>
     button(o.label, () => change(name, o.to), {
       class: 'chip',
       'aria-pressed': String(o.on),
@@ -187,19 +166,3 @@ function several({ name, label, options, help, disabled }, why, change) {
       'data-choice': `${name}=${o.value}`,
     }),
   );
-  return element(
-    'div',
-    {
-      class: 'control chips many',
-      role: 'group',
-      'aria-label': label,
-      title: disabled || help || null,
-    },
-    element('span', {}, label),
-    ...made,
-    ...refusal(why),
-  );
-}
-
-const refusal = (/** @type {string | undefined} */ why) =>
-  why ? [element('em', { class: 'refused', role: 'alert' }, why)] : [];
