@@ -226,10 +226,10 @@ export function makePlayer(app) {
     notes: apart,
     stop,
     playing: () => playing,
-    // ref: what `resume` finds it by; at: the moment to begin with.
-    /** @param {string} ref @param {{moments: Moment[]}} sequence */
-    play(ref, { moments }, at = 0) {
-      begin({ ref, moments, at, began: Date.now(), first: 0, arrived: null });
+    // at: the moment to begin with.
+    /** @param {import('./sequence.js').Sequence} sequence */
+    play({ id, moments }, at = 0) {
+      begin({ ref: id, moments, at, began: Date.now(), first: 0, arrived: null });
       return go(at);
     },
     // After a reload. find: gives the sequence, or nothing where it is gone.

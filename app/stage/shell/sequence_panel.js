@@ -7,11 +7,7 @@ import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence
 /** @typedef {import('./sequence.js').Moment} Moment */
 
 // shown: it was opened or closed.
-/**
- * @param {App} app
- * @param {(ref: string, sequence: Sequence, at?: number) => void} play
- * @param {(yes: boolean) => void} shown
- */
+/** @param {App} app @param {(sequence: Sequence, at?: number) => void} play @param {(yes: boolean) => void} shown */
 export function makeSequencePanel(app, play, shown) {
   const { rail } = app,
     { clock } = app.stage;
@@ -38,7 +34,7 @@ export function makeSequencePanel(app, play, shown) {
   });
   const plan = element('p', { class: 'plan' });
   const erase = button('Delete', () => remove());
-  const start = button('Play', () => play(ref, chosen()), {
+  const start = button('Play', () => play(chosen()), {
     class: 'go',
     title: 'Present it from its first moment (PageDown and PageUp go on and back)',
   });
@@ -85,9 +81,7 @@ export function makeSequencePanel(app, play, shown) {
     list,
   );
 
-  const ourRef = (/** @type {Sequence} */ talk) => `ours ${talk.id}`;
-  const find = (/** @type {string} */ id) =>
-    ours.find(talk => ourRef(talk) === id) ?? store.all().find(one => one.id === id);
+  const find = (/** @type {string} */ id) => [...ours, ...store.all()].find(one => one.id === id);
   const mine = () => store.all().find(one => one.id === ref),
     // where a control shows only if there is one
     chosen = () => /** @type {Sequence} */ (find(ref)),
@@ -138,7 +132,6 @@ export function makeSequencePanel(app, play, shown) {
       return;
     }
     tell(store.remove(ref) || `${title} was deleted.`);
-    ref = store.all()[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
     draw();
     which.focus();
   }
@@ -185,18 +178,15 @@ export function makeSequencePanel(app, play, shown) {
     sure = false;
     erase.textContent = 'Delete';
     const kept = store.all();
-    /** @type {(label: string, sequences: Sequence[], refOf: (one: Sequence) => string) => Node[]} */
-    const group = (label, sequences, refOf) => {
-      const options = sequences.map(one =>
-        element('option', { value: refOf(one), selected: refOf(one) === ref }, one.title),
+    /** @type {(label: string, sequences: Sequence[]) => Node[]} */
+    const group = (label, sequences) => {
+      const options = sequences.map(({ id, title }) =>
+        element('option', { value: id, selected: id === ref }, title),
       );
       return options.length ? [element('optgroup', { label }, ...options)] : [];
     };
-    if (!find(ref)) ref = kept[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
-    which.replaceChildren(
-      ...group('In this browser', kept, one => one.id),
-      ...group('Come with Warpglass', ours, ourRef),
-    );
+    if (!find(ref)) ref = (kept[0] ?? ours[0])?.id ?? '';
+    which.replaceChildren(...group('In this browser', kept), ...group('Come with Warpglass', ours));
     const sequence = find(ref),
       editable = !!mine();
     name.hidden = erase.hidden = !editable;
@@ -226,7 +216,7 @@ export function makeSequencePanel(app, play, shown) {
     });
     go.append(label, ' ', small);
     const acts = !editable
-      ? [button('Play from here', () => play(ref, chosen(), n), { class: 'quiet' })]
+      ? [button('Play from here', () => play(chosen(), n), { class: 'quiet' })]
       : [
           button(
             'Edit',

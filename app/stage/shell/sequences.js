@@ -14,12 +14,12 @@ export function makeSequences(app) {
     title: 'Talks: moments in an order, with notes, played by clicker',
   });
   const player = makePlayer(app);
-  /** @type {(ref: string, sequence: import('./sequence.js').Sequence, at?: number) => Promise<any>} */
-  const play = (ref, sequence, at) => {
+  /** @type {(sequence: import('./sequence.js').Sequence, at?: number) => Promise<any>} */
+  const play = (sequence, at) => {
     panel.toggle(false);
     app.guide.close();
     app.present.enter();
-    return player.play(ref, sequence, at);
+    return player.play(sequence, at);
   };
   const shown = (/** @type {boolean} */ yes) => {
     opener.setAttribute('aria-expanded', String(yes));
@@ -33,28 +33,24 @@ export function makeSequences(app) {
   const paths = app.rail.map(s => s.path);
   const ours = import('../talks/ours.js')
     .then(({ TALKS }) => {
-      const list = TALKS.map(talk => ({ id: talk.id, ...checked(talk, paths) }));
+      const list = TALKS.map(({ id, ...talk }) => ({ id: `ours ${id}`, ...checked(talk, paths) }));
       panel.ours(list);
       talks.replaceChildren(
-        ...list.map(talk => {
-          const ref = `ours ${talk.id}`;
+        ...list.map((talk, n) => {
+          const look = () => {
+            panel.choose(talk.id);
+            panel.toggle(true);
+          };
           return element(
             'li',
-            { 'data-talk': talk.id },
+            { 'data-talk': TALKS[n].id },
             element('b', {}, talk.title),
             element('span', {}, lengthOf(talk.moments)),
             element(
               'span',
               { class: 'row' },
-              button('Play', () => play(ref, talk)),
-              button(
-                'Look at the notes',
-                () => {
-                  panel.choose(ref);
-                  panel.toggle(true);
-                },
-                { class: 'quiet' },
-              ),
+              button('Play', () => play(talk)),
+              button('Look at the notes', look, { class: 'quiet' }),
             ),
           );
         }),
