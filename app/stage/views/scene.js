@@ -3,54 +3,65 @@
 // canvas finds a thing by the datum of its mark, so a panel has no hit test of its own.
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
-import { blend, COLOURS, rgb, smallText, theme, widest } from '../core/paint.js';
+import { blend, COLOURS, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
+import * as cells from './scene/cells.js';
+import * as lines from './scene/lines.js';
 import * as table from './scene/table.js';
 
-/** @type {Record<string, PanelKind>} */
-const PANELS = { bars, table };
+const PANELS = { bars, cells, lines, table };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
 
-/** @type {Picture<story.Scene>} */
+// A colour of Thing.colour: "pale read" is nearer to the background.
+const inked = (name, paint) =>
+  name.startsWith('pale ')
+    ? blend(rgb(inked(name.slice(5), paint)), rgb(paint.background), 0.45)
+    : name === 'dim'
+      ? blend(rgb(paint.text), rgb(paint.background), 0.42)
+      : name === 'now'
+        ? PALETTE.wavefronts.now
+        : (paint[name] ?? COLOURS[name] ?? name);
+
+/**
+ * @param {any} host
+ * @param {any} view meta: a Scene of explainers/story/scene.py
+ * @param {any} context
+ */
 export default function (host, { meta, title }, context) {
   const { clock } = context;
-  /** @type {{panel: any, box: any}[]} */ let boxes = [];
-  /** @type {any[]} */ let goes = []; // marks that lead to a step
-  /** @type {{width: number, height: number, em: number}} */ let size;
+  let boxes = [],
+    goes = [], // marks that lead to a step
+    size;
 
   // What a panel needs to place its things: a box with the theme, the size of text and its measures.
-  const boxOf = (/** @type {{width: number, em: number}} */ { width, em }) => {
+  const boxOf = ({ width, em }) => {
     const paint = theme(host),
       small = smallText(em),
-      wide = (/** @type {string} */ text, bold = false, px = small) =>
-        widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`),
-      colour = (/** @type {string} */ name) =>
-        /** @type {Texts} */ (paint)[name] ?? /** @type {Texts} */ (COLOURS)[name] ?? name;
+      wide = (text, bold = false, px = small) =>
+        widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
     return {
-      ...{ em, small, width, paint, narrow: width < NARROW * em, wide, colour },
-      // The first text that fits, or the last one.
-      /** @type {PanelBox['fit']} */
+      ...{ em, small, width, paint, narrow: width < NARROW * em, wide },
+      /** The first text that fits, or the last one. */
       fit: (texts, room, bold = false) =>
         texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
-      /** @type {PanelBox['lines']} */
       lines: (text, room, most) => wrapped(text, room, most, wide),
-      /** @type {PanelBox['pale']} */
-      pale: (name, share) => blend(rgb(colour(name)), rgb(paint.background), share),
+      colour: name => inked(name, paint),
+      rgb: name => rgb(inked(name, paint)),
+      pale: (name, share) => blend(rgb(inked(name, paint)), rgb(paint.background), share),
     };
   };
 
   // The lines have their least height, and share the rest of the pane up to their most.
-  const layout = (/** @type {typeof size} */ pane) => {
+  const layout = pane => {
     size = pane;
     const base = boxOf(pane),
-      whole = /** @type {PanelBox} */ (/** @type {unknown} */ (base)), // without a place yet
       lines = meta.lines.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
       const width = (pane.width - (line.length - 1) * GAP * pane.em) / line.length,
-        needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...whole, width }));
+        needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...base, width }));
       return {
         ...{ line, width },
         least: Math.max(...needs.map(([least]) => least)),
@@ -58,7 +69,7 @@ export default function (host, { meta, title }, context) {
       };
     });
     const gaps = (rows.length - 1) * UNDER * pane.em,
-      sum = (/** @type {'least' | 'most'} */ key) => rows.reduce((all, row) => all + row[key], 0),
+      sum = key => rows.reduce((all, row) => all + row[key], 0),
       spare = Math.max(0, pane.height - gaps - sum('least')),
       share = Math.min(1, spare / Math.max(1, sum('most') - sum('least')));
     let y = 0;
@@ -73,23 +84,41 @@ export default function (host, { meta, title }, context) {
     });
     return Math.ceil(y - UNDER * pane.em);
   };
-  const marks = (/** @type {{step: number, paint: Paint}} */ { step, paint }) => {
+  const marks = ({ step, paint }) => {
     const made = new Marks(smallText(size.em));
     boxes.forEach(({ panel, box }, n) =>
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id: `${n}` }),
     );
+    fly(made, step);
     goes = made.list.filter(({ go }) => go !== null && go !== undefined);
     return made.list;
   };
-  const { colour } = boxOf({ width: 0, em: 13 }),
-    legend = meta.legend.map(([name, text]) => [name && `background:${colour(name)}`, text]);
+  // Numbers on their way from a cell of one grid to a cell of another.
+  const fly = (made, step) => {
+    const flights = meta.flights[step] ?? [];
+    if (!flights.length) return;
+    const grids = Object.fromEntries(boxes.map(({ panel, box }) => [panel.part, { panel, box }])),
+      spotOf = (part, number) => cells.spot(grids[part].panel, grids[part].box, number);
+    made.add(`flights ${step}`, 'flights', null, {
+      points: flights.map(([, , part, number]) => spotOf(part, number).slice(0, 2)),
+      size: spotOf(flights[0][2], 0).slice(2),
+      enter: { points: flights.map(([part, number]) => spotOf(part, number).slice(0, 2)) },
+      ...{ ease: 'both', passing: true },
+    });
+  };
+  const legend = meta.legend.map(([colour, text]) => [
+    colour === 'ring'
+      ? 'border:2px solid var(--st-primary-color)'
+      : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
+    text,
+  ]);
   return canvasView(host, context, {
-    ...{ title, layout, marks, legend },
-    label: (/** @type {number} */ step) => {
+    ...{ title, layout, marks, legend, said: meta.note ? () => meta.note : undefined },
+    label: step => {
       const { title, sentence } = meta.frames[step] ?? {};
       return [title, sentence].filter(Boolean).join('. ');
     },
-    click: (/** @type {Thing} */ thing) => {
+    click: thing => {
       const mark = goes.find(({ datum }) => JSON.stringify(datum) === JSON.stringify(thing));
       if (!mark) return false;
       clock.set(mark.go, 'user');
