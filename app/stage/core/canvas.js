@@ -26,7 +26,7 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
-import { canvasCovers, matches, patches } from './covers.js';
+import { canvasCovers, matches, outer, patches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
@@ -61,13 +61,16 @@ export function canvasView(host, { clock }, view) {
     view.locate ?? ((x, y) => areas.findLast(mark => inside(mark, x, y))?.datum ?? null);
   const describe =
     view.describe ?? (thing => areas.findLast(({ datum }) => matches(datum, thing))?.tip ?? '');
-  // The rectangles of the things that match any of some: of their marks, or pixel by pixel.
+  // The rectangles of the things that match any of some: of their marks, or pixel by pixel. A thing
+  // in a larger one that matches has none of its own.
   const placesOf = wanted =>
     view.locate
       ? patches(view.locate, wanted, size.width, tall)
-      : areas
-          .filter(({ datum }) => wanted.some(one => matches(datum, one)))
-          .map(({ rect: [x, y, w, h] }) => ({ x, y, w, h }));
+      : outer(
+          areas
+            .filter(({ datum }) => wanted.some(one => matches(datum, one)))
+            .map(({ rect: [x, y, w, h] }) => ({ x, y, w, h })),
+        );
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
