@@ -53,7 +53,8 @@ export function draw(panel, box) {
     after = rows.some(({ end }) => end) ? widestOf(rows.map(({ end }) => end)) + 0.5 * em : 1,
     from = left + label,
     room = Math.max(40, box.width - label - after),
-    beginOf = g => groups[g].begins[step] ?? groups[g].begins.at(-1),
+    ofStep = list => list[Math.min(step, list.length - 1)],
+    beginOf = g => ofStep(groups[g].begins),
     inside = (g, time) => Math.max(0, Math.min(length, time - beginOf(g))),
     at = (r, time) => from + (inside(rows[r].group, time) / length) * room,
     seen = ({ row, start, end }) =>
@@ -91,14 +92,14 @@ export function draw(panel, box) {
       y += places[r].h + places[r].strip;
     }
     const whole = [from, top, room, y - top],
-      marked = group.marked[step];
+      marked = ofStep(group.marked);
     if (Object.keys(datum).length) made.add(`${name} area`, 'area', whole, { datum, tip });
     if (marked) {
       const [start, end] = marked.map(time => at(own[0], time)),
         frame = [start - 1, top + 0.5, end - start + 2, y - top - 1];
       made.rect(`${name} band`, frame, { fill: pale('primary', 0.16), ease: 'both' });
       frames.push([g, frame]);
-      const text = group.said[step] ?? '',
+      const text = ofStep(group.said) ?? '',
         middle = Math.max(
           from + wide(text) / 2,
           Math.min((start + end) / 2, from + room - wide(text) / 2),
@@ -119,7 +120,7 @@ export function draw(panel, box) {
       stroke: paint.border,
     });
     if (Object.keys(row.datum).length)
-      made.add(`${name} area`, 'area', [left, place.y, label - 2, place.h], {
+      made.add(`${name} area`, 'area', [from, place.y, room, place.h], {
         ...{ datum: row.datum, tip: row.tip },
       });
   });
