@@ -196,26 +196,30 @@ export function draw(panel, box) {
     if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
     made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
     if (high < 0.9 * small) return;
-    const free = Math.min(from + room, at(span.row, nexts.get(span)));
-    for (const text of span.texts) {
-      const size = wide(text, true) + 5,
-        within = size <= stop - x;
-      if (!within && size + 2 > free - stop) continue;
-      const start = within ? x + 3 : stop + 4,
-        fill = within && !span.hatch ? ink(span.colour, depth) : paint.text,
-        line = lineAt(top, high),
-        value = span.value && wide(` ${span.value}`, true);
-      if (within && span.hatch)
-        made.rect(`${name} plate`, [start - 1, line - small, size - 3, 1.3 * small], {
-          fill: paint.background,
-        });
-      made.text(`${name} text`, [start, line], text, { fill, bold: true });
-      if (value && size + value <= (within ? stop - x : free - stop - 2))
-        made.text(`${name} value`, [start + size - 5, line], ` ${span.value}`, {
-          ...{ fill, bold: true, hint: true },
-        });
-      break;
-    }
+    // Its first text is in it, or behind it if nothing follows. Else one is in it, or behind it.
+    const next = nexts.get(span),
+      [inner, behind] = [stop - x - 5, Math.min(from + room, at(span.row, next)) - stop - 7],
+      { texts } = span,
+      first = next < Infinity ? inner : Math.max(inner, behind),
+      found =
+        texts.slice(0, 1).find(text => wide(text, true) <= first) ??
+        texts.find(text => wide(text, true) <= inner) ??
+        texts.find(text => wide(text, true) <= behind);
+    if (!found) return;
+    const size = wide(found, true),
+      within = size <= inner,
+      start = within ? x + 3 : stop + 4,
+      fill = within && !span.hatch ? ink(span.colour, depth) : paint.text,
+      line = lineAt(top, high);
+    if (within && span.hatch)
+      made.rect(`${name} plate`, [start - 1, line - small, size + 2, 1.3 * small], {
+        fill: paint.background,
+      });
+    made.text(`${name} text`, [start, line], found, { fill, bold: true });
+    if (span.value && size + wide(` ${span.value}`, true) <= (within ? inner : behind))
+      made.text(`${name} value`, [start + size, line], ` ${span.value}`, {
+        ...{ fill, bold: true, hint: true },
+      });
   });
 
   // ---- over them: frames, arrows, the axis and the note ----
