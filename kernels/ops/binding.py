@@ -3,24 +3,21 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from kernels.core.call import Call, Option, dense_strides
 from kernels.core.dtypes import element_type
-from kernels.core.launch import Plan
 from kernels.core.tensors import Initial, Tensor
 from kernels.errors import ProblemError
 from kernels.ops.operators import Operator
 
 if TYPE_CHECKING:
     from kernels.ops.choice import Choice
-    from kernels.run.backends import Device
 
 Sizes = tuple[tuple[str, float], ...]
-Run = Callable[[list[torch.Tensor]], None]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
@@ -64,15 +61,16 @@ class Bound:
         self.operator, self.call, self.choice, self.plan, self.device = operator, call, chosen, plan, device
         self.sizes = sizes
         self.origin: Bound | None = None
-        backend = _backend(device)
-        self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
-        self._lasting = backend.lasting
+        from kernels.ops.processors import processor
+
+        self._processor = processor(device)
+        self._run = self._processor.launcher(chosen, plan)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
         self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
         self._outputs = [self._numbers[name] for name in operator.outputs]
         self._made = {
-            name: backend.lasting(partial(_copy, array, device))
+            name: self._processor.lasting(partial(_copy, array, device))
             for name, array in chosen.problem.made().items()
             if not call.has(name)
         }
@@ -147,13 +145,13 @@ class Bound:
 
     def _kept_zeros(self, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
-        stream = self._stream(self.device)
+        stream = self._processor.stream()
         key = (stream or 0, place.tensor.name)
         if stream is None or key not in self._zeros:
             make = partial(torch.zeros, place.size, dtype=place.kind, device=self.device)
             if stream is None:
                 return make()
-            self._zeros[key] = self._lasting(make)
+            self._zeros[key] = self._processor.lasting(make)
         return self._zeros[key]
 
 
@@ -162,11 +160,11 @@ def bind(
     kernel: str,
 ) -> Bound:  # fmt: skip
     """Chooses the kernel of a call, builds it and keeps the plan under the key. Raises NoKernel."""
-    from kernels.ops import choice  # its imports take a second, and the import of the operators does not
+    from kernels.ops import choice, processors  # these imports take a second, and the import of the operators does not
 
     device = next(iter(tensors.values())).device
     call = operator.call(tensors, options)
-    chosen = choice.choose(call, device_of(device), kernel)
+    chosen = choice.choose(call, processors.processor(device).device, kernel)
     return keep(key, Bound(operator, call, chosen, (("scale", scale),), device))
 
 
@@ -196,37 +194,6 @@ def torch_type(dtype: str) -> torch.dtype:
     """torch's type for the name of an element type."""
     found: torch.dtype = getattr(torch, element_type(dtype).torch)
     return found
-
-
-def device_of(device: torch.device) -> "Device":
-    """The processor of a torch device. Raises ProblemError for another kind than CPU and CUDA."""
-    return _backend(device).device(device)
-
-
-def _backend(device: torch.device) -> "Backend":
-    from kernels.ops import on_cpu, on_gpu
-
-    if device.type not in ("cpu", "cuda"):
-        raise ProblemError(f"The tensors are on {device}. The operators run on CUDA GPUs and on the CPU.")
-    if device.type == "cpu":
-        return on_cpu
-    return on_gpu
-
-
-class Backend(Protocol):
-    """The functions of on_cpu and on_gpu."""
-
-    def device(self, device: torch.device) -> "Device":
-        """The processor."""
-
-    def stream(self, device: torch.device) -> int | None:
-        """A number for the current stream, or None during a graph capture."""
-
-    def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """A new tensor that outlives the call, so its memory must not belong to a CUDA graph."""
-
-    def launcher(self, chosen: "Choice", plan: Plan, device: torch.device) -> Run:
-        """Builds the kernel. Returns a function that launches the plan with its tensors."""
 
 
 def _place(operator: Operator, call: Call, tensor: Tensor) -> Place:

@@ -104,9 +104,10 @@ class Watched:
         """Fills in the kernel, its recorded time and the link. On a machine without a GPU it is the recorded GPU's."""
         from kernels.measure import nearest_times  # with pandas, which the import of the operators does without
         from kernels.ops import choice
+        from kernels.ops.processors import processor
 
         on_gpu = torch.cuda.is_available()
-        device = binding.device_of(torch.device("cuda")) if on_gpu else nearest_times.recorded_device()
+        device = processor(torch.device("cuda")).device if on_gpu else nearest_times.recorded_device()
         try:
             chosen = choice.choose(seen.call, device, kernel)
         except WarpglassError as error:

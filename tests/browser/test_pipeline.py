@@ -8,7 +8,7 @@ from browser.stepping import count, go_to, hover, press, read, sentence
 from pages import page_of
 from playwright.sync_api import expect
 
-from app.stories.pipeline import choices as choices
+from app.stories import pipeline as choices
 from explainers.stories.pipeline import pipeline
 from explainers.story.glossary import phase_title
 from kernels.measure import pipeline_bars

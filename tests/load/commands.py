@@ -23,19 +23,7 @@ from tests.load import links
 
 NUMBERS = links.NUMBERS
 TEXTS = tuple(text for text in links.TEXTS if "\0" not in text)  # no argument can hold it
-NAMES = (
-    *KERNELS,
-    "",
-    "-",
-    "--",
-    "nothing",
-    "/dev/null",
-    "/etc",
-    ".",
-    "../x.cu",
-    "x" * 5000,
-    "\u202e.cu",
-)
+NAMES = (*KERNELS, "", "-", "--", "nothing", "/dev/null", "/etc", ".", "../x.cu", "x" * 5000, "\u202e.cu")
 SCOPES = ("0", "all", "0:1", "-1", "1:0", "0:", ":", "9" * 5000, "1" + "0" * 300, "x=1", "=", "block=0:1", "tile=all",
           "1:2:3", "\u0663", "\u00b2")  # fmt: skip
 ARCHES = ("sm_80", "sm_90a", "sm_1", "sm_", "", "gfx90a", "sm_80;rm -rf /", "-x", "\u202e", "sm_" + "9" * 400)

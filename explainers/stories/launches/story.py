@@ -253,7 +253,7 @@ def picture(data: dict[str, Any]) -> View:
     legend.append(("", "└┘ a gap: the row is idle"))
     if any(gap["since"] == "start" for gap in gaps):
         legend.append(("", "└┘ before the first of children: from the start of their parent"))
-    return scene.view("launches", "Time line", [[_lanes(data, one, colours)] for one in scenes if one], legend)
+    return scene.view("launches", "Time line", [[_lanes(data, one, colours)] for one in scenes if one], legend=legend)
 
 
 def title_of(data: dict[str, Any], run: Run) -> str:

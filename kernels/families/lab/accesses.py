@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 
-from kernels.core.fields import problem_field
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.lab.common import WARP, LabProblem, numbered, seed_field, small_numbers
+from kernels.families.lab.common import WARP, LabProblem, numbered
 from kernels.trace.kinds import KIND, LAB_KINDS, AccessKind
 
 LAYOUTS = ("row_major", "strided", "misaligned", "paged_split", "paged_whole")
@@ -110,13 +110,9 @@ class GlobalProblem(LabProblem):
             Tensor("o", (WARP,), axes=("lane",), role=Role.OUTPUT),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [elements, width / 4]."""
-        return {"x": small_numbers(self.seed, self.elements, self.width // 4)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """o [32]: the sum of each lane's elements."""
-        return {"o": self.inputs()["x"].astype(np.float64).sum(axis=1)[self.places()].sum(axis=0)}
+        return {"o": self.x.sum(axis=1)[self.places()].sum(axis=0)}
 
 
 @dataclass(frozen=True)
@@ -209,7 +205,6 @@ class AccessProblem(LabProblem):
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """x [ACCESS_BYTES]."""
         return {"x": np.arange(ACCESS_BYTES // 4, dtype=np.int32).view(np.uint8)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:

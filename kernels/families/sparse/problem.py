@@ -2,7 +2,7 @@
 fp32 with CSR."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -188,14 +188,14 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         """A few presets, each of its first head, and every what-if build."""
         kept = [PRESETS[title] for title in RECORDED if cls.listed or "mask" not in PRESETS[title]]
         small = () if cls.listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
-        cases = [Case(cls(**{"num_heads": 1, **fields}), small) for fields in kept]  # type: ignore[arg-type]
+        cases = [Case(cls(num_heads=1).with_fields(**fields), small) for fields in kept]
         return traced(kernel, tuned(kernel, cases + what_ifs(kernel, cls(num_heads=1, seq_len=128), small)))
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
         """A window, with heads of both widths."""
-        fields = cls.block_fields(kernel, 0)
-        return tuned(kernel, [Case(cls(head_dim=d, **fields)) for d in (64, 128)])  # type: ignore[arg-type]
+        problem = cls().with_fields(**cls.block_fields(kernel, 0))
+        return tuned(kernel, [Case(replace(problem, head_dim=d)) for d in (64, 128)])
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
@@ -379,7 +379,7 @@ class CsrProblem(MaskFields, DenseProblem):
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
         """Each preset's first head, and every what-if build."""
-        cases = [Case(cls(**{"num_heads": 1, **fields})) for fields in cls.presets().values()]  # type: ignore[arg-type]
+        cases = [Case(cls(num_heads=1).with_fields(**fields)) for fields in cls.presets().values()]
         return traced(kernel, cases + what_ifs(kernel, cls(num_heads=1, window=48)))
 
     @classmethod

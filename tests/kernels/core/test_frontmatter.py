@@ -198,11 +198,6 @@ def test_a_key_in_quotes_names_several_constants_in_order(write, write_shared):
         write_shared('{}\n"WIDTH, DEPTH" = {}')
 
 
-def test_no_opening_comment_has_more_than_forty_lines():
-    lines = {name: spec.source.split("*/")[0].count("\n") + 1 for name, spec in KERNELS.items()}
-    assert not {name: n for name, n in lines.items() if n > 40}
-
-
 def test_a_header_with_a_wrong_comment_is_named(write_shared, tmp_path):
     (tmp_path / "near.cuh").write_text("/*\n[constants.WIDTH]\ndefault = \n*/\n")
     with pytest.raises(FrontMatterError, match="near.cuh: the opening comment is not TOML"):

@@ -15,7 +15,7 @@ from kernels.core.dtypes import DTYPES
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import RunError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.run import execute
 from kernels.run.backends import cpu

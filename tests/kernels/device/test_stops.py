@@ -7,7 +7,7 @@ import pytest
 from kernels.catalog import load_kernel
 from kernels.core.request import Request
 from kernels.errors import RunError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute
 from kernels.run.backends import cpu
 

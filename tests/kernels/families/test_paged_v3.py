@@ -13,9 +13,10 @@ from kernels.core.dtypes import element_type
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.cache import Fp8WriteProblem, to_fp8
 from kernels.families.paged.cascade import COLUMNS, CascadeProblem
-from kernels.families.paged.fp8_cache import Fp8WriteProblem, to_fp8
-from kernels.families.paged.ranges import FP8_MAX, RangesProblem
+from kernels.families.paged.fields import FP8_MAX
+from kernels.families.paged.ranges import RangesProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.kv_cache.work_list import FIELDS, work_list
 from kernels.run import execute

@@ -13,7 +13,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.families.dense import DenseProblem
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races

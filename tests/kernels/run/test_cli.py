@@ -14,7 +14,7 @@ from kernels.build import Mode
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.errors import RunTimeout
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute, workers
 from kernels.run.backends import cpu
 from kernels.run.workers import limit_or

@@ -9,7 +9,7 @@ import pytest
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run.execute import run
 from kernels.trace.kinds import LANE_KINDS
 from kernels.trace.memory import model, traced

@@ -10,7 +10,7 @@ from kernels.build import Mode, build
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.errors import BuildError, TraceError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run.execute import run
 from kernels.trace import probes
 

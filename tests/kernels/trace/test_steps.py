@@ -6,7 +6,7 @@ from conftest import one_of_each_kind
 
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import is_probe_line, sites_of

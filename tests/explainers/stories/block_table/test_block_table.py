@@ -80,7 +80,7 @@ def test_scores_and_weights_are_those_of_float64():
             ),
             problem.scale,
             problem.slopes,
-        )[1],
+        )[0][1],
         atol=1e-6,
     )
 

@@ -13,7 +13,7 @@ from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.families.paged.fp8_cache import Fp8WriteProblem
+from kernels.families.paged.cache import Fp8WriteProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 

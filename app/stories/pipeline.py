@@ -1,63 +1,50 @@
-"""The choices of Pipeline: a recording, or a problem for this machine's GPU, and a block.
+"""Pipeline: the phases of each warp or warpgroup of a block, from the marks of a GPU. One kernel, or two on one
+scale."""
 
-A link names a recording by its kernel, its problem and its constants. Links of former versions have an index.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from app.choices.choice import Choice
-from app.choices.page import BACKEND, Correction, Descriptions, Page, State
-from explainers.story import probed
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
+from app.parts.explained import story_of
+from app.store import disk
+from explainers.stories.pipeline import story
+from explainers.stories.pipeline.story import Look
+from explainers.story import probed, stage
+from explainers.story.stage import Block
 from kernels.catalog import Catalog
 from kernels.core.fields import own_fields, shortened, write_value
-from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.measure import pipeline_files
+from kernels.measure import perfetto, pipeline_files
 from kernels.measure.pipeline_files import RecordedPipeline
 from kernels.run import workers
 
 ALONE = "none"  # the second kernel, where there is none
 
 
-@of_recordings(lru_cache(maxsize=1))
-def recorded() -> tuple[RecordedPipeline, ...]:
-    """Every recorded pipeline of the present code."""
-    return tuple(pipeline_files.recorded())
-
-
-def own() -> dict[str, Choice]:
-    """The choices of the page: a recording, a block, and a second kernel."""
-    kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
-    return {
-        "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
-        # the one above holds nothing: a click on it sets the problem and the constants
-        "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
-        "backend": BACKEND,
-        "beneath": Choice(ALONE, (ALONE, *kernels), meaning="another kernel on the same problem, on the same scale"),
-    }
-
-
-def page(
-    catalog: Catalog, adapt: Callable[[Page, State, str], None], describe: Callable[[Page, State], Descriptions]
-) -> Page:
+def page(catalog: Catalog) -> Page:
     """The page of the kernels with a recorded pipeline, and on a machine with a GPU of all kernels with marks.
 
     The default kernel is the first whose warpgroups take turns.
     """
     names = dict.fromkeys(entry.request.kernel.name for entry in recorded())
-    if has_gpu():
-        names |= dict.fromkeys(name for name, kernel in catalog.kernels.items() if probed.marks(kernel))
-    kernels = {name: catalog.kernels[name] for name in names if name in catalog.kernels}
+    live_names = [name for name, kernel in catalog.kernels.items() if has_gpu() and probed.marks(kernel)]
+    kernels = {name: catalog.kernels[name] for name in (*names, *live_names) if name in catalog.kernels}
     in_turns = [name for name, kernel in kernels.items() if kernel.constant_of("turns")]
     return Page(
         catalog,
         kernels,
         tuple([*in_turns, *kernels][:1]),
-        own=own(),
+        own={
+            "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
+            # the one above holds nothing: a click on it sets the problem and the constants
+            "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
+            "backend": BACKEND,
+            "beneath": Choice(ALONE, (ALONE, *names), meaning="another kernel on the same problem, on the same scale"),
+        },
         defaults_of=defaults_of,
         recorded=False,
         runs=False,
@@ -67,6 +54,50 @@ def page(
         adapt=adapt,
         describe=describe,
     )
+
+
+def subject(page: Page, state: State, backend: str) -> Look:
+    return Look(requests(page, state), state["block"])
+
+
+def perfetto_tab(look: Look) -> list[Block]:
+    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev. It has every recorded block.")]
+    for request in look.requests:
+        loaded, file = story.load(request), f"{request.kernel.name}.pftrace"
+        found.append(stage.download(f"Download {file}", disk.offer_file(perfetto.encode(loaded), file), file))
+    return found
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    entries, high, is_live = of(state["kernel"]), last_block(page, state), live(state)
+    hidden = () if is_live else (*page.fields(state), *page.constants(state))
+    options, index = dict(enumerate(labels(entries))), entries.index(chosen(state))
+    problem = {"label": "Problem", "kind": "select", "options": options, "value": str(index)}
+    return {
+        "recorded": problem | {"hidden": is_live},
+        "block": {"label": f"Block (of {high + 1})", "high": high, "disabled": "" if high else "there is only one"},
+        "beneath": {"label": "Overlay", "options": {n: n for n in possible_beneath(page, state)}},
+        **{name: {"hidden": True} for name in (*hidden, "preset", "what_if")},
+    }
+
+
+def adapt(page: Page, state: State, name: str) -> None:
+    """Goes to the recording of the problem for another kernel, and to the first block of another recording."""
+    if name == "recorded":
+        take(page, state)
+    if name == "kernel" and not live(state) and of(state["kernel"]):
+        entries, problem = of(state["kernel"]), page.problem_of(state)  # of this problem, or the first one
+        _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
+    if name in ("kernel", "recorded"):
+        state["block"] = 0
+
+
+# ---- the choices ----
+
+
+@of_recordings(lru_cache(maxsize=1))
+def recorded() -> tuple[RecordedPipeline, ...]:
+    return tuple(pipeline_files.recorded())
 
 
 def defaults_of(kernel: KernelSpec) -> dict[str, object]:
@@ -81,7 +112,6 @@ def live(state: State) -> bool:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a GPU."""
     return "gpu" in workers.survey().devices
 
 
@@ -109,7 +139,6 @@ def nearest(kernels: Mapping[str, KernelSpec], kernel: KernelSpec) -> str:
 
 
 def requests(page: Page, state: State) -> tuple[Request, ...]:
-    """The request of the chosen kernel, and of the second kernel, if there is one."""
     if not live(state):
         return tuple(entry.request for entry in (chosen(state), beneath(state)) if entry)
     problem = page.problem_of(state)
@@ -143,7 +172,6 @@ def _apart(entry: RecordedPipeline, state: State) -> list[str]:
 
 
 def beneath(state: State) -> RecordedPipeline | None:
-    """The second kernel's recording of the problem, or None."""
     above = chosen(state)
     same = [e for e in of(state["beneath"]) if e.request.problem == above.request.problem]
     tuned = [e for e in same if e.request.constants == e.request.kernel.settings_for(e.request.problem)]
@@ -162,7 +190,6 @@ def possible_beneath(page: Page, state: State) -> list[str]:
 
 
 def labels(entries: list[RecordedPipeline]) -> list[str]:
-    """A label of each recording: the size of its problem, and its mask."""
     return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
             + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
 
@@ -182,8 +209,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         corrections += _correct_recording(page, state)
     high = last_block(page, state)
     if state["block"] > high:
-        corrections.append(Correction("block", f"block is {state['block']}. The recording has blocks 0 to {high}."))
-        state["block"] = 0
+        corrections.append(put(state, "block", 0, f"The recording has blocks 0 to {high}."))
     return corrections
 
 
@@ -222,12 +248,6 @@ def take(page: Page, state: State) -> None:
     _put(page, state, entries[int(index)])
 
 
-def take_kernel(page: Page, state: State, problem: Problem) -> None:
-    """After another kernel was chosen: its recording of this problem, or its first one."""
-    entries = of(state["kernel"])
-    _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
-
-
 def _put(page: Page, state: State, entry: RecordedPipeline) -> None:
     """Takes a recording's problem and constants, in place. The state then has no index."""
     defaults = {name: choice.default for name, choice in (page.fields(state) | page.constants(state)).items()}
@@ -242,3 +262,18 @@ def last_block(page: Page, state: State) -> int:
         return max(launch.blocks for launch in requests(page, state)[0].plan.launches) - 1
     except ProblemError:
         return 0
+
+
+STORY = story_of(
+    story.STORY,
+    path="pipeline",
+    title="Pipeline",
+    look="Look for work at the same time: copies, products and exponentials. "
+    "The tensor cores rest while no product is in flight.",
+    page=page,
+    subject=subject,
+    order=80,
+    needs_kernels=True,
+    request_tabs=False,
+    parts={"perfetto": perfetto_tab},
+)

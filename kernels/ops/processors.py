@@ -1,6 +1,7 @@
-"""Launches a plan of torch tensors on a GPU: on torch's current stream, in torch's memory, without waiting.
+"""Runs a plan of torch tensors on the CPU shim, or launches it on a GPU.
 
-The driver launches the kernel's cubin through cuda.bindings. CuPy is not used.
+On a CPU, the shim computes what a GPU computes, thousands of times slower. On a GPU, the driver launches the kernel's
+cubin through cuda.bindings on torch's current stream, in torch's memory, without waiting. CuPy is not used.
 """
 
 import ctypes
@@ -14,64 +15,116 @@ from threading import Lock
 import numpy as np
 import torch
 
-from kernels import build
-from kernels.build import Mode, packages
+from kernels.build import CPU, Mode, build, packages
+from kernels.core.dtypes import element_type
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
+from kernels.core.scope import Scope
+from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.ops.choice import Choice
-from kernels.run.backends import Device, driver
+from kernels.run.backends import Device, cpu, driver
 
+Run = Callable[[list[torch.Tensor]], None]
 STATIC_SHARED = 48 * 1024  # a kernel with more shared memory needs an attribute
 MOST_MAPS = 256  # kept tensor maps of an argument, one for each address
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not used the GPU yet
 
 
+class Processor:
+    """The CPU as a processor of plans.
+
+    place: torch's device.
+    """
+
+    def __init__(self, place: torch.device) -> None:
+        self.place = place
+
+    @property
+    def device(self) -> Device:
+        """Its facts."""
+        return cpu.device()
+
+    def stream(self) -> int | None:
+        """A number for the current stream, or None during a graph capture."""
+        return 0
+
+    def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """A new tensor that outlives the call, so its memory must not belong to a CUDA graph."""
+        return make()
+
+    def launcher(self, chosen: Choice, plan: Plan) -> Run:
+        """Builds the kernel. Returns a function that launches the plan with its tensors."""
+        built = build(chosen.kernel, chosen.defines, Mode.TIMED, CPU)
+
+        def run(tensors: list[torch.Tensor]) -> None:
+            arrays = {place.name: _array(tensor, place) for place, tensor in zip(plan.tensors, tensors)}
+            cpu.launch(built, plan, arrays, Scope())
+
+        return run
+
+
+def _array(tensor: torch.Tensor, place: Tensor) -> np.ndarray:
+    """A NumPy array over the tensor's memory, with the shape and type of the plan's tensor."""
+    kind = element_type(place.dtype).numpy
+    flat = tensor.detach().as_strided((tensor.numel(),), (1,))
+    array = flat.view(torch.uint8).numpy().view(kind)
+    return array.reshape(place.shape) if array.size == place.size else array  # a step's own list may be shorter
+
+
+class Gpu(Processor):
+    """A GPU as a processor of plans."""
+
+    @property
+    def index(self) -> int:
+        """Its number in torch."""
+        return torch.cuda.current_device() if self.place.index is None else self.place.index
+
+    @property
+    def device(self) -> Device:
+        """Its facts."""
+        return _facts(self.place)
+
+    def stream(self) -> int | None:
+        """As a CPU's, of torch's current stream."""
+        return None if torch.cuda.is_current_stream_capturing() else torch._C._cuda_getCurrentRawStream(self.index)
+
+    def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Made in another thread on its default stream. torch's graphs take the memory of this thread."""
+
+        def made() -> torch.Tensor:
+            tensor = make()
+            torch.cuda.current_stream(tensor.device).synchronize()
+            return tensor
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(made).result()
+
+    def launcher(self, chosen: Choice, plan: Plan) -> Run:
+        """As a CPU's. Raises ProblemError during a graph capture, as it compiles."""
+        if torch.cuda.is_current_stream_capturing():
+            raise ProblemError(
+                f"The first call of {chosen.kernel.name} with these shapes is inside a graph capture, and it compiles. "
+                "Call it once before the capture."
+            )
+        built = build(chosen.kernel, chosen.defines, Mode.TIMED, self.device.target)
+        with torch.cuda.device(self.place):
+            torch.cuda.current_stream()  # makes the context
+            return _Launcher(built.path, plan, self.index).run
+
+
+def processor(place: torch.device) -> Processor:
+    """The processor of a torch device. Raises ProblemError for another kind than CPU and CUDA."""
+    if place.type not in ("cpu", "cuda"):
+        raise ProblemError(f"The tensors are on {place}. The operators run on CUDA GPUs and on the CPU.")
+    return Gpu(place) if place.type == "cuda" else Processor(place)
+
+
 @lru_cache
-def device(device: torch.device) -> Device:
-    """The GPU of a torch device."""
-    facts = torch.cuda.get_device_properties(device)
+def _facts(place: torch.device) -> Device:
+    facts = torch.cuda.get_device_properties(place)
     arch = f"sm_{facts.major}{facts.minor}" + ("a" if facts.major >= 9 else "")
     shared = int(getattr(facts, "shared_memory_per_block_optin", 227 * 1024))
     return Device("gpu", facts.name, arch, shared, torch.version.cuda or "", facts.multi_processor_count)
-
-
-def stream(device: torch.device) -> int | None:
-    """The current stream, or None during a graph capture."""
-    return None if torch.cuda.is_current_stream_capturing() else torch._C._cuda_getCurrentRawStream(_index(device))
-
-
-def lasting(make: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """The new tensor, made in another thread on its default stream. torch's graphs take the memory of this thread."""
-
-    def made() -> torch.Tensor:
-        tensor = make()
-        torch.cuda.current_stream(tensor.device).synchronize()
-        return tensor
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(made).result()
-
-
-def launcher(chosen: Choice, plan: Plan, device: torch.device) -> Callable[[list[torch.Tensor]], None]:
-    """Builds the kernel. Returns a function that launches the plan with its tensors."""
-    if torch.cuda.is_current_stream_capturing():
-        raise ProblemError(
-            f"The first call of {chosen.kernel.name} with these shapes is inside a graph capture, and it compiles. "
-            "Call it once before the capture."
-        )
-    defines = {**chosen.problem.defines, **dict(chosen.settings)}
-    built = build.build(chosen.kernel, defines, Mode.TIMED, _target(device))
-    with torch.cuda.device(device):
-        torch.cuda.current_stream()  # makes the context
-        return _Launcher(built.path, plan, _index(device)).run
-
-
-def _target(of: torch.device) -> str:
-    return device(of).target
-
-
-def _index(device: torch.device) -> int:
-    return torch.cuda.current_device() if device.index is None else device.index
 
 
 class _Launcher:

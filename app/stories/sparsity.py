@@ -1,13 +1,22 @@
-"""The choices of Sparsity: the head, the query block and its row, and the fields of the problem's mask."""
+"""Sparsity: a mask as blocks, the list of a query block, and the gain and the cost of skipped blocks."""
 
 from functools import lru_cache
 
-from app.choices import places, recordings
+import pandas as pd
+
+from app.choices import estimates, pages, places, recordings
 from app.choices.choice import Choice
 from app.choices.described import option
-from app.choices.page import Correction, Descriptions, Page, State
-from explainers.stories.sparsity import block_mask
+from app.choices.page import Correction, Descriptions, Page, State, put
+from app.measured import measuring
+from app.parts import running
+from app.parts.explained import story_of
+from explainers.stories.sparsity import block_mask, executions, sparsity_ledger, story
+from explainers.stories.sparsity.story import Walked
+from explainers.stories.timing import times
 from explainers.story import probed
+from explainers.story.stage import Block
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
@@ -34,6 +43,44 @@ TITLES = {
     DRAWN: "Drawn by hand",
 }
 LABELS = {"mask_block": "block of the mask", DRAWN: "columns of each row of blocks"}
+
+
+def page(catalog: Catalog) -> Page:
+    return pages.accepted_by(
+        story.STORY,
+        catalog,
+        own=OWN,
+        defaults_of=defaults_of,
+        one_what_if=True,
+        refusal=story.STORY.refusal,
+        correct=correct,
+        adapt=adapt,
+        describe=describe,
+    )
+
+
+def subject(page: Page, state: State, backend: str) -> Walked:
+    walked = request(page, state, backend)
+    return Walked(walked, block_mask.place_of(walked).first + state["row"])
+
+
+def ledger_tab(walked: Walked) -> list[Block]:
+    """The executed, masked and skipped blocks of the whole run, by count and by the lists, with times."""
+    run = running.run(walked.request)
+    return sparsity_ledger.ledger_blocks(run, running.traffic(walked.request), _times())
+
+
+def elements_tab(walked: Walked) -> list[Block]:
+    """The same mask as lists of keys and as blocks of several sizes."""
+    return executions.element_blocks(running.run(walked.request), _times())
+
+
+def _times() -> pd.DataFrame:
+    """The recorded times. A worker does not know this server's results."""
+    return times.known((), measuring.Now()).table
+
+
+# ---- the choices ----
 
 
 def defaults_of(kernel: KernelSpec) -> dict[str, object]:
@@ -64,8 +111,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         for name in OWN:  # the row's limit depends on the query block
             high = limits(page, state)[name]
             if state[name] > high:
-                corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {high}."))
-                state[name] = high
+                corrections.append(put(state, name, high, f"Here it can be 0 to {high}."))
     except ProblemError:
         pass  # the page reports the error of the problem
     return corrections
@@ -86,18 +132,13 @@ def adapt(page: Page, state: State, name: str) -> None:
         return
     if name == "mask":
         state["causal"] = False  # or half of the drawing would have no effect
-    rows, columns = _blocks(page, state)
+    mask = page.problem_of(state, drawn=()).masks[0]
+    rows, columns = -(-mask.queries // mask.block), -(-mask.keys // mask.block)  # blocks of the mask
     if name == "mask" and not state[DRAWN]:
         state[DRAWN] = tuple(tuple(sorted({0, min(row, columns - 1)})) for row in range(rows))
     if name != DRAWN:
         state[DRAWN] = tuple(tuple(c for c in row if c < columns) for row in state[DRAWN][:rows])
     page.problem_of(state)
-
-
-def _blocks(page: Page, state: State) -> tuple[int, int]:
-    """Rows and columns of blocks of the mask."""
-    mask = page.problem_of(state, drawn=()).masks[0]
-    return -(-mask.queries // mask.block), -(-mask.keys // mask.block)
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -120,10 +161,8 @@ def describe(page: Page, state: State) -> Descriptions:
         high = limits(page, state)
     except ProblemError:
         return found  # the page reports the error of the problem
-    for name, most in high.items():
-        label = {"row": "row of the query block", "at_tile": "query block"}.get(name, name.removeprefix("at_"))
-        found[name] = {"high": most, "label": label, "disabled": "" if most else "there is only one"}
-    return found
+    labels = places.LABELS | {"row": "row of the query block", "at_tile": "query block"}
+    return found | places.describe(page, state, lambda page, state: high, labels)
 
 
 def _refused(page: Page, state: State, mask: str) -> str:
@@ -135,3 +174,17 @@ def _refused(page: Page, state: State, mask: str) -> str:
     except ProblemError as error:
         return str(error)
     return ""
+
+
+STORY = story_of(
+    story.STORY,
+    path="sparsity",
+    title="Sparsity",
+    look="Follow a block of queries through its list of key blocks. Then draw a mask of your own, and see the cost of "
+    "each hidden pair.",
+    page=page,
+    subject=subject,
+    order=70,
+    launches={"ledger": lambda walked: estimates.traffic([walked.request])},
+    parts={"ledger": ledger_tab, "elements": elements_tab},
+)

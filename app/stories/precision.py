@@ -1,45 +1,43 @@
 """Precision: the source of the error in a kernel's output, next to equal numbers in every other type."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 import pandas as pd
 
 from app.choices import block_places, estimates, pages, places
-from app.choices.page import Page, State
+from app.choices.page import NONE, Correction, Descriptions, Page, State
 from app.measured import sweeps
 from app.parts import running
 from app.parts.explained import story_of
-from app.stories.precision import choices
-from explainers.stories.precision import error_tables, precision, precision_charts, replay, rounding, story
+from explainers.stories.precision import error_tables, gradients, precision, precision_charts, replay, rounding, story
 from explainers.stories.precision.story import Look
 from explainers.story import picture, probed, stage
 from explainers.story.glossary import short
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
+from kernels.core.fields import fields_of
 from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.errors import WarpglassError
 from kernels.run import execute
 
 DEFAULTS = {"head_dim": 64, "num_heads": 1}  # sizes of every type. For four kernels, one head is traced
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    own = {"own": places.WHOLE_TILE, "correct": choices.correct, "describe": choices.describe}
+    own = {"own": places.WHOLE_TILE, "correct": correct, "describe": describe}
     tiles = pages.of_tiles(story.STORY, catalog, defaults=DEFAULTS, **own)
     forward = probed.accepting(precision, tiles.kernels)
     return replace(tiles, first=(precision.first(forward.values()).name,)) if forward else tiles
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
-    if choices.is_backward(page, state):
+    if is_backward(page, state):
         return Look(block_places.request(page, state, backend), (), ())
-    others, absent = choices.others(page, state, backend)
-    return Look(places.request(page, state, backend), others, absent)
+    return Look(places.request(page, state, backend), *others(page, state, backend))
 
 
 def lead(look: Look) -> list[Block]:
-    """The worst row, and the way to it."""
     replayed = rounding.replay(running.run(look.request))
     said, row = error_tables.lead_sentence(replayed)
     return [stage.text(said, links=[_row(replayed, row, "Open it in Online softmax")])]
@@ -57,16 +55,6 @@ def _row(replayed: replay.Replay, row: int, said: str) -> Block:
     places_said = {name: str(value) for name, value in at.items()}
     query = {"kernel": request.kernel.name, **problem, **constants, **broken, **places_said}
     return stage.link(said, "online_softmax", query)
-
-
-def _sweeps(look: Look) -> list[Request]:
-    """Every request of the sweeps."""
-    return [
-        swept
-        for field in sweeps.VALUES
-        for request in (look.request, *look.others)
-        for swept in sweeps.swept(request, field)
-    ]
 
 
 def sweep_tab(look: Look) -> list[Block]:
@@ -94,7 +82,6 @@ def sweep_tab(look: Look) -> list[Block]:
 
 
 def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list[Block]:
-    """A sweep's chart, and its table (error_tables.sweep_table)."""
     said = (
         f"O of the first query tile of head 0, {provenance}. The reference is float64 with Q, K and V before rounding."
     )
@@ -126,6 +113,46 @@ def rows_tab(look: Look) -> list[Block]:
     ]
 
 
+# ---- the choices ----
+
+
+def is_backward(page: Page, state: State) -> bool:
+    """Whether the chosen kernel makes gradients. Its places are blocks of keys and of queries."""
+    return gradients.is_backward(page.kernel_of(state))
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    return block_places.correct(page, state) if is_backward(page, state) else places.correct(page, state)
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    return block_places.describe(page, state) if is_backward(page, state) else places.describe(page, state)
+
+
+def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...], tuple[tuple[str, str], ...]]:
+    """The requests of the other types, and (type, reason) of each type without one.
+
+    Each request traces the query tile with the first row of the chosen one, without a what-if. Raises ProblemError if
+    the chosen request has no such tile.
+    """
+    chosen = places.request(page, state, backend)
+    values, whole_state = chosen.problem.values(), {**state, "what_if": NONE}
+    found: list[Request] = []
+    absent: list[tuple[str, str]] = []
+    for label, (spec, changes) in precision.of_each_type(probed.accepting(precision, page.kernels).values()).items():
+        if label == replay.label_of(chosen):
+            continue
+        try:
+            fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}
+            settings = tuple(page.settings_of(whole_state, kernel=spec).items())
+            whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), backend)
+            size, (head, row, _) = places.room(whole), picture.query_rows(chosen)
+            found.append(replace(whole, scope=Scope(head * size.tiles + row // size.rows)))
+        except WarpglassError as error:
+            absent.append((label, error.brief))
+    return tuple(found), tuple(absent)
+
+
 STORY = story_of(
     story.STORY,
     path="precision",
@@ -135,6 +162,13 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=90,
-    launches={"sweep": lambda look: estimates.run(_sweeps(look))},
+    launches={
+        "sweep": lambda look: estimates.run(
+            swept
+            for field in sweeps.VALUES
+            for request in (look.request, *look.others)
+            for swept in sweeps.swept(request, field)
+        )
+    },
     parts={"lead": lead, "sweep": sweep_tab, "rows": rows_tab},
 )

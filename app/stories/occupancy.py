@@ -1,31 +1,29 @@
 """Occupancy: the number of blocks on an SM, from the real cubin, and the timeline of a grid with a lane for each SM."""
 
-from functools import lru_cache
-
 from app.choices import pages
 from app.choices.choice import Choice
-from app.choices.page import BACKEND, Descriptions, Page, State
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
 from app.parts import tabs
 from app.parts.explained import story_of
 from app.parts.story import tab_of
-from app.stories.occupancy import choices as timelines
 from explainers.models import tiling
 from explainers.stories.occupancy import story
 from explainers.stories.occupancy.story import Build, Drawn
 from explainers.story import probed
-from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import Catalog
+from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.errors import ProblemError
+from kernels.measure import timelines
+from kernels.measure.timelines import RecordedTimeline
 from kernels.run import workers
 
 VIEWS = {"occupancy": "Limits of the blocks", "timeline": "The timeline"}
 UNSEEN = ("seed", "score_scale")  # fields without an effect on the occupancy
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {
         "view": Choice("occupancy", tuple(VIEWS), stays=True),
@@ -41,7 +39,7 @@ def page(catalog: Catalog) -> Page:
         defaults=pages.LARGE,
         recorded=False,
         runs=False,
-        correct=timelines.correct,
+        correct=correct,
         adapt=adapt,
         describe=describe,
     )
@@ -53,7 +51,7 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
     if state["view"] == "timeline":
         if backend == "gpu":
             return Drawn(request, f"{spec.name}, {problem.size}")
-        entries = timelines.recorded_of(spec.name)
+        entries = recorded_of(spec.name)
         if not entries:
             have = ", ".join(dict.fromkeys(entry.kernel for entry in timelines.recorded())) or "no kernel"
             raise ProblemError(
@@ -70,13 +68,9 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
     return Build(spec, problem, request.settings, state["arch"], *here)
 
 
-def builds(build: Build) -> list[Block]:
-    return tabs.builds_of(build.kernel, build.problem, build.settings, build.arch)
-
-
 def describe(page: Page, state: State) -> Descriptions:
-    entries, limits = timelines.recorded_of(state["kernel"]), state["view"] == "occupancy"
-    measured = not limits and timelines.measured(state)
+    entries, limits = recorded_of(state["kernel"]), state["view"] == "occupancy"
+    live = not limits and measured(state)
     found: Descriptions = {
         "view": {"label": "Look at", "options": VIEWS},
         "arch": {
@@ -88,12 +82,12 @@ def describe(page: Page, state: State) -> Descriptions:
         "recorded": {
             "label": "Recorded",
             "kind": "select",
-            "options": dict(enumerate(timelines.labels(entries))),
+            "options": dict(enumerate(labels(entries))),
             "value": str(min(state["recorded"], max(0, len(entries) - 1))),
-            "hidden": limits or measured or not entries,
+            "hidden": limits or live or not entries,
         },
     }
-    chosen = limits or measured  # else the recording says problem and build
+    chosen = limits or live  # else the recording says problem and build
     found |= {name: {"hidden": not chosen or name in UNSEEN} for name in page.fields(state)}
     found |= {name: {"hidden": not chosen} for name in page.constants(state)}
     return found | {"preset": {"hidden": True}}  # in other stories. The grid here must fill a GPU
@@ -104,7 +98,48 @@ def adapt(page: Page, state: State, name: str) -> None:
     if name == "kernel":
         state["recorded"] = 0
     if name in ("kernel", "view", "recorded", "backend"):
-        timelines.correct(page, state)
+        correct(page, state)
+
+
+# ---- the choices ----
+
+
+def recorded_of(kernel: str) -> list[RecordedTimeline]:
+    return [entry for entry in timelines.recorded() if entry.kernel == kernel]
+
+
+def labels(entries: list[RecordedTimeline]) -> list[str]:
+    """A label of each timeline of a kernel, with its differences from the others."""
+    differing = [
+        name for name in (_values(entries[0]) if entries else {}) if len({repr(_values(e)[name]) for e in entries}) > 1
+    ]
+    return [
+        ", ".join(f"{name} {write_value(_values(e)[name])}" for name in differing) or entries[0].label for e in entries
+    ]
+
+
+def measured(state: State) -> bool:
+    return state["backend"] != "recorded" and "gpu" in workers.survey().devices
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Takes the problem and the constants of a shown recording, in place."""
+    entries = recorded_of(state["kernel"])
+    if state["view"] != "timeline" or measured(state) or not entries:
+        return []
+    corrections, last = list[Correction](), len(entries) - 1
+    if state["recorded"] > last:
+        corrections.append(put(state, "recorded", last, f"The last of {state['kernel']}'s timelines is {last}."))
+    recorded_values = _values(entries[state["recorded"]])
+    differing = [name for name in page.choices(state) if recorded_values.get(name, state[name]) != state[name]]
+    for name in differing:
+        value = recorded_values[name]
+        corrections.append(put(state, name, value, f"The shown timeline has {write_value(value)}."))
+    return corrections
+
+
+def _values(entry: RecordedTimeline) -> dict[str, object]:
+    return {**entry.problem.values(), **dict(entry.settings)}
 
 
 STORY = story_of(
@@ -117,5 +152,5 @@ STORY = story_of(
     subject=subject,
     order=120,
     request_tabs=False,
-    parts={"builds": tab_of(Build, builds)},
+    parts={"builds": tab_of(Build, lambda b: tabs.builds_of(b.kernel, b.problem, b.settings, b.arch))},
 )
