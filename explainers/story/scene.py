@@ -164,6 +164,58 @@ class Bars:
     kind: str = "bars"
 
 
+# ---- cells ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """A grid of small cells, each with a state. Its datum is {part, number}.
+
+    part: the name of the grid. title: over it, for all steps or for each.
+    columns: of a row. states: a text for each step, with a letter for each cell.
+    colours, words: of each letter.
+    axes: the names of a row and of a column, for tips: ["warp", "lane"].
+    ringed: at each step the number of a cell with a frame, or -1.
+    pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    columns: int
+    states: Sequence[str]
+    colours: Mapping[str, str]
+    words: Mapping[str, str]
+    axes: tuple[str, str]
+    ringed: Sequence[int] = ()
+    pairs: Sequence[Sequence[int]] = ()
+    kind: str = "cells"
+
+
+# ---- texts ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of text, one for all steps or one for each. It wraps.
+
+    end: at the right of it. datum: of it, and end_datum: of its end, for covers.
+    """
+
+    texts: Sequence[str]
+    end: Sequence[str] = ()
+    bold: bool = False
+    datum: Datum = field(default_factory=dict)
+    end_datum: Datum = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Lines of text, one under the other."""
+
+    lines: Sequence[Line]
+    kind: str = "lines"
+
+
 # ---- lanes ----
 
 
@@ -273,61 +325,9 @@ class Lanes:
     kind: str = "lanes"
 
 
-# ---- cells ----
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """A grid of small cells, each with a state. Its datum is {part, number}.
-
-    part: the name of the grid. title: over it, for all steps or for each.
-    columns: of a row. states: a text for each step, with a letter for each cell.
-    colours, words: of each letter.
-    axes: the names of a row and of a column, for tips: ["warp", "lane"].
-    ringed: at each step the number of a cell with a frame, or -1.
-    pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
-    """
-
-    part: str
-    title: Sequence[Texts]
-    columns: int
-    states: Sequence[str]
-    colours: Mapping[str, str]
-    words: Mapping[str, str]
-    axes: tuple[str, str]
-    ringed: Sequence[int] = ()
-    pairs: Sequence[Sequence[int]] = ()
-    kind: str = "cells"
-
-
-# ---- texts ----
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A line of text, one for all steps or one for each. It wraps.
-
-    end: at the right of it. datum: of it, and end_datum: of its end, for covers.
-    """
-
-    texts: Sequence[str]
-    end: Sequence[str] = ()
-    bold: bool = False
-    datum: Datum = field(default_factory=dict)
-    end_datum: Datum = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lines:
-    """Lines of text, one under the other."""
-
-    lines: Sequence[Line]
-    kind: str = "lines"
-
-
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lines | Lanes
+Panel = Table | Bars | Cells | Lanes | Lines
 
 
 @dataclass(frozen=True)

@@ -57,29 +57,43 @@ class Bound:
     """A call's plan on a device. Its text has the kernel, the copies, and the reasons against other kernels."""
 
     def __init__(self, operator: Operator, call: Call, chosen: "Choice", sizes: Sizes, device: torch.device):
+        from kernels.ops.processors import processor
+
         plan = chosen.kernel.plan(chosen.problem, chosen.settings, sizes)
         self.operator, self.call, self.choice, self.plan, self.device = operator, call, chosen, plan, device
         self.sizes = sizes
         self.origin: Bound | None = None
-        from kernels.ops.processors import processor
-
         self._processor = processor(device)
         self._run = self._processor.launcher(chosen, plan)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
         self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
         self._outputs = [self._numbers[name] for name in operator.outputs]
-        self._made = {
-            name: self._processor.lasting(partial(_copy, array, device))
-            for name, array in chosen.problem.made().items()
-            if not call.has(name)
-        }
+
+        def lasting(array: np.ndarray) -> torch.Tensor:
+            return self._processor.lasting(lambda: torch.from_numpy(array.copy()).to(device))
+
+        self._made = {n: lasting(array) for n, array in chosen.problem.made().items() if not call.has(n)}
         known = {*self._made, *chosen.problem.of_step(np.ones(1, np.int64))[0]}
         given = [place for place in self._places if place.tensor.initial is Initial.GIVEN]
         unknown = [p.tensor.name for p in given if not p.given and p.tensor.name not in known]
         if unknown:
             raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
-        self._prepare()
+        # the plan's tensors by their origin, so that a call has little to do
+        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
+        self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
+        self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
+        self._restored: list[tuple[int, Place]] = []
+        for number, place in enumerate(self._places):
+            initial = place.tensor.initial
+            if place.given:
+                self._given.append((number, place.given, place.order if place.copied else None))
+            elif initial is Initial.GIVEN:
+                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
+            elif initial is Initial.RESTORED:
+                self._restored.append((number, place))
+            else:
+                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
 
     def __str__(self) -> str:
         copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
@@ -126,23 +140,6 @@ class Bound:
         self._run(found)
         return [found[number] for number in self._outputs]
 
-    def _prepare(self) -> None:
-        """Sorts the plan's tensors by their origin, so that a call has little to do."""
-        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
-        self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
-        self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
-        self._restored: list[tuple[int, Place]] = []
-        for number, place in enumerate(self._places):
-            initial = place.tensor.initial
-            if place.given:
-                self._given.append((number, place.given, place.order if place.copied else None))
-            elif initial is Initial.GIVEN:
-                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
-            elif initial is Initial.RESTORED:
-                self._restored.append((number, place))
-            else:
-                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
-
     def _kept_zeros(self, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
         stream = self._processor.stream()
@@ -176,10 +173,6 @@ def resized(found: Bound, sizes: Sizes) -> Bound:
         kept = keep(key, Bound(found.operator, found.call, found.choice, (*found.sizes, *sizes), found.device))
         kept.origin = found  # an id is unique only while its object lives
     return kept
-
-
-def _copy(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(array.copy()).to(device)
 
 
 def keep(key: Hashable, made: Bound) -> Bound:

@@ -51,10 +51,8 @@ class _Active:
         self.libraries = libraries
 
     def remove(self) -> None:
-        """Gives the operators of torch back."""
-        for library in self.libraries:
-            library._destroy()
-        self.libraries = []
+        while self.libraries:
+            self.libraries.pop()._destroy()
 
 
 def _activate() -> _Active:
@@ -224,11 +222,10 @@ def hugging_face_mask(
     if attention_mask is None and unused <= 0:
         return None
     device = options.get("device") if attention_mask is None else attention_mask.device
-    seen = torch.zeros(batch_size, kv_length, dtype=torch.bool, device=device)
-    if attention_mask is None:
-        seen[:] = True
-    else:
+    seen = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
+    if attention_mask is not None:
         given = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+        seen[:, given.shape[1] :] = False
         seen[:, : given.shape[1]] = given
     if unused > 0:
         seen[:, end:] = False
@@ -267,32 +264,22 @@ def _by_sequence(
     window: bool,
 ) -> Tensor:
     """Each sequence by a call of its own, over its visible keys. Rows of padding are 0."""
-    found = []
+    found, queries = [], q.shape[2]
     for number, seen in enumerate(rows):
         q1, k1, v1 = (x[number : number + 1] for x in (q, k, v))
-        if not len(seen):
+        tokens = seen - first_query  # the rows of q that are tokens
+        tokens = tokens[(tokens >= 0) & (tokens < queries)]
+        if not len(seen) or queries > 1 and not len(tokens):
             found.append(torch.zeros_like(q1))
             continue
         first, last = int(seen[0]), int(seen[-1]) + 1
-        if last - first != len(seen):
-            if window:
-                raise ProblemError(
-                    "The mask has holes, and a window counts tokens. Choose another attn_implementation."
-                )
-            k1, v1 = k1[:, :, seen], v1[:, :, seen]
+        holes = last - first != len(seen)
+        if holes and window:
+            raise ProblemError("The mask has holes, and a window counts tokens. Choose another attn_implementation.")
+        k1, v1 = (x[:, :, seen] if holes else x[:, :, first:last] for x in (k1, v1))
+        if queries == 1 or len(tokens) == queries:
+            found.append(one(q1, k1, v1))
         else:
-            k1, v1 = k1[:, :, first:last], v1[:, :, first:last]
-        found.append(_its_rows(one, q1, k1, v1, seen - first_query))
+            made = one(q1[:, :, tokens], k1, v1).to(q.dtype)
+            found.append(torch.zeros_like(q1).index_copy(2, tokens, made))
     return torch.cat(found)
-
-
-def _its_rows(one: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, k: Tensor, v: Tensor, rows: Tensor) -> Tensor:
-    """The output of the query rows that are tokens, and 0 for other rows. rows: the numbers of the keys' queries."""
-    if q.shape[2] == 1:
-        return one(q, k, v)
-    rows = rows[(rows >= 0) & (rows < q.shape[2])]
-    if len(rows) == q.shape[2]:
-        return one(q, k, v)
-    if not len(rows):
-        return torch.zeros_like(q)
-    return torch.zeros_like(q).index_copy(2, rows, one(q[:, :, rows], k, v).to(q.dtype))

@@ -1,5 +1,5 @@
 // The things of a picture by their areas, for the hit test, tips and covers. No pixel is scanned.
-import { matches, outer } from './covers.js';
+import { matches } from './covers.js';
 
 /**
  * A rectangle with the thing in it. With `grid`, it has many things: a cell for each number, row by row.
@@ -93,17 +93,16 @@ export function tipOf(areas, thing) {
 }
 
 /**
- * The rectangles of the things that match any of some. A thing in a larger one that matches has none of its own.
+ * The rectangles of the things that match any of some.
  * @param {Area[]} areas
  * @param {Record<string, any>[]} wanted
  * @returns {Rect[]}
  */
 export function rectsOf(areas, wanted) {
-  const hit = datum => wanted.some(one => matches(datum, one));
-  const rects = areas.flatMap(area => {
+  const hit = (/** @type {Thing} */ datum) => wanted.some(one => matches(datum, one));
+  return areas.flatMap(area => {
     if (area.grid) return cells(area, hit);
     const [x, y, w, h] = area.rect;
     return hit(area.datum) ? [{ x, y, w, h }] : [];
   });
-  return outer(rects);
 }

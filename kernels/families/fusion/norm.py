@@ -85,7 +85,6 @@ class AddNormProblem(Problem):
         return Work(0, self.tokens, dict.fromkeys(("x", "residual", "sum", "y"), row))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x, residual, the vectors, sum and y."""
         rows, axes = (self.tokens, self.hidden), ("token", "dim")
         given = (Tensor(name, rows, self.dtype, axes) for name in ("x", "residual"))
         vectors = (Tensor(name, (self.hidden,), self.dtype, ("dim",)) for name in self.vectors)
@@ -93,7 +92,6 @@ class AddNormProblem(Problem):
         return (*given, *vectors, *made)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """x and residual [tokens, hidden], and the vectors [hidden]."""
         return {name: array.astype(element_type(self.dtype).numpy) for name, array in self.unrounded().items()}
 
     def unrounded(self) -> dict[str, np.ndarray]:

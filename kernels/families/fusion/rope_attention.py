@@ -46,7 +46,6 @@ class RopeAttentionProblem(SixteenBitProblem):
         return (q, k, v, Tensor("cos_sin", (self.keys, self.head_dim), "float32", ("position", "cos_sin")), *made)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v as without rotary embedding, and cos_sin."""
         given = {name: np.array(self.logical(array), order="C") for name, array in super()._rounded().items()}
         return {**given, "cos_sin": table(self.keys, self.head_dim, self.theta)}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAIRS = ("halves", "neighbours")
 HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads of check cases
 CHAIN_TOKENS = (1, 16, 64, 8192)  # of the recorded times
-LLAMA = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
+LLAMA: dict[str, Any] = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
 FP8 = "float8_e4m3"
 FP8_MAX = element_type(FP8).largest
 SPARE = 4  # pages of the pool beyond a prompt
@@ -152,7 +152,6 @@ class RotaryProblem(Problem):
         }
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """qkv, the table of angles, each token's position and slot, the turned q, and the caches."""
         row, layout = ("token", "head", "dim"), self.layout
         last = int(self._positions().max()) + 1
         return (
@@ -183,8 +182,6 @@ class RotaryProblem(Problem):
         return slots.astype(np.int32)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """qkv [tokens, num_heads + 2 num_kv_heads, head_dim], cos_sin [positions, head_dim], positions and slots
-        [tokens], and the caches as they were."""
         rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
         qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
         positions = self._positions()

@@ -106,7 +106,6 @@ class ChaseProblem(Chase):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every space: a ring of one node, and rings walked once and more than once."""
         walks = ((128, 0, 1), (4096, 0, 31), (4096, 32, 33), (40000, 100, 1000))
         for n, (space, (size, warm_up, steps)) in enumerate(product(CHASE_SPACES, walks)):
             yield Case(cls(space, size, warm_up, steps, n))
@@ -145,7 +144,6 @@ class CachedChase(Chase):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Rings that are walked once and more than once."""
         for walk in ((128, 0, 1), (128, 3, 5), (4096, 0, 31), (4096, 32, 65), (40000, 100, 1000)):
             yield Case(cls(*walk))
 
@@ -240,7 +238,6 @@ class StreamProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every space, with one block and several, one round and several, and repeated reads."""
         for space, size in product(STREAM_SPACES, ((1, 64, 1, 1), (3, 128, 2, 2), (2, 64, 5, 3))):
             yield Case(cls(space, *size))
 
@@ -307,11 +304,9 @@ class StreamProblem(LabProblem):
         return Tensor("x", stretch, axes=axes), y, o
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """x [blocks, vectors, 4]: whole numbers from -8 to 8, in turn."""
         return {"x": np.resize((np.arange(8191) % 17 - 8).astype(np.float32), (self.blocks, self.vectors, 4))}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [blocks, threads], the sum of each thread, or y [blocks, vectors, 4], the copy."""
         x = self.inputs()["x"]
         if self.space == "copy":
             return {"y": x.astype(np.float64)}
@@ -331,7 +326,6 @@ class FmaProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """One block and several, with one pass, more passes, and a number that no unrolling divides."""
         for blocks, passes in ((1, 1), (2, 4), (3, 7), (1, 33), (2, 100)):
             yield Case(cls(blocks, passes))
 
@@ -362,6 +356,5 @@ class FmaProblem(LabProblem):
         return {"a": np.array([1, *range(-8, 8)], np.float32)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [blocks * 256]: chain n starts with n and grows by the thread's term in each pass."""
         per_thread = sum(range(CHAINS)) + CHAINS * self.passes * self.inputs()["a"][1:].astype(np.float64)
         return {"o": np.tile(per_thread, self.blocks * FMA_THREADS // 16)}

@@ -74,7 +74,6 @@ class ReduceProblem(Pattern):
 
     @classmethod
     def problems(cls) -> Iterable[Self]:
-        """Every number of warps, one pass and several, each with several seeds."""
         for seed in range(4):
             for numbers in (32, 64, 128, 256, 512, 1024):
                 for repeats in (1, 2, 3):
@@ -125,7 +124,6 @@ class TilesProblem(Pattern):
 
     @classmethod
     def problems(cls) -> Iterable[Self]:
-        """One tile, fewer and more than stages, several passes, and every size of a tile."""
         for seed in range(3):
             for tiles in (1, 2, 3, 4, 5, 8, 13):
                 for tile_size in (512, 1024, 2048):
@@ -192,7 +190,6 @@ class ReadsProblem(Pattern):
 
     @classmethod
     def problems(cls) -> Iterable[Self]:
-        """From a broadcast to a word for each lane, with both memories each."""
         for different in range(1, WARP + 1):
             for _memory in range(2):
                 yield cls(different, 1 + different % 3)
@@ -246,7 +243,6 @@ class ShapesProblem(Pattern):
 
     @classmethod
     def problems(cls) -> Iterable[Self]:
-        """Every shape with areas in one and several rows, fewer and more reads than areas, with both memories each."""
         for n, areas in enumerate((FEW, 64, 128)):
             for columns in COLUMNS:
                 for reads in (5, 48, 130):
@@ -278,7 +274,6 @@ class ShapesProblem(Pattern):
         )
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [512]: a sum over the areas of each warp."""
         x = self.x.reshape(-1, SIDE, ACROSS, SIDE)
         shapes = x[:, : WARP // self.columns, :, : self.columns].swapaxes(1, 2).reshape(self.areas, WARP)
         sums = np.zeros((WARPS, WARP))
@@ -302,7 +297,6 @@ class RolesProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """One consumer and several, one tile and more, with even and uneven shares of the lanes."""
         sizes = ((1, 32, 1), (4, 64, 2), (3, 64, 1), (5, 128, 3), (9, 256, 4), (2, 512, 8))
         for n, size in enumerate(sizes):
             yield Case(cls(*size, n))

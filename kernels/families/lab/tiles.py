@@ -50,7 +50,6 @@ class ColumnsProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every way to read a tile, with strides from one access to more than a warp, several warps and repeats."""
         strides = (32, 4, 64, 16, 128)
         for n, tile in enumerate(TILES):
             yield tiled(cls(strides[n % 5], 1 + n % 3, 1 + n % 4, n), tile)
@@ -90,7 +89,6 @@ class ColumnsProblem(LabProblem):
         )
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [32 * warps]: `repeats` times the sum of each row, for each warp."""
         return {"o": self.repeats * np.tile(self.x.sum(axis=1), self.warps)}
 
 
@@ -107,7 +105,6 @@ class TransposeProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every way to read a tile: one tile, several tiles, and sizes that no tile divides."""
         sizes = ((32, 32), (64, 96), (1, 4), (33, 36), (40, 28))
         for n, tile in enumerate(TILES):
             yield tiled(cls(*sizes[n % 5], n), tile)

@@ -65,7 +65,6 @@ class DecodingProblem(Problem):
         return Work(2 * self.cpu_steps, self.sequences, {})
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k and v of the sequences, and o."""
         query, axes = (self.sequences, self.num_heads, self.head_dim), ("sequence", "head", "dim")
         cache = (self.sequences, self.num_heads, self.context, self.head_dim)
         return (
@@ -75,7 +74,6 @@ class DecodingProblem(Problem):
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Numbers of standard deviation 1."""
         rng = np.random.default_rng(self.seed)
         given = [tensor for tensor in self.tensors() if tensor.role is Role.INPUT and tensor.dtype == "float32"]
         return {tensor.name: rng.standard_normal(tensor.shape, dtype=np.float32) for tensor in given}
@@ -155,7 +153,6 @@ class StepProblem(DecodingProblem):
         return Work(2 * self.cpu_steps, self.sequences + self.prompt, {})
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k and v of the sequences and of the prompt, o and prompt_o."""
         *given, o = super().tensors()
         rows, axes = (self.num_heads, self.prompt, self.head_dim), ("head", "row", "dim")
         prompt = (Tensor(f"prompt_{name}", rows, axes=axes) for name in ("q", "k", "v"))
@@ -230,7 +227,6 @@ class RaggedProblem(DecodingProblem):
         return f"sequences with {keys} keys, num_heads {self.num_heads}, head_dim {self.head_dim}"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k, v and lengths, and o."""
         *given, o = super().tensors()
         return (*given, Tensor("lengths", (self.sequences,), "int32", ("sequence",)), o)
 

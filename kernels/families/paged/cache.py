@@ -111,7 +111,6 @@ class _CacheProblem(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The default problem, all of its items."""
         return [Case(cls(), (), Scope(0, kernel.plan(cls()).items))]
 
 
@@ -155,7 +154,6 @@ class CacheWriteProblem(_CacheProblem):
                 raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}. A slot holds one token.")
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """key and value of the new tokens, their slots, and the caches."""
         rows, axes = (len(self.slots), self.num_kv_heads, self.head_dim), ("token", "kv_head", "dim")
         new = (Tensor("key", rows, self.dtype, axes), Tensor("value", rows, self.dtype, axes))
         return (*new, Tensor("slots", (len(self.slots),), "int32", ("token",)), *self._caches())
@@ -174,7 +172,6 @@ class CacheWriteProblem(_CacheProblem):
         return Work(0, tokens, {"k_cache": written, "v_cache": written})
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """key and value [tokens, num_kv_heads, head_dim], slots [tokens] int32, and the caches as they were."""
         rows = (self.num_kv_heads, self.head_dim)
         key, value = (random_rows(self.seed, s, len(self.slots), rows, self.dtype) for s in (K_STREAM, V_STREAM))
         return {"key": key, "value": value, "slots": np.array(self.slots, np.int32), **self._old()}
@@ -184,7 +181,6 @@ class CacheWriteProblem(_CacheProblem):
         return arrays["key"], arrays["value"]
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """The caches with the new tokens in their slots."""
         a = self.inputs()
         real, (key, value) = a["slots"] >= 0, self._stored(a)
         self.layout.write(a["k_cache"], a["v_cache"], a["slots"][real], key[real], value[real])
@@ -239,7 +235,6 @@ class CacheCopyProblem(_CacheProblem):
             targets.add(pair[1])
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The caches, and the pairs [pairs, 2] of pages."""
         return (*self._caches(), Tensor("copies", (len(self.copies), 2), "int32", ("pair", "end")))
 
     @property
@@ -254,11 +249,9 @@ class CacheCopyProblem(_CacheProblem):
         return Work(0, len(self.copies) * self.block_size, {"k_cache": moved, "v_cache": moved})
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """copies [pairs, 2] int32, and the caches as they were."""
         return {"copies": np.array(self.copies, np.int32), **self._old()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """The caches with the pages copied."""
         arrays = self.inputs()
         source, target = arrays["copies"].T
         for t in self.outputs:
@@ -309,13 +302,11 @@ class Fp8WriteProblem(CacheWriteProblem):
         return {"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "BF16": int(self.dtype == "bfloat16")}
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """key and value of the new tokens, their slots, the scales, and the caches in 8 bits."""
         key, value, slots, *caches = super().tensors()
         scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
         return (key, value, slots, *scales, *caches)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """CacheWriteProblem's, and k_scale and v_scale."""
         made = super().inputs()
         factors = np.exp2(np.random.default_rng((self.seed, SCALE_STREAM)).uniform(-1, 1, (2, self.num_kv_heads)))
         for name, tokens, factor in zip(("k_scale", "v_scale"), ("key", "value"), factors):

@@ -142,17 +142,14 @@ class CascadeProblem(RangesProblem):
         return 2 * pages * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """RangesProblem's, and prefix_units [units, 8] int32, the work list of the prefixes."""
         *rest, o, lse = super().tensors()
         prefix = Tensor("prefix_units", self.lists[0].units.shape, "int32", ("unit", "field"))
         return (*rest, prefix, o, lse)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """RangesProblem's, and prefix_units."""
         return {**super().inputs(), "prefix_units": self.lists[0].units}
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """RangesProblem's, with the pages that all sequences begin with."""
         call = super().cache_call(inputs)
         least = int(self.prefix_pages.min())
         shared = len({row[:least] for row in call.tables}) == 1

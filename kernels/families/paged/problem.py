@@ -40,7 +40,17 @@ from kernels.families.paged.fields import (
     head_dim_field,
     numbers_field,
 )
-from kernels.families.paged.rows import K_STREAM, Q_STREAM, TABLE_STREAM, V_STREAM, rows_at
+from kernels.families.paged.rows import (
+    K_STREAM,
+    Q_STREAM,
+    TABLE_STREAM,
+    V_STREAM,
+    check_slots,
+    check_tables,
+    check_tokens,
+    renumbered,
+    rows_at,
+)
 from kernels.kv_cache import scenarios
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
@@ -48,78 +58,6 @@ LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is
 MOST_PAGES = 2**20
 PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 RAGGED = (2000, 30, 400, 90, 1000, 10, 60, 200)  # tokens of each sequence
-
-
-def check_tables(problem: "PagedProblem") -> None:
-    """Raises ProblemError for a block table that is too short, leaves the pool, or shares a page wrongly."""
-    held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
-    for seq, (row, length) in enumerate(zip(problem.block_tables, problem.context_lens)):
-        count = -(-length // problem.block_size)
-        if len(row) < count:
-            raise ProblemError(
-                f"Sequence {seq} has context length {problem.context_lens[seq]}, which needs {count} pages of "
-                f"{problem.block_size} slots. Its block table has {len(row)} entries."
-            )
-        for entry, page in enumerate(row):
-            if not 0 <= page < problem.num_blocks:
-                raise ProblemError(
-                    f"Sequence {seq}, entry {entry} of its block table is {page}. "
-                    f"The pool has pages 0 to {problem.num_blocks - 1}."
-                )
-            _check_shared(problem.families, page, (seq, entry), held.setdefault(page, (seq, entry)))
-
-
-def _check_shared(families: tuple[int, ...], page: int, place: tuple[int, int], before: tuple[int, int]) -> None:
-    """Raises ProblemError if a page at (sequence, entry) `before` may not also be at `place`."""
-    (seq, entry), (other, other_entry) = place, before
-    if other == seq and other_entry != entry:
-        raise ProblemError(
-            f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}. "
-            "A page has one place."
-        )
-    twice = f"Page {page} is entry {entry} of sequence {seq} and entry {other_entry} of sequence {other}"
-    if other != seq and not (families and families[seq] == families[other]):
-        raise ProblemError(
-            f"{twice}, which did not fork from one another. Give forked sequences the same number in families."
-        )
-    if other != seq and other_entry != entry:
-        raise ProblemError(f"{twice}. Forked sequences share a page only at the same place.")
-
-
-def check_tokens(problem: "PagedProblem") -> None:
-    """Raises ProblemError if a sequence has too few or too many tokens, or a slot of a shared page two."""
-    for seq, row in enumerate(problem.token_ids):
-        if len(row) != problem.context_lens[seq]:
-            raise ProblemError(
-                f"Sequence {seq} has {len(row)} token_ids and context length {problem.context_lens[seq]}. "
-                "They must be equal."
-            )
-    if not problem.families:
-        return  # no page is shared, and so no slot
-    slots, ids = problem.slots_and_tokens
-    order = np.lexsort((ids, slots))
-    slots, ids = slots[order], ids[order]
-    clash = np.flatnonzero((slots[1:] == slots[:-1]) & (ids[1:] != ids[:-1]))
-    if len(clash):
-        at = clash[0]
-        raise ProblemError(
-            f"Slot {slots[at] % problem.block_size} of page {slots[at] // problem.block_size} would hold tokens "
-            f"{ids[at]} and {ids[at + 1]}. Sequences that share a page share its tokens."
-        )
-
-
-def renumbered(tables: np.ndarray, lens: np.ndarray, block_size: int) -> tuple[np.ndarray, list[int]]:
-    """The block tables with their pages numbered from 0 in the order of the pool, and these pages of the pool.
-
-    tables: [sequences, entries]. The result has -1 after the pages of a sequence.
-    """
-    needed = -(-lens.astype(np.int64) // block_size)
-    used = np.arange(tables.shape[1]) < needed[:, None]
-    pages, number = np.unique(tables[used], return_inverse=True)
-    made = np.full((len(tables), max(1, int(needed.max(initial=1)))), -1, np.float32)
-    used = used[:, : made.shape[1]]
-    made[used] = number
-    return made, pages.tolist()
 
 
 def decode_fields(call: Call) -> dict[str, Any]:
@@ -138,14 +76,6 @@ def decode_fields(call: Call) -> dict[str, Any]:
         "block_tables": (tuple(range(pages)),) * q.size("sequence"),
         "families": (1,) * q.size("sequence"),
     }
-
-
-def _of_length(problem: "PagedProblem", length: int) -> dict[str, object]:
-    return {"context_lens": (length,) * problem.num_seqs}
-
-
-def _of_batch(problem: "PagedProblem", count: int) -> dict[str, object]:
-    return {"context_lens": problem.context_lens[:1] * count}
 
 
 @dataclass(frozen=True)
@@ -190,8 +120,8 @@ class PagedProblem(Problem):
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {
-        "seq_len": _of_length,
-        "batch": _of_batch,
+        "seq_len": lambda problem, length: {"context_lens": (length,) * problem.num_seqs},
+        "batch": lambda problem, count: {"context_lens": problem.context_lens[:1] * count},
     }
 
     def __post_init__(self) -> None:
@@ -220,8 +150,10 @@ class PagedProblem(Problem):
             if value and len(value) != self.num_seqs:
                 raise ProblemError(f"{name} has {len(value)} rows, and context_lens has {self.num_seqs} sequences.")
         if given:
-            check_tables(self)
-        check_tokens(self)
+            check_tables(self.block_tables, self.context_lens, self.families, self.block_size, self.num_blocks)
+        check_tokens(self.token_ids, self.context_lens)
+        if self.families:  # without them no page is shared
+            check_slots(*self.slots_and_tokens, self.block_size)
 
     def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
         if sum(needed) > self.num_blocks:
@@ -286,7 +218,6 @@ class PagedProblem(Problem):
         return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, the caches (kv_cache.layout.Layout), the tables and lengths, ALiBi's slopes, and o."""
         query = ("sequence", "head", "dim")
         return (
             Tensor("q", self.shape, self.dtype, query),
@@ -431,8 +362,9 @@ class PagedProblem(Problem):
         if self.has_numbers:
             pages = 1 + max(page for row in self.block_tables for page in row)
             shapes = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
-            caches = self._kept({name: (pages, *shape[1:]) for name, shape in shapes.items()}).values()
-            parts = [self.layout.gather(*caches, *place) for place in zip(self.block_tables, self.context_lens)]
+            caches = self._kept({name: (pages, *shape[1:]) for name, shape in shapes.items()})
+            k, v = caches["k_cache"], caches["v_cache"]
+            parts = [self.layout.gather(k, v, *place) for place in zip(self.block_tables, self.context_lens)]
             return np.concatenate([part[stream == V_STREAM] for part in parts]).astype(element_type(dtype).numpy)
         ids = self.slots_and_tokens[1]
         return rows_at(self.seed, stream, ids, (self.num_kv_heads, self.head_dim), dtype)
@@ -471,7 +403,6 @@ class PagedProblem(Problem):
         return {tensor.name: arrays[tensor.name] for tensor in self.outputs}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o, and lse if it is an output, in float64 over the cache's numbers times its scales."""
         return self._outputs(self._attention_on("cuda") if on_gpu else self.attention())
 
     def seen_on(self, device: str) -> Iterator[tuple[Any, Any, Any]]:

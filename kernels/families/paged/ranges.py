@@ -129,8 +129,6 @@ class RangesProblem(PagedProblem):
         return 2 * int(self.work_list.units[:, 2].sum()) * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """PagedProblem's, k_scale and v_scale [num_kv_heads], the work list units [units, 8] int32, and lse [num_seqs,
-        num_heads]."""
         *given, o = super().tensors()
         scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
         units = Tensor("units", self.work_list.units.shape, "int32", ("unit", "field"))
@@ -172,14 +170,8 @@ class RangesProblem(PagedProblem):
         return "Choose fewer STAGES."
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """PagedProblem's, k_scale, v_scale and units."""
         k_scale, v_scale = self.scales
         return {**super().inputs(), "k_scale": k_scale, "v_scale": v_scale, "units": self.work_list.units}
-
-    def quantisation_error(self) -> float:
-        """The largest difference in o from rounding the cache to its type, in float64. It is the cost of the type,
-        apart from the kernel's error."""
-        return float(np.abs(self.attention()["o"] - self.attention(dequantised=False)["o"]).max())
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """PagedProblem's inputs. Raises PeerUnavailable for features that torch's attention lacks."""
@@ -188,7 +180,6 @@ class RangesProblem(PagedProblem):
         return super().peer_inputs(inputs)
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """PagedProblem's call with scales, soft cap and window."""
         call, k_scale, v_scale = super().cache_call(inputs), inputs["k_scale"], inputs["v_scale"]
         return replace(call, soft_cap=self.soft_cap, window=self.window, k_scale=k_scale, v_scale=v_scale)
 
@@ -198,9 +189,8 @@ class RangesProblem(PagedProblem):
         if not call.option("lengths", False):
             raise ProblemError("Its work list is made on the CPU. Pass context_lens on the CPU.")
         cache, fields = call.given("k_cache").dtype, decode_fields(call)
-        more = {"cache_dtype": cache if cache != fields["dtype"] else ""}
         options = {name: call.option(name, 0) for name in ("window", "soft_cap")}
-        return cls(**fields, **more, **options)
+        return cls(**{**fields, **options, "cache_dtype": cache if cache != fields["dtype"] else ""})
 
     def made(self) -> dict[str, np.ndarray]:
         """No slopes, and scales of 1 where the call has none."""
@@ -246,8 +236,8 @@ class RangesProblem(PagedProblem):
             shape = (*HEADS[n % len(HEADS)], head_dim, size, dtype)
             found.add((1, 100, 65, 300), *shape, cache_dtype=FP8, alibi=n % 4 == 3, **limits)
         for n, ranges in enumerate((0, 1, 2, 7, 1000)):
-            shape = (8, 2, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4])
-            found.add((700, 3, 81), *shape, ranges=ranges, score_scale=SCALES[n % 4])
+            sizes = (8, 2, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4])
+            found.add((700, 3, 81), *sizes, ranges=ranges, score_scale=SCALES[n % 4])
         found.add((16384, 1), 2, 1, 64, 16, ranges=9)
         found.add((1, 16384), 2, 1, 64, 64, "bfloat16", ranges=7, window=5000)
         found.add((2,) * 40, 4, 2, 64, 16, ranges=6)
@@ -275,5 +265,4 @@ class RangesProblem(PagedProblem):
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A ragged batch: every range is as long as the others."""
         return [Case(cls(RAGGED, 8, 2, 128))]

@@ -5,8 +5,8 @@ import { Marks } from '../../../app/stage/core/kinds.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 import * as bars from '../../../app/stage/views/scene/bars.js';
 import * as cells from '../../../app/stage/views/scene/cells.js';
-import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as table from '../../../app/stage/views/scene/table.js';
 
 const thing = (datum, more) => ({ datum, tip: 'tip', now: [], since: null, go: null, ...more });
@@ -129,13 +129,20 @@ const drawn = (kind, panel, width, em, step) => {
   return [made.list, height];
 };
 
+const NAMES = new Map([
+  [bars, 'bars'],
+  [cells, 'cells'],
+  [lanes, 'lanes'],
+  [lines, 'lines'],
+  [table, 'table'],
+]);
 for (const [width, em] of [
   [390, 13],
   [760, 13],
   [1200, 16],
 ])
-  for (const [n, [kind, panel]] of PANELS.entries())
-    test(`panel ${n} of ${width} pixels: its things are in the box, and apart or one in the other`, () => {
+  for (const [kind, panel] of PANELS)
+    test(`${NAMES.get(kind)} of ${width} pixels: its things are in the box, and apart or one in the other`, () => {
       for (const step of [0, 1]) {
         const [marks, height] = drawn(kind, panel, width, em, step),
           areas = marks.filter(({ datum }) => datum),
