@@ -6,7 +6,6 @@ from browser.stepping import count, go_to, hover, press, sentence
 from pages import open_page
 
 from kernels import catalog
-from kernels.core.request import Request
 from kernels.measure import launch_times
 
 LINK = "launches"
@@ -18,8 +17,11 @@ def test_the_gaps_on_the_page_are_those_of_the_recording(visit):
     assert count(page) == len(made.frames)
     press(page, "ArrowRight")
     assert sentence(page) == made.frames[1]["sentence"]
+    graph = catalog.find("launch_graph")
     recorded = {
-        entry.request.kernel.title: entry.load() for entry in launch_times.recorded() if _is_shown(entry.request)
+        entry.request.kernel.title: entry.load()
+        for entry in launch_times.recorded()
+        if entry.request.problem == entry.request.kernel.problem_type.launch_cases(graph)[0].problem
     }
     scene = -1
     for p, panel in enumerate(meta["panels"]):
@@ -33,8 +35,3 @@ def test_the_gaps_on_the_page_are_those_of_the_recording(visit):
         row = panel["gaps"][0]["row"]
         said = [hover(page, "Time line", panel=p, row=row, bar=-1, gap=n) for n in range(len(panel["gaps"]))]
         assert [int(re.search(r"([\d,]+) ns", one)[1].replace(",", "")) for one in said] == gaps.round().tolist()
-
-
-def _is_shown(request: Request) -> bool:
-    graph = catalog.find("launch_graph")
-    return request.problem == request.kernel.problem_type.launch_cases(graph)[0].problem

@@ -16,6 +16,7 @@ const MICRO = 1e3; // ns
 const BRACKET =
   'border:1.5px solid currentColor;border-top:0;width:1.1rem;height:.35rem;border-radius:0';
 
+/** @type {Picture<launches.LaunchMeta>} */
 export default function (host, { meta }, context) {
   const { clock } = context,
     { panels, frames, purposes, windows, notes, label: source } = meta;

@@ -21,6 +21,7 @@ const WORDS = {
   flight: 'output in flight: from its start to the wait for it',
 };
 
+/** @type {Picture<pipeline.ScheduleMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { panels, kinds, window: wide, rule, frames } = meta,
