@@ -1,5 +1,7 @@
 """The stage's own controls: chips and their lists, the divider, what hides probes, values of pictures by keyboard."""
 
+import re
+
 import pytest
 from browser.conftest import shown
 from browser.stepping import choose, point_at, press, rail, step_of

@@ -314,20 +314,27 @@ def test_the_modelled_schedules():
 
 
 def test_the_schedule_has_the_models_and_the_marks(overlap, story):
-    turns, shown = schedule.views(story)
-    assert [view.id for view in (turns, shown)] == ["schedule", "own_output"]
-    assert [panel["own"] for panel in turns.meta["panels"]] == [False, False, True]
-    labels = [panel["label"] for panel in shown.meta["panels"]]
-    assert labels == ["modelled", "modelled", "recorded"] and shown.kind == "schedule"
-    assert [panel["own"] for panel in shown.meta["panels"]] == [False, True, True]  # it takes turns
-    columns = {name: np.asarray(column) for name, column in shown.columns.items()}
-    softmax = shown.meta["kinds"].index("softmax")
-    mine = (columns["panel"] == 2) & (columns["row"] == 1) & (columns["kind"] == softmax)
+    turns, shown = (view.meta.lines[0][0] for view in schedule.views(story))
+    assert [view.id for view in schedule.views(story)] == ["schedule", "own_output"]
+    assert [group.title for group in turns.groups] == [
+        "Without turns (modelled)",
+        "In turns (modelled)",
+        "This run (recorded)",
+    ]
+    assert [group.title for group in shown.groups][:2] == [
+        "In turns (modelled)",
+        "Own output, too, as this kernel (modelled)",
+    ]
+    mine = [span for span in shown.spans if span.datum["panel"] == 2 and span.datum["row"] == 1]
     due = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
-    assert list(columns["start"][mine]) == list(due.start_ns) and list(columns["end"][mine]) == list(due.end_ns)
+    assert [(span.start, span.end) for span in mine if span.colour == "P"] == [*zip(due.start_ns, due.end_ns)]
+    assert shown.groups[2].begins == [frame["span"][0] for frame in story.frames]
+    rests = {group.title: set(group.said) for group in turns.groups}
+    assert rests["Without turns (modelled)"] == {"the tensor cores are at rest"}
+    assert rests["In turns (modelled)"] == rests["This run (recorded)"] == set()
     assert schedule.views(pipeline.explain(made_up("08_pipeline"))) == []
-    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0]
-    assert [panel["own"] for panel in other.meta["panels"]] == [True, False, True]
+    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0].meta.lines[0][0]
+    assert other.groups[0].title == "Without turns, as this kernel (modelled)"
 
 
 def right(question):
