@@ -193,9 +193,7 @@ def _counters(arguments: Arguments) -> None:
 
 
 def _measure(arguments: Arguments) -> None:
-    about = f"Write recorded tables from this GPU: {arguments.tables}."
+    about = f"Measure what the recorded tables of this GPU lack: {arguments.tables}. A break loses one case."
     sub = arguments.add("measure", about)
     sub.add_argument("tables", nargs="*", metavar="TABLE", help=f"{arguments.tables}. The default is all")
-
-    about = "only missing sustained times of the recorded bench. TABLE is then a family, kernel or peer"
-    _flag(sub, "--sustained", about)
+    _flag(sub, "--anew", "measure the cases that have a row of the present code, too")

@@ -14,8 +14,8 @@ from kernels.errors import ProblemError
 from kernels.measure import peers
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
+from kernels.recordings.tables import Row
 
-Row = Mapping[str, Any]
 Cell = str | float | bool | None
 SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
 SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
@@ -128,31 +128,17 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
         return {}
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
     products = tensor_products(point.name, point.is_peer, point.problem.dtype)
+    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
+    roof = max(shares, key=lambda name: shares[name])
     return {
         "tflops": round(tflops, 4) if work.flops else None,
         "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
         "bytes": int(moved),
         "gb_per_s": round(gb_per_s, 2),
         "intensity": round(work.flops / moved, 4),
-        **_under(products, tflops, gb_per_s, roofs),
+        "roof": roof,
+        "roof_percent": round(100 * shares[roof], 2),
     }
-
-
-def under(entry: Row, roofs: Mapping[str, float]) -> dict[str, Cell]:
-    """A row of a table with its share of these roofs in place of its own roofs. A row of an unknown kernel stays
-    unchanged."""
-    peer = entry["kind"] == "peer"
-    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.current().kernels):
-        return dict(entry)
-    products = tensor_products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
-    return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
-
-
-def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Cell]:
-    """roof: the lower one, with the larger share. roof_percent: that share."""
-    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
-    roof = max(shares, key=lambda name: shares[name])
-    return {"roof": roof, "roof_percent": round(100 * shares[roof], 2)}
 
 
 def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
@@ -182,8 +168,3 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
 def table(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
-
-
-def rows_of(made: pd.DataFrame) -> list[Row]:
-    """The rows of a table, with None in empty places."""
-    return made.astype(object).where(made.notna(), None).to_dict("records")

@@ -34,19 +34,15 @@ Timed = tuple[float, load.State]
 """us of one chain, and clock and power meanwhile."""
 
 
-class Runs(Protocol):
-    """Something that runs again and again."""
-
-    def runs(self, sets: int) -> list[Enqueue]:
-        """A function per set of arrays. Each enqueues one chain on the current stream of CuPy and torch."""
-
-
-class Chain(Runs, Protocol):
+class Chain(Protocol):
     """A contestant. launches: of one chain, None if unknown."""
 
     launches: int | None
 
     def first_run(self) -> dict[str, np.ndarray]: ...
+
+    def runs(self, sets: int) -> list[Enqueue]:
+        """A function per set of arrays. Each enqueues one chain on the current stream of CuPy and torch."""
 
     def spans(self, mode: str) -> list[list[float]]:
         """[start, end] of each launch in us, empty if they are unknown."""
@@ -88,7 +84,7 @@ class Ours:
         times = [cupy.zeros(step.blocks * gpu.BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
         enqueue = gpu.enqueuer(made, plan, self._kernel.arrays, [(time,) for time in times])
         enqueue()
-        run = MODES[mode](_Once(enqueue), 1)
+        run = MODES[mode]([enqueue])
         found = []
         for _ in range(SPAN_RUNS):
             run.turn(0)
@@ -96,16 +92,6 @@ class Ours:
             spans = np.array([(blocks["start"][blocks["end"] > 0].min(), blocks["end"].max()) for blocks in ends])
             found.append((spans - spans[0, 0]) / 1000)
         return np.median(found, axis=0).round(3).tolist()
-
-
-@dataclass(frozen=True)
-class _Once:
-    """A chain of one function, for `spans`."""
-
-    enqueue: Enqueue
-
-    def runs(self, sets: int) -> list[Enqueue]:
-        return [self.enqueue]
 
 
 class Compiled:
@@ -146,8 +132,8 @@ class Compiled:
 class Stream:
     """Successive chains in a stream. The GPU waits until a batch is in the queue."""
 
-    def __init__(self, chain: Runs, sets: int) -> None:
-        self._runs = chain.runs(sets)
+    def __init__(self, runs: list[Enqueue]) -> None:
+        self._runs = runs
         self._next, self._made = 0, list[object]()
         self._batch()
         started = time.perf_counter()
@@ -176,11 +162,10 @@ class Stream:
 class Graph:
     """Successive chains in a CUDA graph."""
 
-    def __init__(self, chain: Runs, sets: int) -> None:
+    def __init__(self, runs: list[Enqueue]) -> None:
         import cupy
         import torch
 
-        runs = chain.runs(sets)
         self._chains = len(runs) * math.ceil(GRAPH / len(runs))
         runs[0]()
         torch.cuda.synchronize()
@@ -218,7 +203,7 @@ def _timed(enqueue: Enqueue) -> tuple[float, load.State]:
     return cupy.cuda.get_elapsed_time(start, end) / 1000, state
 
 
-MODES: dict[str, Callable[[Runs, int], Stream | Graph]] = {"stream": Stream, "graph": Graph}
+MODES: dict[str, Callable[[list[Enqueue]], Stream | Graph]] = {"stream": Stream, "graph": Graph}
 
 
 def in_turns(runs: Sequence[Stream | Graph], sustained: bool) -> list[Turn]:

@@ -7,11 +7,11 @@ the L2 ago). All contestants of a problem take turns. The chain's outputs are ju
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,13 @@ from kernels.core.problem import Problem, inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
-from kernels.errors import PeerUnavailable, RunError, TraceError, WarpglassError
+from kernels.errors import PeerUnavailable, WarpglassError
 from kernels.measure import chain_runs, judging
-from kernels.measure.bench_rows import Row, problem_text, settings_text
+from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.chain_runs import COMPILED, SETS, Chain, Turn
+from kernels.measure.in_worker import in_worker
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.recordings.tables import RecordedTable, Row, by
 from kernels.run.backends import Device, gpu
 
 KIND = "chains"
@@ -52,10 +53,6 @@ class Case:
     fused: KernelSpec
     separate: KernelSpec
     problem: Problem
-
-    @property
-    def key(self) -> str:
-        return f"{self.fused.name} {problem_text(self.problem)}"
 
     @property
     def kernels(self) -> tuple[KernelSpec, KernelSpec]:
@@ -92,16 +89,14 @@ def meet(case: Case) -> list[Row]:
     """The rows of a case. Runs in the GPU's worker."""
     with gpu.errors():
         problem, inputs = case.problem, inputs_of(case.problem)
-        sides = [_side(spec.name, problem, partial(_ours, spec, problem, inputs)) for spec in case.kernels]
+        sides = []
+        for spec in case.kernels:
+            request = Request(spec, problem, tuple(spec.settings_for(problem).items()), backend="gpu")
+            sides.append(_side(spec.name, problem, partial(chain_runs.Ours, request, inputs)))
         sides.append(_side(COMPILED, problem, partial(chain_runs.Compiled, problem, inputs)))
         for l2 in L2:
             _take_turns([side for side in sides if side.chain], l2)
         return [row for side in sides for row in _rows(case, side)]
-
-
-def _ours(spec: KernelSpec, problem: Problem, inputs: Mapping[str, np.ndarray]) -> Chain:
-    settings = tuple(spec.settings_for(problem).items())
-    return chain_runs.Ours(Request(spec, problem, settings, backend="gpu"), inputs)
 
 
 def _side(name: str, problem: Problem, made: Callable[[], Chain]) -> Side:
@@ -123,10 +118,7 @@ def _side(name: str, problem: Problem, made: Callable[[], Chain]) -> Side:
 def _take_turns(sides: Sequence[Side], l2: str) -> None:
     """Times of each side in both modes, round by round."""
     for mode, make in chain_runs.MODES.items():
-        runs = []
-        for side in sides:
-            assert side.chain is not None
-            runs.append(make(side.chain, SETS if l2 == "cold" else 1))
+        runs = [make(side.chain.runs(SETS if l2 == "cold" else 1)) for side in sides if side.chain]
         for side, turn in zip(sides, chain_runs.in_turns(runs, sustained=mode == "graph")):
             side.turns[mode, l2] = turn
 
@@ -154,69 +146,39 @@ def _median(values: Sequence[float]) -> float | None:
 # ---- the table ----
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Writes this GPU's table after every case. Returns the path. Unless `anew`, a case stays if the table has its rows
-    of the present code and constants. At the end, RunError names each case that failed."""
-    path, failed = tables.path_of(KIND, device.name), list[str]()
-    asked = {case.key: case for case in cases()}
-    there = {} if anew else _kept(path, asked, device)
-    groups = [Group(f"{c.fused.name}, {c.problem.size}", [key], partial(_met, c, failed)) for key, c in asked.items()]
-    resume(groups, there, partial(_write, path, device, asked), progress)
-    if failed:
-        raise RunError(f"{len(failed)} of {len(asked)} chains have no time. {'. '.join(failed)}. Record them again.")
-    return [path]
+def _all_cases(device: Device, _: object) -> tuple[list[tables.Case], dict[str, Any]]:
+    made = []
+    for case in cases():
+        names = (*(spec.name for spec in case.kernels), COMPILED)
+        keys = [(case.fused.name, problem_text(case.problem), name) for name in names]
+        made.append(tables.Case(f"{case.fused.name}, {case.problem.size}", keys, partial(_turn, case)))
+    return made, {"torch": metadata.version("torch"), "protocol": chain_runs.PROTOCOL}
 
 
-def _met(case: Case, failed: list[str]) -> dict[str, list[Row]]:
-    from kernels.run import workers
-
-    job = workers.submit(meet, case, backend="gpu", title="Chains", time_limit=TIME_LIMIT)
-    try:
-        return {case.key: job.result()}
-    except WarpglassError as error:
-        failed.append(f"{case.fused.name}, {case.problem.size}: {str(error).rstrip('.')}")
-        return {}
+def _turn(case: Case, _: object) -> list[Row]:
+    return in_worker("Chains", meet, case, limit=TIME_LIMIT)
 
 
-def _kept(path: Path, asked: Mapping[str, Case], device: Device) -> dict[str, list[Row]]:
-    try:
-        made, where = tables.load(path)
-    except TraceError:
-        return {}
-    if where.driver != device.driver:
-        return {}
-    found = {}
-    for key, case in asked.items():
-        rows = _of_case(made, case)
-        if {COMPILED, *(spec.name for spec in case.kernels)} <= set(rows["name"]):
-            found[key] = rows.to_dict("records")
-    return found
+def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
+    """The rows of the cases, without those of a kernel with another code or other constants."""
+    parts = [made.iloc[:0]]
+    for case in cases():
+        rows = made[(made.fused == case.fused.name) & (made.problem == problem_text(case.problem))]
+        for spec in case.kernels:
+            settings = settings_text(spec.settings_for(case.problem).items())
+            stale = (rows.code_hash != spec.code_hash) | (rows.settings.fillna("") != settings)
+            rows = rows[(rows["name"] != spec.name) | ~stale]
+        parts.append(rows)
+    return pd.concat(parts)
 
 
-def _of_case(made: pd.DataFrame, case: Case) -> pd.DataFrame:
-    """The rows of a case. Those of a kernel with another code or other constants are left out."""
-    rows = made[(made.fused == case.fused.name) & (made.problem == problem_text(case.problem))]
-    stale = []
-    for spec in case.kernels:
-        settings = settings_text(spec.settings_for(case.problem).items())
-        other = (rows.code_hash != spec.code_hash) | (rows.settings.fillna("") != settings)
-        stale += list(rows.index[(rows["name"] == spec.name) & other])
-    return rows.drop(index=stale)
-
-
-def _write(path: Path, device: Device, asked: Mapping[str, Case], rows: Mapping[str, Sequence[Row]]) -> None:
-    codes = {spec.name: spec.code_hash for case in asked.values() for spec in case.kernels}
-    where = tables.provenance(device, codes, torch=metadata.version("torch"), protocol=chain_runs.PROTOCOL)
-    listed = [row for key in asked for row in rows.get(key, ())]
-    tables.save(pd.DataFrame(listed, columns=list(COLUMNS)), path, where)
+TABLE = RecordedTable(KIND, by("fused", "problem", "name"), _all_cases, COLUMNS, _present)
 
 
 def recorded(spec: KernelSpec) -> tuple[pd.DataFrame, tables.Provenance] | None:
     """The recorded rows of a fused kernel with the present code and constants of both kernels, of the newest table.
     None without one."""
-    mine = [case for case in cases() if case.fused.name == spec.name]
-    for made, where in tables.recorded(KIND).values():
-        parts = [rows for case in mine if len(rows := _of_case(made, case))]
-        if parts:
-            return pd.concat(parts, ignore_index=True), where
+    for made, where in TABLE.recorded().values():
+        if len(rows := made[made.fused == spec.name]):
+            return rows.reset_index(drop=True), where
     return None

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,9 @@ from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, Warpglass
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.measure.gradient_peers import rival
-from kernels.run.backends import gpu
+from kernels.measure.in_worker import in_worker
+from kernels.recordings.tables import Case, RecordedTable, Row, by
+from kernels.run.backends import Device, gpu
 
 PEER = "sdpa_cudnn"
 SETS = 3  # of arrays. The runs of a turn take them one after the other
@@ -84,6 +88,47 @@ class Side:
     def __post_init__(self) -> None:
         self.times: dict[str, np.ndarray] = {}
         self.states: dict[str, list] = {}
+
+
+Entry = tuple[str, dict[str, int]]
+"""A kernel, and its constants."""
+TIME_LIMIT = 300.0  # seconds for one problem
+
+
+def tried(name: str, problem: Problem, constants: Iterable[str]) -> list[Entry]:
+    """The entries of a kernel: as tuned to the problem, and with every other value of each of these constants."""
+    spec = catalog.find(name)
+    tuned = spec.settings_for(problem)
+    others = [c for c in spec.constants if c.name in constants]
+    return [(name, tuned), *((name, tuned | {c.name: v}) for c in others for v in c.values if v != tuned[c.name])]
+
+
+def duel_table(
+    kind: str, duels: Callable[[], Iterable[tuple[Problem, Sequence[Entry], Sequence[str]]]]
+) -> RecordedTable:
+    """The recorded table of duels. duels: gives each problem with its entries and its rivals. A rival that is not
+    installed has no row, and the provenance gives the reason."""
+
+    def cases(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
+        made, absent = [], dict[str, str]()
+        for problem, entries, rivals in duels():
+            absent |= {name: peers.not_installed(name) for name in rivals if not peers.installed(name)}
+            here = [name for name in rivals if name not in absent]
+            parts = ((name, settings_text(chosen.items()), rival) for name, chosen in entries for rival in here)
+            keys = [(problem_text(problem), *part) for part in parts]
+            made.append(Case(problem.size, keys, partial(_turn, problem, entries, here)))
+        states = (
+            f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
+            for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
+        )
+        said = {"torch": metadata.version("torch"), "protocol": ". ".join(states)}
+        return made, {**said, "absent": absent} if absent else said
+
+    return RecordedTable(kind, by("problem", "name", "settings", "peer"), cases, COLUMNS)
+
+
+def _turn(problem: Problem, entries: Sequence[Entry], rivals: Sequence[str], _: object) -> list[Row]:
+    return in_worker("Duels", meet, problem, entries, rivals, limit=TIME_LIMIT)
 
 
 def meet(

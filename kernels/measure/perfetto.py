@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kernels.errors import BackendUnavailable
-from kernels.measure.pipeline_bars import bars, in_flight, keys_of
-from kernels.measure.pipelines import Pipeline
+from kernels.measure.pipeline_bars import bars, in_flight
+from kernels.measure.pipelines import Pipeline, keys_of
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent

@@ -29,13 +29,6 @@ Row = dict[str, object]
 ROWS, LIMIT = 64, 2e-3  # rows to judge, or all of a shorter sequence, and their largest |output - float64|
 
 
-def torch_version() -> str:
-    """torch's version."""
-    import torch
-
-    return torch.__version__
-
-
 def times(problem: RingProblem) -> list[Row]:
     """A row for each peer, with its time or the reason against one."""
     port = _free_port()

@@ -13,21 +13,19 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from kernels.measure import clock, load
-from kernels.measure.bench_rows import Row
+from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
-from kernels.measure.operator_rows import COLUMNS, KIND, OURS, recorded
+from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
 from kernels.measure.peers import SDPA
 from kernels.ops import attention, binding, explain
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
-from kernels.run import workers
+from kernels.recordings.tables import Row
 from kernels.run.backends import Device
 
 Tensor = torch.Tensor
@@ -234,26 +232,22 @@ def _row(case: Case, codes: Mapping[str, str], ours: Side, name: str, side: Side
     return dict.fromkeys(COLUMNS) | made | figures(case.flops, ours, side, SUSTAINED.prefix)
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Writes this GPU's table after every case. Returns the path. Unless `anew`, a table of the present code stays."""
-    path, codes = tables.path_of(KIND, device.name), dict[str, str]()
-    there = None if anew else recorded()
-    if there and there[1].device == device.name and len(there[0]) == len(cases()) * len(SDPA):
-        return [path]
-    cost = workers.submit(overheads, backend="gpu", title="Operators", time_limit=TIME_LIMIT).result()
+def _cases(device: Device, kept: tables.Kept | None) -> tuple[list[tables.Case], dict[str, Any]]:
+    codes = dict(kept.where.codes) if kept else {}
+    cost = kept.where.more.get("overhead_us") if kept else None
+    cost = cost or in_worker("Operators", overheads, limit=TIME_LIMIT)
 
-    def met(case: Case) -> dict[str, list[Row]]:
-        rows, own = workers.submit(meet, case, backend="gpu", title="Operators", time_limit=TIME_LIMIT).result()
-        codes.update(own)
-        return {str(case): rows}
+    def turn(case: Case, _: object) -> list[Row]:
+        rows, used = in_worker("Operators", meet, case, limit=TIME_LIMIT)
+        codes.update(used)
+        return rows
 
-    def write(rows: Mapping[str, Sequence[Row]]) -> None:
-        said = f"sustained, on the wall: {ROUNDS} rounds of {SECONDS:g} s"
-        where = tables.provenance(
-            device, codes, torch=metadata.version("torch"), protocol=said, overhead_us=cost
-        )  # fmt: skip
-        made = [row for each in rows.values() for row in each]
-        tables.save(pd.DataFrame(made, columns=list(COLUMNS)), path, where)
+    made = [
+        tables.Case(str(case), [(*(getattr(case, name) for name in CASE), peer) for peer in SDPA], partial(turn, case))
+        for case in cases()
+    ]
+    protocol = f"sustained, on the wall: {ROUNDS} rounds of {SECONDS:g} s"
+    return made, {"codes": codes, "torch": metadata.version("torch"), "protocol": protocol, "overhead_us": cost}
 
-    resume([Group(str(case), [str(case)], partial(met, case)) for case in cases()], {}, write, progress)
-    return [path]
+
+TABLE = tables.RecordedTable(KIND, tables.by(*CASE, "peer"), _cases, COLUMNS, present)

@@ -16,8 +16,8 @@ from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.measure import pipeline_files
-from kernels.measure.pipeline_files import RecordedPipeline
+from kernels.measure import pipelines
+from kernels.measure.pipelines import RecordedPipeline
 from kernels.run import workers
 
 ALONE = "none"  # the second kernel, where there is none
@@ -26,7 +26,7 @@ ALONE = "none"  # the second kernel, where there is none
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedPipeline, ...]:
     """Every recorded pipeline of the present code."""
-    return tuple(pipeline_files.recorded())
+    return tuple(pipelines.recorded())
 
 
 def own() -> dict[str, Choice]:

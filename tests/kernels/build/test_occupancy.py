@@ -6,6 +6,7 @@ from kernels.build import occupancy
 from kernels.catalog import KERNELS
 from kernels.errors import ProblemError
 from kernels.measure import counters
+from kernels.recordings import tables
 
 FLASH = KERNELS["03_flash"]
 
@@ -16,7 +17,7 @@ def test_an_unknown_architecture_is_refused_with_those_that_are_known():
 
 
 def test_occupancy_equals_what_the_driver_said_of_every_launch_that_was_asked():
-    for table, _ in counters.recorded_occupancies():
+    for table, _ in tables.recorded(counters.OCCUPANCY).values():
         for row in table.itertuples():
             allowed = occupancy.limits(row.threads, row.registers, row.shared_bytes, occupancy.MACHINES["sm_90"])
             assert min(allowed.values()) == row.driver, row

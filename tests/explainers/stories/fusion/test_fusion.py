@@ -5,6 +5,7 @@ import re
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from explainers.stories.fusion import clock, ledger, one_launch, walk
@@ -108,10 +109,9 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     clock.all_times.cache_clear()
     spec = current().kernels["rope_write"]
-    asked = {case.key: case for case in chains.cases() if case.fused is spec}
-    rows = {key: list(rows_of(case)) for key, case in asked.items()}
+    rows = pd.DataFrame([row for case in chains.cases() if case.fused is spec for row in rows_of(case)])
     gpu = SimpleNamespace(name="Small GPU", driver="580")
-    chains._write(tables.path_of(chains.KIND, gpu.name), gpu, asked, rows)
+    tables.save(rows, tables.path_of(chains.KIND, gpu.name), tables.provenance(gpu))
     pair = pair_of("rope_write")
     times = clock.nearest(pair.request)
     assert times.problem.tokens == 1 and times.problem.dtype == pair.request.problem.dtype
