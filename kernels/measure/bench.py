@@ -21,7 +21,6 @@ from kernels.measure.bench_rows import (
     skipped_row,
     sustained_figures,
     table,
-    whole,
 )
 from kernels.measure.in_worker import in_worker
 from kernels.measure.protocol import Point, Timing
@@ -90,7 +89,6 @@ def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -
 
 
 def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """torch, compiler, roofs, protocol, and the versions of the installed libraries."""
     import torch
 
     libraries = {}
@@ -161,11 +159,10 @@ def _key(entry: Row) -> Key:
 
 
 def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
-    """The rows of kernels' present code, of peers, and of skipped places."""
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     known = made["name"].isin([*here, *peers.NAMES])
     present = (made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == "")
-    return whole(made[known & present])
+    return made[known & present]
 
 
 TABLE = RecordedTable(KIND, _key, _cases, COLUMNS, _present, ("driver", "torch", "compiler"), _is_whole)

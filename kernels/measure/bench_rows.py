@@ -10,7 +10,6 @@ from kernels import catalog
 from kernels.core.dtypes import element_type
 from kernels.core.fields import own_fields
 from kernels.core.problem import Problem
-from kernels.errors import ProblemError
 from kernels.measure import peers
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
@@ -35,7 +34,7 @@ settings: constants as NAME=VALUE. own_settings: whether the kernel itself choos
 output: the one with the largest share of its allowance.
 max_abs_error, yardstick_error, allowed_error: its error, torch's error and its allowance, against float64.
 problem: its fields as JSON.
-SUSTAINED: the times of a chip at work, with clock and power. Empty in older tables.
+SUSTAINED: the times of a chip at work, with clock and power.
 
 Times are in microseconds, clocks in MHz, temperatures in degrees Celsius, power in watts.
 """
@@ -56,17 +55,6 @@ def problem_type_of(title: str) -> type[Problem] | None:
     """The class of the problems with this title. None if no kernel of the catalogue solves them."""
     kinds = (spec.problem_type for spec in catalog.current().kernels.values())
     return next((kind for kind in kinds if kind.title == title), None)
-
-
-def problem_now(title: str, text: str) -> str:
-    """The text of a problem with this title, of any version, as problem_text writes it now."""
-    kind = problem_type_of(title)
-    if kind is None or not any(f'"{name}"' in str(text) for name in kind.follows):
-        return text
-    try:
-        return problem_text(kind(**json.loads(text)))
-    except (TypeError, ProblemError):  # an earlier field without a successor
-        return text
 
 
 def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Cell]:
@@ -105,11 +93,6 @@ def sustained_said(r: Any) -> str:
     said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
     said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
     return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
-
-
-def whole(made: pd.DataFrame) -> pd.DataFrame:
-    """A table with empty columns for the ones that an older table lacks."""
-    return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:

@@ -116,7 +116,6 @@ def _side(name: str, problem: Problem, made: Callable[[], Chain]) -> Side:
 
 
 def _take_turns(sides: Sequence[Side], l2: str) -> None:
-    """Times of each side in both modes, round by round."""
     for mode, make in chain_runs.MODES.items():
         runs = [make(side.chain.runs(SETS if l2 == "cold" else 1)) for side in sides if side.chain]
         for side, turn in zip(sides, chain_runs.in_turns(runs, sustained=mode == "graph")):

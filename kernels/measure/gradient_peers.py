@@ -107,7 +107,6 @@ class GradientPeer(Peer):
         return [on_device(array, "cuda") for array in arrays]
 
     def _saved(self, tensors: list["Tensor"]) -> Saved:
-        """The untimed forward."""
         q, k, v, do = tensors
         self._group = q.shape[1] // k.shape[1]
         if self._group > 1:

@@ -165,12 +165,10 @@ def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: 
 
 
 def _kernel_of(problem_type: type) -> KernelSpec:
-    """The catalogue's first KernelSpec for these problems."""
     return next(iter(catalog.current().of_problem(problem_type).values()))
 
 
 def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
-    """The median, the least and the most, as columns."""
     picks: tuple[tuple[str, Callable], ...] = (("", np.median), ("_least", min), ("_most", max))
     return {f"{name}{suffix}": round(float(pick(values)), 3) for suffix, pick in picks}
 
@@ -205,7 +203,6 @@ def _turn(function: Callable[..., Row], arguments: Sequence[object], _: object) 
 
 
 def _origin(device: Device, *kinds: type[Problem]) -> dict[str, Any]:
-    """The provenance of measurements of these problems."""
     codes = {spec.name: spec.code_hash for spec in map(_kernel_of, kinds)}
     return {"codes": codes, "compiler": Toolchain(device.target).version, "runs": RUNS}
 

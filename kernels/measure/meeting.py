@@ -164,7 +164,6 @@ def _kernel(problem: Problem, name: str, settings: dict[str, int], inputs: dict[
 
 
 def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
-    """The Side of a kernel or a peer. `made` prepares it."""
     try:
         with gpu.errors():
             prepared = made()
@@ -186,7 +185,6 @@ def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peer
 def _row(
     problem: Problem, name: str, settings: dict[str, int], side: Side, peer: str, rival: Side
 ) -> dict[str, object]:
-    """The table's row of a kernel against a peer."""
     made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
     made |= {"code_hash": catalog.find(name).code_hash, "problem": problem_text(problem)}

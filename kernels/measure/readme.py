@@ -213,7 +213,6 @@ def _section(pairs: list[Pair], floor: Mapping[str, float] | None = None) -> str
 
 
 def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
-    """How many problems are won and lost in a state, with every loss."""
     lost = {key: ratio for key, ratio in ratios.items() if ratio < 1}
     said = f"{state.capitalize()}, the kernel is faster on {len(ratios) - len(lost)} of {len(ratios)} problems"
     if not lost:
@@ -272,7 +271,6 @@ def _duel(row: pd.Series) -> list[str]:
 
 
 def _duels_said(name: str, part: pd.DataFrame) -> str:
-    """Wins and losses of a kernel over every duel, the losses by name."""
     lost = part[part.ratio < 1].sort_values("ratio")
     met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
     said = f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
@@ -283,7 +281,6 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
 
 
 def _won(met: str, part: pd.DataFrame) -> str:
-    """The number of problems on which a kernel is faster than all its peers there."""
     rivals = " and ".join(TITLES.get(name, name) for name in met.split())
     won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
     return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
@@ -298,7 +295,6 @@ def _numbered(items: Iterable[str]) -> str:
 
 
 def _problem(p: dict[str, Any]) -> str:
-    """A problem in words, from its fields."""
     lengths = p.get("context_lens")
     kinds = " and ".join(f"{n:,}" for n in dict.fromkeys(lengths or ()))
     said = [f"batch {len(lengths)}, {kinds} tokens" if lengths else f"seq_len {p['seq_len']:,}, batch {p['batch']}"]

@@ -53,4 +53,4 @@ def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
             hierarchy.recorded(kind=kind)
         except BackendUnavailable as reason:
             lines.append(str(reason))
-    return lines + pattern_cycles.missing() + timelines.left_out() + bench.not_recorded()
+    return lines + pattern_cycles.missing() + timelines.RECORDINGS.left_out() + bench.not_recorded()

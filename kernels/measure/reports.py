@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.errors import TraceError
-from kernels.measure.bench_rows import COLUMNS, SIZES, problem_now, sustained_said, whole
+from kernels.measure.bench_rows import COLUMNS, SIZES, sustained_said
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -85,11 +85,10 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
             made, where = pd.DataFrame(said["rows"]), Provenance.from_json(said["provenance"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise TraceError(f"{path.name} is not a table of times: {error!r}. {tables.REMEDY}.") from None
-    made = whole(made)
     absent = [name for name in COLUMNS if name not in made]
     if absent:
         raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}. {tables.REMEDY}.")
-    return made.assign(problem=list(map(problem_now, made.title, made.problem))), where
+    return made, where
 
 
 def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:

@@ -149,7 +149,6 @@ def _unsharded(mesh: "DeviceMesh", out: "torch.Tensor") -> "torch.Tensor":
 def _rows(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", rows: "torch.Tensor", causal: bool
 ) -> "torch.Tensor":
-    """Some rows of attention in float64."""
     import torch
 
     scores = q[:, :, rows].double() @ k.double().transpose(-1, -2) / q.shape[-1] ** 0.5

@@ -91,7 +91,6 @@ def problems(count: int) -> list[RingProblem]:
 
 
 def _measured(problem: RingProblem, _: object) -> list[Row]:
-    """The rows of all ways of a problem, which take turns."""
     import cupy
 
     ways = [made for way in _makers(problem) for made in way()]
@@ -158,7 +157,6 @@ def hidden(launches: Spans, copies: Spans) -> float:
 
 
 def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
-    """Functions that make the ways of a problem."""
     kernel = _last_rung(RingProblem)
     alone, heads = replace(problem, gpus=1), replace(problem, split="heads", order="plain")
     made: list[Callable[[], list[Way]]] = [
@@ -170,7 +168,6 @@ def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
 
 
 def _last_rung(kind: type[Problem]) -> KernelSpec:
-    """The last rung for a class of problems on this GPU."""
     target = gpu.device()
     of_kind = catalog.current().of_problem(kind).values()
     fitting = [spec for spec in of_kind if not spec.cannot_run(kind(), spec.settings_for(kind()), target)]

@@ -12,7 +12,6 @@ from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_right
-from kernels.recordings import tables
 from kernels.recordings.requests import RecordedRequest, Recordings
 from kernels.run import execute
 from kernels.run.backends import gpu
@@ -85,10 +84,3 @@ RECORDINGS = Recordings(
     shared=True,
 )
 recorded, find = RECORDINGS.all, RECORDINGS.find
-
-
-def left_out() -> list[str]:
-    """Why recorded timelines are not shown, a sentence for each reason."""
-    old = sorted(RECORDINGS.folder.rglob("*.csv"))
-    earlier = [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
-    return RECORDINGS.left_out() + earlier

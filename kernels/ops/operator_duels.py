@@ -97,7 +97,6 @@ def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[li
 
 
 def _step(name: str, case: Case, given: tuple[Tensor, Tensor, Tensor], do: Tensor) -> Step:
-    """A call of ours or of torch's attention, with its gradients if the case trains."""
     grouped = case.num_kv_heads < case.num_heads
 
     def forward() -> Tensor:
@@ -122,8 +121,6 @@ def _only(name: str) -> Iterator[None]:
 
 @contextmanager
 def _watched(codes: dict[str, str]) -> Iterator[None]:
-    """Notes the code of each kernel of ours that runs."""
-
     def note(found: binding.Bound, tensors: dict[str, Tensor]) -> None:
         codes[found.kernel] = found.choice.kernel.code_hash
 
@@ -167,7 +164,6 @@ def _judge(sides: Mapping[str, Side], made: Mapping[str, tuple[Tensor, ...]], ex
 
 
 def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float, device: str) -> None:
-    """Writes the times, clocks and powers of each round into the sides."""
     counts = {name: _count(name, step, seconds, device) for name, step in steps.items()}
     found: dict[str, list[tuple[float, load.State]]] = {name: [] for name in steps}
     for _ in range(ROUNDS):

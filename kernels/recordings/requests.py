@@ -184,7 +184,6 @@ class Recordings(Generic[Entry]):
         return self.turn(request)
 
     def _read(self, entry: Entry) -> tuple[Mapping[str, Any], Parts]:
-        """The header and the tables of a recording."""
         header = {**header_of(entry.request), **entry.said, "code_hash": entry.code_hash}
         return {**header, "device": entry.device, "date": entry.date}, dict(zip(self.parts, entry.read(*self.parts)))
 
@@ -227,7 +226,6 @@ def requests_of(cases: str) -> list[Request]:
 
 
 def _write(path: Path, header: Mapping[str, object], held: Mapping[str, tuple[object, Parts]]) -> None:
-    """held: prefix -> (header, tables)."""
     columns = {
         f"{prefix}{part}": {name: _array(table[name]) for name in table.columns}
         for prefix, (_, parts) in sorted(held.items())

@@ -96,11 +96,7 @@ def left_out() -> tuple[str, ...]:
 @of_recordings(lru_cache)
 def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
     found: dict[Path, Recording] = {}
-    reasons = [
-        f"{'/'.join(path.parts[-3:])} has an earlier format, a folder for each run. This version of Warpglass reads "
-        f"format {packed.FORMAT}, a file for each run. {REMEDY}."
-        for path in sorted(FOLDER.glob("*/*/recording.json"))
-    ]
+    reasons = []
     for path in sorted(FOLDER.glob("*/*.parquet")):
         try:
             found[path] = read_entry(path)

@@ -62,7 +62,7 @@ def test_a_recording_is_found_again_with_its_problem_and_settings(recording, fol
     asked = timelines.RECORDINGS.asked()
     assert recording == asked and path.exists()
     entries = timelines.recorded()
-    assert len(entries) == len(asked) and not timelines.left_out()
+    assert len(entries) == len(asked) and not timelines.RECORDINGS.left_out()
     assert {(e.kernel, e.request.problem, e.request.settings) for e in entries} == {
         (r.kernel.name, r.problem, r.settings) for r in asked
     }
@@ -88,21 +88,20 @@ def test_a_timeline_of_another_code_is_left_out_with_the_reason(recording, folde
     assert other.code_hash != spec.code_hash
     monkeypatch.setitem(catalog.current().kernels, "03_flash", other)
     assert "03_flash" not in {entry.kernel for entry in timelines.recorded()}
-    assert any("is of another code of 03_flash" in reason for reason in timelines.left_out())
+    assert any("is of another code of 03_flash" in reason for reason in timelines.RECORDINGS.left_out())
     with pytest.raises(ProblemError, match="No timeline of 03_flash .* python -m kernels measure timelines"):
         timelines.timeline(Request(other, DenseProblem(seq_len=2048, head_dim=64, num_heads=8), backend="recorded"))
 
 
 def test_files_without_timelines_are_left_out_with_the_reason(folder):
     place = folder / "timelines"
-    (place / "NVIDIA_X").mkdir(parents=True)
-    (place / "NVIDIA_X" / "old.csv").write_text("# {}\nlaunch\n")
+    place.mkdir()
     (place / "torn.parquet").write_bytes(b"half a fi")
     packed.write(place / "other.parquet", {}, {"device": "H"})
     assert timelines.recorded() == []
-    other, torn, old = timelines.left_out()
+    other, torn = timelines.RECORDINGS.left_out()
     assert "other.parquet has no timelines" in other and "torn.parquet has no timelines" in torn
-    assert "old.csv has an earlier format" in old and old.endswith(f"{tables.REMEDY}.")
+    assert other.endswith(f"{tables.REMEDY}.")
 
 
 def test_recorded_timelines_hold_every_block():
