@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -143,7 +143,7 @@ def refreshed(before: Catalog | None) -> Catalog:
     known = {spec.path: spec for spec in before.kernels.values()} if before else {}
     names = _family_names()
     specs, faults = [], []
-    for path in _kernel_files():
+    for path in (path for root in folders() for path in sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])):
         try:
             specs.append(_checked(path, known.get(path.resolve())))
         except (ProblemError, BuildError) as error:
@@ -209,11 +209,6 @@ def _checked(path: Path, known: KernelSpec | None) -> KernelSpec:
     spec.plan(shown.problem, shown.settings)
     sites(spec, {**shown.problem.defines, **spec.settings(shown.settings)})
     return spec
-
-
-def _kernel_files() -> Iterator[Path]:
-    for root in folders():
-        yield from sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])
 
 
 def _family_names() -> tuple[str, ...]:

@@ -31,65 +31,50 @@ class WarpglassError(Exception):
         return f"{str(self).split('. ')[0].rstrip('.')}."
 
 
-class ProblemError(WarpglassError):
-    pass
+class ProblemError(WarpglassError): ...
 
 
-class FrontMatterError(ProblemError):
-    pass
+class FrontMatterError(ProblemError): ...
 
 
-class CannotRun(ProblemError):
-    pass
+class CannotRun(ProblemError): ...
 
 
-class TooLargeError(ProblemError):
-    pass
+class TooLargeError(ProblemError): ...
 
 
-class OutOfBlocks(ProblemError):
-    pass
+class OutOfBlocks(ProblemError): ...
 
 
-class NoKernel(ProblemError):
-    pass
+class NoKernel(ProblemError): ...
 
 
-class BackendUnavailable(WarpglassError):
-    pass
+class BackendUnavailable(WarpglassError): ...
 
 
-class PeerUnavailable(WarpglassError):
-    pass
+class PeerUnavailable(WarpglassError): ...
 
 
 class BuildError(WarpglassError):
     log = ""  # of the compiler
 
 
-class CacheError(WarpglassError):
-    pass
+class CacheError(WarpglassError): ...
 
 
-class RunError(WarpglassError):
-    pass
+class RunError(WarpglassError): ...
 
 
-class OutOfMemory(RunError):
-    pass
+class OutOfMemory(RunError): ...
 
 
-class RunTimeout(RunError):
-    pass
+class RunTimeout(RunError): ...
 
 
-class RunCancelled(RunError):
-    pass
+class RunCancelled(RunError): ...
 
 
-class WorkerDied(RunError):
-    pass
+class WorkerDied(RunError): ...
 
 
-class TraceError(WarpglassError):
-    pass
+class TraceError(WarpglassError): ...

@@ -52,7 +52,7 @@ LONGEST = (
     "kernels/build/test_builds.py",
     "app/stories/test_talks.py",
     "app/web/test_ends.py",
-    "explainers/stories/registers/test_threads.py",
+    "explainers/models/test_threads.py",
     "explainers/stories/pipeline/test_pipeline.py",
     "kernels/run/test_cluster.py",
     "kernels/run/test_cli.py",

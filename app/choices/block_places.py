@@ -2,7 +2,7 @@
 
 from app.choices.choice import Choice
 from app.choices.page import Correction, Descriptions, Page, State
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -30,7 +30,7 @@ def limits(page: Page, state: State) -> dict[str, int]:
     request = page.request_of(state)
     k = picture.tensor_at(request, "K")
     batches = axes.length(k, "batch")
-    tiles = max(parts.tiles_of(request, item) for item in _kinds(request))
+    tiles = max(gradients.tiles_of(request, item) for item in _kinds(request))
     return {"at_batch": batches - 1, "at_head": axes.heads(k) // batches - 1, "at_tile": tiles - 1}
 
 
@@ -41,8 +41,8 @@ def request(page: Page, state: State, backend: str) -> Request:
     head = state["at_batch"] * kv_heads + state["at_head"]
     first = {}
     for item in _kinds(whole):
-        of_head = head * parts.heads_of(whole, item) // axes.heads(picture.tensor_at(whole, "K"))
-        first[item] = parts.item_of(whole, item, of_head, state["at_tile"])
+        of_head = head * gradients.heads_of(whole, item) // axes.heads(picture.tensor_at(whole, "K"))
+        first[item] = gradients.item_of(whole, item, of_head, state["at_tile"])
     others = tuple((item, at, 1) for item, at in first.items() if item != whole.plan.item)
     scope = Scope(first[whole.plan.item], 1, others)
     return Request(whole.kernel, whole.problem, whole.settings, scope, backend)

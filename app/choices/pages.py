@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from app.choices import places
 from app.choices.choice import Choice
 from app.choices.page import Page
-from explainers.stories.tiling import tiling
+from explainers.models import tiling
 from explainers.story import probed
 from kernels.build.occupancy import MACHINES
 from kernels.catalog import Catalog

@@ -6,8 +6,8 @@ from app.choices import pages, places
 from app.choices.choice import Choice
 from app.choices.page import Page, State
 from app.parts.explained import story_of
+from explainers.models.softmax_rows import Row
 from explainers.stories.online_softmax import story
-from explainers.stories.online_softmax.story import Row
 from explainers.story import picture
 from kernels.catalog import Catalog
 

@@ -7,8 +7,9 @@ from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.explained import story_of
-from explainers.stories.online_softmax.story import Row
-from explainers.stories.registers import story, threads
+from explainers.models import threads
+from explainers.models.softmax_rows import Row
+from explainers.stories.registers import story
 from explainers.story import picture
 from explainers.story.stage import Block
 from kernels.catalog import Catalog, current

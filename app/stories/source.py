@@ -7,9 +7,9 @@ from app.choices.choice import Choice
 from app.choices.page import Descriptions, Page, State
 from app.parts import tabs
 from app.parts.explained import story_of
+from explainers.models import tiling
 from explainers.stories.source import story
 from explainers.stories.source.story import Build
-from explainers.stories.tiling import tiling
 from explainers.story import probed
 from explainers.story.builds import fields_of_build
 from explainers.story.stage import Block

@@ -7,7 +7,7 @@ from app.choices.choice import broken_value
 from app.choices.links import read_link
 from app.choices.page import NONE, Page, constant_name, kernel_name
 from app.stories import any_kernel, compare, tiling
-from explainers.stories.tiling.tiling import accepts
+from explainers.models.tiling import accepts
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError

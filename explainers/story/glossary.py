@@ -126,3 +126,8 @@ def count(number: int, one: str, many: str | None = None) -> str:
 def listed(parts: list[str]) -> str:
     """The parts as a list in a sentence: a, b and c."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def microseconds(value: float) -> str:
+    """Returns a time in microseconds with its unit: 84.7 us, 13.9 ms."""
+    return amount(value, ((1e3, "ms"), (1.0, "us")), 4)

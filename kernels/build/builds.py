@@ -4,6 +4,7 @@ NVRTC makes a cubin for one architecture and needs no GPU. The system's C++ comp
 source over kernels/device/simt. The hashed text is the compiled text: KernelSpec.files, never the disk again.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 from kernels.build import cache, child_launches, confined, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
-from kernels.build.plain.names import own_defines
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
@@ -36,11 +36,16 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
             f"{spec.path.name} launches kernels from a kernel. This server runs such kernels only on its CPU. Choose "
             "the cpu backend."
         )
-    toolchain = _toolchain(spec, mode, target)
+    toolchain: Toolchain
+    if target != CPU:
+        toolchain = nvrtc.Toolchain(target, spec.plain, spec.launches_children)
+    else:
+        toolchain = plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()
     chosen = own_defines(spec, defines) if spec.plain else defines
     options = [f"-D{name}={value}" for name, value in sorted(chosen.items())]
     if mode is Mode.MARKS and not spec.plain:
-        spec = _marked(spec)
+        text = (DEVICE / "marks.cuh").read_text()
+        spec = replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
     options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
     key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
@@ -76,13 +81,16 @@ def mark_every(spec: KernelSpec) -> int:
     return 128 if "PROBE_PRODUCT(" in spec.source else 32
 
 
-def _marked(spec: KernelSpec) -> KernelSpec:
-    """The kernel with marks.cuh under the name probe.cuh. It is no header of the kernel, so the code hash stays."""
-    text = (DEVICE / "marks.cuh").read_text()
-    return replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
+_KINDS = r"int|unsigned|size_t|auto|bool|float|double|long|short|uint32_t|int32_t|typename|class|enum|const"
 
 
-def _toolchain(spec: KernelSpec, mode: Mode, target: str) -> Toolchain:
-    if target != CPU:
-        return nvrtc.Toolchain(target, spec.plain, spec.launches_children)
-    return plain.Toolchain(instrumented=mode is Mode.PROBED) if spec.plain else cpp.Toolchain()
+def own_defines(spec: KernelSpec, defines: Mapping[str, int]) -> dict[str, int]:
+    """The macros that the kernel's text leaves open. defines: of the problem, and the kernel's constants."""
+    text = "\n".join(text for _, text in spec.files)
+    entries = " ".join(launch.entry for launch in spec.launch_texts)
+    return {
+        name: value
+        for name, value in defines.items()
+        if re.search(rf"\b{name}\b", f"{text} {entries}")
+        and not re.search(rf"(?:\b(?:{_KINDS})\s+|#[ \t]*define[ \t]+){re.escape(name)}\b", text)
+    }

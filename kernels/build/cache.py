@@ -52,16 +52,12 @@ def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple
     for folder in folders.readable():
         held = _whole(folder / key, product)
         if held is not None:
-            _note_use(folder / key)
+            entry = folder / key
+            with contextlib.suppress(OSError):  # it went just now, or the disk is read-only
+                if entry.name.startswith(STRANGERS) and time.time() - entry.stat().st_mtime > USED_S:
+                    os.utime(entry)
             return folder / key, held
     return folders.write(lambda folder: _new(folder / key, product, make))
-
-
-def _note_use(entry: Path) -> None:
-    """Notes the use of a stranger's entry, for _prune."""
-    with contextlib.suppress(OSError):  # it went just now, or the disk is read-only
-        if entry.name.startswith(STRANGERS) and time.time() - entry.stat().st_mtime > USED_S:
-            os.utime(entry)
 
 
 def _prune(folder: Path) -> None:
@@ -79,7 +75,10 @@ def _prune(folder: Path) -> None:
 
 
 def _new(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    _tidy(folder.parent)
+    for unfinished in folder.parent.glob(f"{MAKING}*"):  # of killed processes
+        with contextlib.suppress(OSError):  # another process removed it
+            if time.time() - unfinished.stat().st_mtime > ABANDONED:
+                _remove(unfinished)
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=MAKING))
     try:
         global _seconds
@@ -94,14 +93,6 @@ def _new(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> 
     if folder.name.startswith(STRANGERS):
         _prune(folder.parent)
     return folder, facts
-
-
-def _tidy(folder: Path) -> None:
-    """Removes the unfinished folders of killed processes."""
-    for work in folder.glob(f"{MAKING}*"):
-        with contextlib.suppress(OSError):  # another process removed it
-            if time.time() - work.stat().st_mtime > ABANDONED:
-                _remove(work)
 
 
 def _put(work: Path, folder: Path, product: str) -> None:
@@ -119,7 +110,6 @@ def _put(work: Path, folder: Path, product: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder, file or link at an entry's place."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
     else:

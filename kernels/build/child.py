@@ -17,15 +17,8 @@ from kernels.build import confined
 NAMES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "VIRTUAL_ENV"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
-    *(
-        "COMPILER_PATH",
-        "GCC_EXEC_PREFIX",
-        "WARPGLASS_CACHE",
-        "WARPGLASS_KERNELS",
-        "WARPGLASS_SPARE",
-        "WARPGLASS_STRANGERS",
-    ),
-    *("WARPGLASS_TIME_LIMIT", "WARPGLASS_WORKERS", "MAX_JOBS", "CONDA_PREFIX"),
+    *("COMPILER_PATH", "GCC_EXEC_PREFIX", "MAX_JOBS", "CONDA_PREFIX"),
+    *(f"WARPGLASS_{name}" for name in ("CACHE", "KERNELS", "SPARE", "STRANGERS", "TIME_LIMIT", "WORKERS")),
 )
 PREFIXES = (
     *("LC_", "PYTHON", "XDG_", "CUDA_", "CUPY_", "NVIDIA_", "NV_", "NVTX_", "NSYS_", "NCCL_", "NVCC_", "CUBLAS_"),
@@ -38,12 +31,8 @@ COMPILER_BYTES = 4 * 2**30  # of address space
 COMPILER_SECONDS = 120  # of CPU time
 WAITS = 240.0  # seconds for a compiler's end, also if it hangs and takes no CPU time
 EXCEEDED = (
-    "out of memory",
-    "virtual memory exhausted",
-    "Cannot allocate memory",
-    "bad_alloc",
-    "CPU time limit exceeded",
-    "Killed signal",
+    *("out of memory", "virtual memory exhausted", "Cannot allocate memory", "bad_alloc"),
+    *("CPU time limit exceeded", "Killed signal"),
 )
 # The shell leads a group of its own. Its descriptor 0 is a pipe, and the process that starts the compiler holds the
 # other end. The group ends with that process.
@@ -57,8 +46,6 @@ code=$?
 kill $watch
 exit $code
 """
-
-
 _PR_SET_DUMPABLE = 4
 
 
@@ -68,9 +55,9 @@ def close_to_others() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
-def forget(*words: str | None) -> None:
+def forget(*said: str | None) -> None:
     """Puts stars for these words of the command line, in sys.argv and in the list of processes of Linux."""
-    known = [word for word in words if word]
+    known = [word for word in said if word]
 
     def hidden(argument: str) -> str:
         word = next((word for word in known if argument == word or argument.endswith(f"={word}")), "")
@@ -79,9 +66,8 @@ def forget(*words: str | None) -> None:
     for arguments in (sys.argv, sys.orig_argv):
         arguments[:] = map(hidden, arguments)
     if sys.platform == "linux":
-        first, end = map(
-            int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47]
-        )  # arg_start, arg_end
+        words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        first, end = map(int, words[45:47])  # arg_start, arg_end
         shown = ctypes.string_at(first, end - first)
         stars = "\0".join(map(hidden, os.fsdecode(shown).split("\0")))
         ctypes.memmove(first, os.fsencode(stars), end - first)
@@ -92,12 +78,12 @@ def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
 
     OMP_WAIT_POLICY: by default, idle threads of torch sleep. Spinning ones take the cores of other workers.
     """
-    kept = {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
+    kept = {
+        name: text
+        for name, text in of.items()
+        if (name in NAMES or name.startswith(PREFIXES)) and not any(word in name for word in SECRET)
+    }
     return {"OMP_WAIT_POLICY": "passive", **kept}
-
-
-def _is_needed(name: str) -> bool:
-    return name in NAMES or name.startswith(PREFIXES)
 
 
 _until: ContextVar[float] = ContextVar("_until", default=math.inf)  # time.monotonic

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernels.build.plain.functions import functions
-from kernels.build.plain.tokens import Token, line_of, macros, tokens
+from kernels.build.plain.tokens import Token, functions, line_of, macros, tokens
 from kernels.core.signatures import function_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
@@ -21,7 +20,9 @@ def check(spec: KernelSpec) -> None:
                     f"{place}: it launches {name}, and no launch of the opening comment has this child. "
                     f'Write children = ["{name}"] (kernels/launches.md).'
                 )
-            if not _is_inside(text, called, parents[name]):
+            found = tokens(text)
+            bodies = [one for one in functions(text, found) if one.is_kernel and one.name == parents[name]]
+            if not any(found[one.body].start < called.start < found[one.last].start for one in bodies):
                 raise BuildError(
                     f"{place}: it launches {name} outside of the body of {parents[name]}, its parent. Move the launch "
                     "there."
@@ -35,13 +36,6 @@ def cpu_text(file: str, text: str) -> str:
         config = text[first.end : last.start]
         text = f'{text[: called.start]}simt::child("{name}", {name}, {config}){text[last.end :]}'
     return text
-
-
-def _is_inside(text: str, called: Token, parent: str) -> bool:
-    """Whether a launch is in the body of a kernel."""
-    found = tokens(text)
-    bodies = [one for one in functions(text, found) if one.is_kernel and one.name == parent]
-    return any(found[one.body].start < called.start < found[one.last].start for one in bodies)
 
 
 def _launches(file: str, text: str) -> Iterator[tuple[Token, Token, Token]]:

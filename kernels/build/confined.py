@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernels import jail
+from kernels.errors import BuildError
 from kernels.jail import Limits, roots
 
 LIMITS = Limits(seconds=30.0, memory_bytes=2 * 2**30, file_bytes=64 * 2**20, output_bytes=64 * 2**20)
@@ -31,7 +32,6 @@ def compiling(jailed: bool) -> Iterator[None]:
 
 
 def is_wanted() -> bool:
-    """Whether compilers of this thread run in the jail."""
     return _compiling.get()
 
 
@@ -59,12 +59,24 @@ def run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.Completed
     return subprocess.CompletedProcess(words, done.code, "", log)
 
 
-def tool(command: Sequence[str], file: Path, seconds: float, writes: bool = False) -> subprocess.CompletedProcess[str]:
-    """Runs a tool of binutils for an object file, in the jail if it is a stranger's.
+def tool(command: Sequence[str], file: Path, seconds: float, what: str, writes: bool = False) -> str:
+    """The output of a tool of binutils for an object file, in the jail if it is a stranger's.
 
+    what: the code that it reads, for the message.
     writes: whether the tool changes the file.
-    Raises subprocess.TimeoutExpired at the limit.
+    Raises BuildError.
     """
+    try:
+        done = _tool(command, file, seconds, writes)
+    except subprocess.TimeoutExpired:
+        late = f"{command[0]} did not read {what} within {seconds:g} s. Try again with less work."
+        raise BuildError(late) from None
+    if done.returncode:
+        raise BuildError(f"{command[0]} cannot read {what}: {done.stderr[:200]}. Install binutils.")
+    return done.stdout
+
+
+def _tool(command: Sequence[str], file: Path, seconds: float, writes: bool) -> subprocess.CompletedProcess[str]:
     if not is_wanted():
         return subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=seconds)
     program, out = shutil.which(command[0]) or command[0], [OUT] if writes else []

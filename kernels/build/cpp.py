@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from kernels.build import child, child_launches, confined
+from kernels.build import cache, child, child_launches, confined
 from kernels.build.log import first_error
 from kernels.build.product import EntryFacts
 from kernels.core.spec import KernelSpec
@@ -65,7 +66,6 @@ class Toolchain:
         self.options += self.linker  # so a build's key has it
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """(name, text) of the shim's headers."""
         return tuple((path.name, path.read_text()) for path in sorted(SHIM.glob("*.h")))
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
@@ -138,7 +138,6 @@ def _unit(spec: KernelSpec) -> str:
 
 @lru_cache
 def _takes(command: tuple[str, ...], option: str) -> bool:
-    """Whether the compiler knows an option."""
     words = [*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]
     return run(words, seconds=PROBE_SECONDS).returncode == 0
 
@@ -174,6 +173,19 @@ def run(
         f"{command[0]} could not be started: {os.strerror(errno.ENOENT)}. Install a C++ compiler (Debian: apt install "
         "g++), or set CXX."
     )
+
+
+def own_library(source: Path, options: Sequence[str], what: str, libraries: Sequence[str] = ()) -> Path:
+    """A shared library of one file of ours, from the cache or new. what: for messages. Raises BackendUnavailable."""
+    command, name = [*cpp_compiler(), *options, "-shared", "-fPIC", str(source)], f"{source.stem}.so"
+
+    def make(folder: Path) -> dict[str, Any]:
+        done = run([*command, "-o", str(folder / name), *libraries], {"TMPDIR": str(folder), "LC_ALL": "C"})
+        if done.returncode:
+            raise BackendUnavailable(f"{what} does not compile: {done.stderr.strip()[:500]}")
+        return {}
+
+    return cache.get(cache.key_of(*command, *libraries, source.read_text()), name, make)[0] / name
 
 
 def _has_fma() -> bool:

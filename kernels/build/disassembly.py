@@ -123,19 +123,24 @@ def listing(
     code = _sass(sections_of(sass(built.path, with_lines=True), built.symbols), source_of)
     names = {fact.symbol: fact.entry for fact in built.facts if fact.symbol}
     ptx, code = _named(ptx, names), _named(code, names)
-    registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in built.facts}
-    return Listing(ptx, code, _mix(code), registers, built.compiler)
+    registers = {fact.entry: fact.registers for fact in built.facts}
+    for line in code:
+        if line.entry in registers and (taken := _TAKES.search(line.text)):  # by a warpgroup at run time (setmaxnreg)
+            registers[line.entry] = max(registers[line.entry], int(taken[1], 16))
+    kinds: dict[str, Counter[str]] = {}
+    for line in code:
+        name = opcode(line.text)
+        base = name.split(".")[0]
+        shown = base + _width(name) if base in WITH_WIDTH else name if base == "LDSM" else base
+        kinds.setdefault(MIX.get(base, "integer, moves, predicates"), Counter())[shown] += 1
+    by_count = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
+    mix = {kind: dict(counts.most_common()) for kind, counts in by_count}
+    return Listing(ptx, code, mix, registers, built.compiler)
 
 
 def _named(lines: tuple[Line, ...], names: Mapping[str, str]) -> tuple[Line, ...]:
     """The lines with entries as in the comment of the .cu. names: symbol -> entry."""
     return tuple(replace(line, entry=names.get(line.entry, line.entry)) for line in lines)
-
-
-def _taken(code: tuple[Line, ...], entry: str) -> int:
-    """The most registers per thread that a warpgroup takes at run time (setmaxnreg), or 0."""
-    found = (_TAKES.search(line.text) for line in code if line.entry == entry)
-    return max((int(taken[1], 16) for taken in found if taken), default=0)
 
 
 def check_widths(
@@ -179,17 +184,6 @@ def opcode(text: str) -> str:
 def _width(name: str) -> str:
     """The width in an opcode: .U8, .U16, .64, .128, or "" for 32 bits."""
     return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
-
-
-def _mix(code: tuple[Line, ...]) -> dict[str, dict[str, int]]:
-    kinds: dict[str, Counter[str]] = {}
-    for line in code:
-        name = opcode(line.text)
-        base = name.split(".")[0]
-        shown = base + _width(name) if base in WITH_WIDTH else name if base == "LDSM" else base
-        kinds.setdefault(MIX.get(base, "integer, moves, predicates"), Counter())[shown] += 1
-    by_count = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
-    return {kind: dict(counts.most_common()) for kind, counts in by_count}
 
 
 def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:

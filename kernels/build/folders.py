@@ -155,12 +155,10 @@ def _notice(faults: list[str]) -> None:
 
 @functools.cache
 def _print_once(sentence: str) -> None:
-    """Prints a sentence once in the server's log."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def _fault(error: OSError, name: Callable[[], Path]) -> str:
-    """A folder's fault and the remedy."""
     try:
         folder = name()
     except OSError:

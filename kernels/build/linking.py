@@ -28,7 +28,6 @@ def _nvjitlink() -> ModuleType:
 
 
 def version() -> str:
-    """The linker and its version."""
     return "nvJitLink {}.{}".format(*_nvjitlink().version())
 
 

@@ -41,7 +41,6 @@ class Instruction:
 
 
 def live_registers(code: Sequence[Instruction]) -> list[int]:
-    """The number of live registers at each instruction."""
     found = [0] * len(code)
     for entry in dict.fromkeys(one.entry for one in code):
         at = [n for n, one in enumerate(code) if one.entry == entry]
@@ -51,7 +50,6 @@ def live_registers(code: Sequence[Instruction]) -> list[int]:
 
 
 def branch_target(text: str) -> str:
-    """A branch's label, or ""."""
     at = _LABEL.search(text)
     return at[1] if at else ""
 
@@ -74,7 +72,6 @@ def _live(code: list[Instruction]) -> list[int]:
 
 
 def _written_before(effects: list[Effect], after: list[list[int]]) -> list[set[int]]:
-    """For each instruction the registers of possible earlier writes."""
     found: list[set[int]] = [set() for _ in effects]
     changed = True
     while changed:
@@ -88,7 +85,6 @@ def _written_before(effects: list[Effect], after: list[list[int]]) -> list[set[i
 
 
 def _successors(code: list[Instruction]) -> list[list[int]]:
-    """For each instruction the possible next ones."""
     place = {label: n for n, one in enumerate(code) for label in one.labels}
     returns = [n + 1 for n, one in enumerate(code) if _name(one.text).startswith("CALL") and n + 1 < len(code)]
     found = []
@@ -118,7 +114,8 @@ def reads_and_writes(text: str) -> Effect:
     kills = not guard or (guard[2] in ("PT", "UPT") and not guard[1])
     body = text[guard.end() :] if guard else text
     name, _, rest = body.rstrip("; ").partition(" ")
-    operands = _split(re.sub(r"`\([^)]*\)", "", rest))
+    rest = re.sub(r"`\([^)]*\)", "", rest)
+    operands = [part.strip() for part in rest.split(",")] if rest.strip() else []
     result = _result(name, operands)
     widths = _widths(name, operands, result)
     reads: set[int] = set()
@@ -135,11 +132,6 @@ def reads_and_writes(text: str) -> Effect:
 
 def _name(text: str) -> str:
     return _GUARD.sub("", text).split()[0].rstrip(";")
-
-
-def _split(rest: str) -> list[str]:
-    """The operands between commas. Blanks separate the two operands of a call."""
-    return [part.strip() for part in rest.split(",")] if rest.strip() else []
 
 
 def _result(name: str, operands: list[str]) -> int | None:
@@ -169,14 +161,8 @@ def _widths(name: str, operands: list[str], result: int | None) -> list[int]:
     if base == "LDSM":
         shape = parts[-1] if parts else "1"
         return [int(shape) if shape in "124" else 1] * len(operands)
-    if (
-        base in _DOUBLE
-        or base == "DSETP"
-        or "64" in parts
-        and base in ("IADD", "MOV", "SEL")
-        or base == "ISETP"
-        and {"U64", "S64"} & {*parts}
-    ):
+    long = "64" in parts and base in ("IADD", "MOV", "SEL") or base == "ISETP" and {"U64", "S64"} & {*parts}
+    if base in (*_DOUBLE, "DSETP") or long:
         return [2] * len(operands)
     if base in ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA"):
         return _mma(base, parts, len(operands))

@@ -24,32 +24,20 @@ def first_error(spec: KernelSpec, log: str, pattern: re.Pattern[str]) -> str:
         return f"{spec.path.name} does not compile for this architecture: {said}"
     undefined = _UNDEFINED.search(log)
     if undefined and not found:
+        used = re.compile(rf"\b{re.escape(undefined[1])}\b")
+        lines = ((file, line) for file, text in spec.files for line in enumerate(text.splitlines(), 1))
+        first = (f"{file} line {n}" for file, (n, line) in lines if used.search(line.partition("//")[0]))
         return (
-            f"{_line_with(spec, undefined[1])}: {undefined[1]} has no definition on the CPU. Use a function of the C "
+            f"{next(first, spec.path.name)}: {undefined[1]} has no definition on the CPU. Use a function of the C "
             "library, such as expf, or of kernels/device/ptx.cuh."
         )
     if not found:
         return f"{spec.path.name} does not compile: {log.strip()[:2000]}"
-    file, line = _place(spec, log, found)
+    own, file, line = spec.files[0][0], Path(found[1]).name, found[2]
+    if file != own:  # an error in a macro of a header has the line of the macro's use in the .cu
+        end = log.find(" error: ", found.end())
+        uses = _EXPANDED.findall(log, found.end(), end if end > 0 else len(log))
+        file, line = next(((own, at) for use, at in uses if Path(use).name == own), (file, line))
     unknown = re.search(r"not declared|undeclared|undefined", found[3])
     remedies = [remedy for name, remedy in _MISSING.items() if unknown and name in found[3]]
     return f"{file} line {line}: {remedies[0] if remedies else found[3].strip()}"
-
-
-def _place(spec: KernelSpec, log: str, found: re.Match[str]) -> tuple[str, str]:
-    """File and line of an error. An error in a macro of a header has the line of the macro's use in the .cu."""
-    own, reported = spec.files[0][0], (Path(found[1]).name, found[2])
-    if reported[0] == own:
-        return reported
-    end = log.find(" error: ", found.end())
-    uses = _EXPANDED.findall(log, found.end(), end if end > 0 else len(log))
-    return next(((own, line) for file, line in uses if Path(file).name == own), reported)
-
-
-def _line_with(spec: KernelSpec, name: str) -> str:
-    """File and line of a name's first use in the kernel's files, or the .cu's name."""
-    for file, text in spec.files:
-        for number, line in enumerate(text.splitlines(), 1):
-            if re.search(rf"\b{re.escape(name)}\b", line.partition("//")[0]):
-                return f"{file} line {number}"
-    return spec.path.name

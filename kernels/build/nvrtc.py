@@ -1,18 +1,206 @@
-"""NVRTC, the CUDA compiler as a library: it makes a cubin and PTX for one architecture, without a GPU."""
+"""NVRTC, the CUDA compiler as a library: it makes a cubin and PTX for one architecture, without a GPU.
 
+A plain kernel also gets NVIDIA's headers, texts for headers that NVRTC lacks, and instances of its templates. A
+stranger's program compiles in the jail: NVRTC reads files by #include and shows their lines in its errors. There it
+reads only its own library and the folders of CUDA's headers.
+"""
+
+import json
 import re
-from dataclasses import replace
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from kernels.build import confined, linking, nvrtc_program, packages
+from kernels.build import confined, linking, packages
 from kernels.build.log import first_error
-from kernels.build.nvrtc_program import Program, checked
-from kernels.build.plain import nvidia
+from kernels.build.plain import refusals
+from kernels.build.plain.edits import device_text
+from kernels.build.plain.standard import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.product import EntryFacts
+from kernels.core.signatures import is_plain_c
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
+from kernels.jail import Limits, in_place
+
+TEXTS = Path(__file__).parents[1] / "device" / "nvrtc"
+"""The folder of the texts for headers that NVRTC lacks."""
+ALWAYS = "nvcc_always.h"
+"""The header with the names that nvcc gives without an include."""
+
+
+def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
+    """(name, text) of the kernel's files and of the texts in place of C's headers. Raises BuildError."""
+    for name, text in spec.files:
+        refusals.check(name, text)
+    own = [(name, device_text(text)) for name, text in spec.files]
+    # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
+    texts = dict(headers())
+    whole = texts["whole.h"]
+    own += [(ALWAYS, texts["always.h"]), ("nv/target", "#pragma once\n")]
+    return [
+        *own,
+        *(
+            (name, whole if name in ("limits.h", "climits") else "#pragma once\n")
+            for name in (*STANDARD_HEADERS, *HOST_HEADERS)
+        ),
+    ]
+
+
+def headers() -> tuple[tuple[str, str], ...]:
+    """(name, text) of our texts in place of headers that NVRTC lacks."""
+    return tuple((path.name, path.read_text()) for path in sorted(TEXTS.glob("*.h")))
+
+
+@lru_cache
+def include_options() -> tuple[str, ...]:
+    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit.
+
+    Raises BackendUnavailable without the wheels.
+    """
+    found_package = find_spec("nvidia")
+    folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
+    for folder in folders:
+        for found in (folder / "cuda_runtime" / "include", folder / "cu13" / "include"):
+            if (found / "cuda_fp16.h").is_file():
+                more = [folder / "cuda_cccl" / "include", *(other / "cu13" / "include" for other in folders)]
+                toolkit = packages.toolkit() / "include"
+                # cuda_cccl and cccl have type traits, cu13 and the toolkit the folder crt of mma.h.
+                paths = [path for path in dict.fromkeys([found, *more, toolkit / "cccl", toolkit]) if path.is_dir()]
+                return (*(f"--include-path={path}" for path in paths), f"--pre-include={ALWAYS}")
+    raise BackendUnavailable(f"CUDA's headers were not found. Run: {packages.command()}")
+
+
+def instances(spec: KernelSpec, options: list[str]) -> dict[str, str]:
+    """The expression of each entry without C's linkage, with the macros of `options` in it -> the entry."""
+    macros = dict(option[2:].split("=", 1) for option in options if option.startswith("-D") and "=" in option)
+    entries = dict.fromkeys(launch.entry for launch in spec.launch_texts)
+    return {
+        re.sub(r"\w+", lambda word: macros.get(word[0], word[0]), entry): entry
+        for entry in entries
+        if not is_plain_c(spec.source, entry)
+    }
+
+
+Getter = Callable[..., tuple[Any, ...]]  # a function of NVRTC
+LIMITS = Limits(seconds=30.0, memory_bytes=2 * 2**30)
+INCLUDE = "--include-path="
+
+
+@dataclass(frozen=True)
+class Program:
+    """The question to NVRTC.
+
+    name, source: of the kernel's file.
+    headers: (name, text) of the files that it includes.
+    options: of NVRTC.
+    instances: the expressions of templates.
+    """
+
+    name: str
+    source: str
+    headers: tuple[tuple[str, str], ...]
+    options: tuple[str, ...]
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """NVRTC's answer.
+
+    log: its messages.
+    lowered: the symbol of each instance, in order.
+    cubin, ptx: the product, empty after an error.
+    """
+
+    log: str
+    lowered: tuple[str, ...] = ()
+    cubin: bytes = b""
+    ptx: bytes = b""
+
+
+def checked(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
+    """The values of NVRTC's answer without its code. Raises RuntimeError."""
+    code, *values = result
+    if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(f"NVRTC says {code.name}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def compiled(nvrtc: ModuleType, asked: Program) -> Compiled:
+    names = [name.encode() for name, _ in asked.headers]
+    texts = [text.encode() for _, text in asked.headers]
+    created = nvrtc.nvrtcCreateProgram(asked.source.encode(), asked.name.encode(), len(names), texts, names)
+    program = checked(nvrtc, created)
+    try:
+        for instance in asked.instances:
+            checked(nvrtc, (*nvrtc.nvrtcAddNameExpression(program, instance.encode()), None))
+        flags = [option.encode() for option in asked.options]
+        (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = read_bytes(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0")
+        answer = Compiled(log.decode(errors="replace"))
+        if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            return answer
+        return replace(
+            answer,
+            lowered=tuple(
+                checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, instance.encode())).decode()
+                for instance in asked.instances
+            ),
+            cubin=read_bytes(nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN),
+            ptx=read_bytes(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0"),
+        )
+    finally:
+        checked(nvrtc, (*nvrtc.nvrtcDestroyProgram(program), None))
+
+
+def compiled_in_jail(nvrtc: ModuleType, asked: Program) -> Compiled:
+    """Compiles a stranger's program in the jail. Raises BuildError at a limit, BackendUnavailable without a jail."""
+    try:
+        loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libnvrtc" in line}
+        included = [Path(option.removeprefix(INCLUDE)) for option in asked.options if option.startswith(INCLUDE)]
+        answer = in_place.call(
+            lambda: _packed(compiled(nvrtc, asked)),
+            [*(Path(library).parent for library in sorted(loaded)), *included],
+            LIMITS,
+        )
+    except in_place.Ended as ended:
+        limit = f"{LIMITS.seconds:g} s" if ended.late else f"{LIMITS.memory_bytes >> 30} GiB"
+        raise BuildError(
+            f"{asked.name} does not compile: NVRTC reached its limit of {limit} in the jail. Look for a macro, a "
+            "template or an #include without an end."
+        ) from None
+    try:
+        (count,) = struct.unpack_from("<I", answer)
+        log, lowered, size = json.loads(answer[4 : 4 + count])
+        rest = answer[4 + count :]
+        if not isinstance(size, int) or not 0 <= size <= len(rest):
+            raise ValueError(size)
+        if not isinstance(lowered, list) or len(lowered) != (len(asked.instances) if size else 0):
+            raise ValueError(lowered)
+        "".join([log, *lowered]).encode()  # raises one of these errors unless each is a text
+        return Compiled(log, tuple(lowered), rest[:size], rest[size:])
+    except (ValueError, struct.error, KeyError, TypeError, RecursionError):
+        raise BuildError(f"{asked.name} does not compile: its answer from the jail cannot be read.") from None
+
+
+def read_bytes(nvrtc: ModuleType, program: object, size: Getter, get: Getter) -> bytes:
+    """The bytes from `get`. NVRTC writes into the bytes object itself. Python shares objects of 0 and 1 bytes."""
+    count = checked(nvrtc, size(program))
+    buffer = bytes(count + 2)
+    checked(nvrtc, (*get(program, buffer), None))
+    return buffer[:count]
+
+
+def _packed(made: Compiled) -> bytes:
+    head = json.dumps([made.log[: 2**20], made.lowered, len(made.cubin)]).encode()
+    answer = struct.pack("<I", len(head)) + head + made.cubin + made.ptx
+    return answer if len(answer) < in_place.ANSWER_BYTES - 64 else _packed(Compiled("error: the product is too large"))
+
 
 HAS_CACHE = (12, 9)  # the first NVRTC with a cache of its own
 _ERROR = re.compile(r"(?<![^\s:])([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)")
@@ -72,22 +260,22 @@ class Toolchain:
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """(name, text) of the additional headers."""
-        return nvidia.headers() if self.plain else ()
+        return headers() if self.plain else ()
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
-        (name, source), *headers = nvidia.files_of(spec) if spec.plain else spec.files
-        options = [*options, *nvidia.include_options()] if spec.plain else options
-        instances = nvidia.instances(spec, options)
-        asked = Program(name, source, tuple(headers), tuple(options), tuple(instances))
-        ask = nvrtc_program.compiled_in_jail if confined.is_wanted() else nvrtc_program.compiled
+        (name, source), *headers = files_of(spec) if spec.plain else spec.files
+        options = [*options, *include_options()] if spec.plain else options
+        expressions = instances(spec, options)
+        asked = Program(name, source, tuple(headers), tuple(options), tuple(expressions))
+        ask = compiled_in_jail if confined.is_wanted() else compiled
         made = ask(self.nvrtc, asked)
         if not made.cubin:
             raise BuildError(first_error(spec, made.log, _ERROR))
         cubin = linking.linked(name, self.arch, made.cubin) if self.links else made.cubin
         (folder / f"{spec.name}.cubin").write_bytes(cubin)
         (folder / f"{spec.name}.ptx").write_bytes(made.ptx)
-        lowered = dict(zip(made.lowered, instances.values()))
+        lowered = dict(zip(made.lowered, expressions.values()))
         facts = tuple(
             replace(fact, entry=lowered.get(fact.entry, fact.entry), symbol=fact.entry)
             for fact in ptxas_facts(made.log)

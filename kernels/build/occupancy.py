@@ -90,7 +90,6 @@ class Occupancy:
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """The resources with the smallest limit."""
         return tuple(name for name, count in self.limits.items() if count == self.blocks)
 
     def lacks(self, arch: str) -> str:
@@ -129,7 +128,6 @@ def machine(arch: str) -> Machine:
 
 
 def needs(threads: int, registers: int, shared_bytes: int, machine: Machine) -> Needs:
-    """The resources of one block on an SM."""
     per_warp = ceil_div(registers * 32, REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // PARTITIONS // per_warp * PARTITIONS if registers else machine.warps
     shared = ceil_div(shared_bytes + machine.reserved_bytes, machine.unit) * machine.unit

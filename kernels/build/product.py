@@ -69,7 +69,6 @@ class Build:
 
     @property
     def symbols(self) -> set[str]:
-        """The names of its kernels in the cubin."""
         return {fact.symbol or fact.entry for fact in self.facts}
 
     def symbol_of(self, entry: str) -> str:
@@ -78,7 +77,6 @@ class Build:
 
     @property
     def ptx_path(self) -> Path:
-        """The PTX next to the cubin."""
         return self.path.with_suffix(".ptx")
 
 

@@ -34,7 +34,6 @@ class Given:
         return all(size == 1 or own == other for size, own, other in zip(self.shape, self.strides, strides))
 
     def size(self, axis: str) -> int:
-        """The size of the axis with this name."""
         return self.shape[self.axes.index(axis)]
 
 
@@ -69,11 +68,9 @@ class Call:
         return dict(self.tensors)[name]
 
     def has(self, name: str) -> bool:
-        """Whether the call has this tensor."""
         return name in dict(self.tensors)
 
     def option(self, name: str, default: Option) -> Option:
-        """The value of an option, or its default."""
         return dict(self.options).get(name, default)
 
     def only(self, *options: str) -> None:

@@ -1,11 +1,13 @@
-"""A problem's cases for a kernel, without the cases that the kernel's conditions refuse."""
+"""A problem's cases for a kernel: shared parts of their lists, and the cases without the refused ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kernels.core.problem import Case
+from kernels.core.problem import Case, Problem
+from kernels.core.scope import Scope
 from kernels.errors import FrontMatterError, ProblemError
 
 if TYPE_CHECKING:
@@ -45,15 +47,12 @@ def cases_of(
     for case in named:
         try:
             problem = case.problem.with_fields(**fields) if fields else case.problem
-            changed.append(replace(case, problem=problem, settings=_with(case.settings, settings or {})))
+            chosen = tuple({**dict(case.settings), **settings}.items()) if settings else case.settings
+            changed.append(replace(case, problem=problem, settings=chosen))
         except ProblemError as error:
             refused[str(error)] += 1
     found = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
     return Cases(found.possible, refused + found.refused)
-
-
-def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple({**dict(pairs), **settings}.items()) if settings else pairs
 
 
 def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
@@ -86,3 +85,46 @@ def sample(kernel: "KernelSpec") -> Case:
             f"({next(iter(refused))}). Loosen [[conditions]]."
         )
     return found.possible[0]
+
+
+# ---- parts of the lists of families ----
+
+Settings = tuple[tuple[str, int], ...]
+
+
+def values(kernel: "KernelSpec", defaults: bool = False) -> list[tuple[str, int]]:
+    """Each value of each constant, without what-if constants, which break the kernel. defaults: with the defaults."""
+    constants = [constant for constant in kernel.constants if not constant.what_if]
+    return [(c.name, value) for c in constants for value in c.values if defaults or value != c.default]
+
+
+def what_ifs(kernel: "KernelSpec", problem: Problem, settings: Settings = ()) -> list[Case]:
+    """Every what-if build, on the problem with the scores at which its fault shows."""
+    return [
+        Case(problem.with_fields(score_scale=constant.shows_at), (*settings, (constant.name, value)))
+        for constant in kernel.what_ifs
+        for value in constant.values
+        if value != constant.default
+    ]
+
+
+def small_tiles(kernel: "KernelSpec") -> Settings:
+    """The smallest tile sizes of the kernel, unless they are its defaults."""
+    constants = kernel.constants_of("query_rows", "key_rows")
+    return tuple((c.name, min(c.values)) for c in constants if min(c.values) != c.default)
+
+
+def tuned(kernel: "KernelSpec", cases: Iterable[Case]) -> list[Case]:
+    """The cases with a plan. Constants without a value take the tuned one."""
+    found = []
+    for case in cases:
+        settings = tuple(kernel.settings_for(case.problem, case.settings).items())
+        with suppress(ProblemError):
+            kernel.plan(case.problem, settings)
+            found.append(replace(case, settings=settings))
+    return found
+
+
+def traced(kernel: "KernelSpec", cases: Iterable[Case]) -> list[Case]:
+    """The cases, each with the scope of all its items."""
+    return [replace(case, scope=Scope.everything(kernel.plan(case.problem, case.settings))) for case in cases]

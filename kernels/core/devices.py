@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
-from kernels.core.copies import Copy, Repeat
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Plan
+from kernels.core.launch import Copy, Plan, Repeat
 from kernels.core.tensors import Role
 from kernels.errors import FrontMatterError
 
@@ -22,10 +21,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Waits:
-    """The earlier steps of a plan for which a copy waits.
-
-    launches, copies: their numbers.
-    """
+    """The earlier steps of a plan for which a copy waits. launches, copies: their numbers."""
 
     launches: tuple[int, ...] = ()
     copies: tuple[int, ...] = ()

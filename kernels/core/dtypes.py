@@ -28,7 +28,6 @@ class ElementType:
 
     @property
     def bytes(self) -> int:
-        """Bytes of an element."""
         return self.numpy.itemsize
 
     @property
@@ -69,11 +68,8 @@ def element_type(dtype: str | np.dtype | type) -> ElementType:
 
 def widened(array: np.ndarray) -> np.ndarray:
     """The same numbers in a type of npz and Parquet: bfloat16 and float8 as float32, without loss."""
-    return (
-        array.astype(np.float32)
-        if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
-        else array
-    )
+    narrow = array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
+    return array.astype(np.float32) if narrow else array
 
 
 def poison(dtype: str) -> float | int:

@@ -39,6 +39,11 @@ def problem_field(
     return field(default=default, metadata=said)
 
 
+def seed_field(meaning: str = "seed of the random inputs") -> Any:
+    """The field `seed` of a problem."""
+    return problem_field(0, meaning, low=0, high=2**32 - 1)
+
+
 def check_fields(problem: Any) -> None:
     """Every field of a frozen problem as its type, or ProblemError. Use it as the problem's __post_init__."""
     given = field_values(problem)
@@ -67,7 +72,6 @@ def own_fields(problem: Any) -> dict[str, Any]:
 
 
 def fields_of(problem_type: type) -> dict[str, Field[Any]]:
-    """name -> dataclass field."""
     return {f.name: f for f in fields(problem_type)}
 
 
@@ -97,9 +101,8 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     if allowed:
         expected = f"one of {', '.join(map(show_value, allowed))}"
     else:
-        expected = (
-            f"a {'whole ' if isinstance(default, int) else ''}number from {show_value(low)} to {show_value(high)}"
-        )
+        kind = "whole number" if isinstance(default, int) else "number"
+        expected = f"a {kind} from {show_value(low)} to {show_value(high)}"
     try:
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):

@@ -12,35 +12,17 @@ from kernels.core import plan_tables
 from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, Tuned
 from kernels.core.problem import Problem
-from kernels.core.shared_tables import completed
 from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
-from kernels.core.toml_tables import Table, check_keys, parse, tables, typed
-from kernels.core.watch import WatchText, watch_text
+from kernels.core.toml_tables import Table, check_keys, completed, parse, tables, typed
+from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
 KEYS = (
-    *WORDS,
-    "family",
-    "launches",
-    "problem",
-    "rung",
-    "formerly",
-    "changed_from",
-    "requires",
-    "tensor_products",
-    "in_order",
-    "constants",
-    "conditions",
-    "tuned",
-    "scratch",
-    "copies",
-    "watch",
-    "graph",
-    "why",
-    "waits",
+    *(*WORDS, "family", "launches", "problem", "rung", "formerly", "changed_from", "requires", "tensor_products"),
+    *("in_order", "constants", "conditions", "tuned", "scratch", "copies", "watch", "graph", "why", "waits"),
 )
 CONDITION_KEYS = ("must", "message")
 CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
@@ -83,8 +65,19 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
     table = completed(name, table, files)
-    constants = _constants(name, table, problem_type)
-    requires, instructions = _requires(name, table.get("requires", ""))
+    constants = tuple(
+        _constant(name, key, entry, problem_type.role_of(key))
+        for key, entry in tables(name, "constants", table).items()
+    )
+    needs = table.get("requires", "")
+    needed = _REQUIRES.fullmatch(needs)
+    if needs and not needed:
+        raise FrontMatterError(
+            f"{name}: requires is {needs!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
+        )
+    entries = typed(name, "watch", table.get("watch", {}), dict, "a table [watch]")
+    if entries and not is_plain(files):
+        raise FrontMatterError(f"{name}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -103,41 +96,17 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=plan_tables.scratch(name, table),
         launch_texts=plan_tables.launches(name, source, is_plain(files), table),
-        requires=requires,
-        instructions=instructions,
+        requires=needed[1] if needed else "",
+        instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
         graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
-        watch=_watch(name, is_plain(files), table),
+        watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=plan_tables.copies(name, table),
         why=_of_values(name, "why", table, constants),
         waits=_of_values(name, "waits", table, constants),
         conditions=_conditions(name, table),
-    )
-
-
-def _requires(file: str, said: str) -> tuple[str, str]:
-    """The architecture and the instructions of `requires`."""
-    found = _REQUIRES.fullmatch(said)
-    if said and not found:
-        raise FrontMatterError(
-            f"{file}: requires is {said!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
-        )
-    return (found[1], found[2] or "") if found else ("", "")
-
-
-def _watch(file: str, plain: bool, table: Table) -> tuple[WatchText, ...]:
-    entries = typed(file, "watch", table.get("watch", {}), dict, "a table [watch]")
-    if entries and not plain:
-        raise FrontMatterError(f"{file}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
-    return tuple(watch_text(file, line, said) for line, said in entries.items())
-
-
-def _constants(name: str, table: Table, problem_type: type[Problem]) -> tuple[Constant, ...]:
-    return tuple(
-        _constant(name, key, entry, problem_type.role_of(key))
-        for key, entry in tables(name, "constants", table).items()
     )
 
 
@@ -196,9 +165,8 @@ def _conditions(file: str, table: Table) -> tuple[Condition, ...]:
     entries = typed(file, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
-        check_keys(
-            file, where, typed(file, where, entry, dict, "a table [[conditions]]"), CONDITION_KEYS, CONDITION_KEYS
-        )
+        typed(file, where, entry, dict, "a table [[conditions]]")
+        check_keys(file, where, entry, CONDITION_KEYS, CONDITION_KEYS)
         for key in CONDITION_KEYS:
             typed(file, f"{where}.{key}", entry[key], str, "a text in quotes")
     return tuple(Condition(entry["must"], entry["message"]) for entry in entries)

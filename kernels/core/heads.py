@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.errors import ProblemError
+
 
 @dataclass(frozen=True, eq=False)
 class Head:
@@ -26,3 +28,12 @@ class Head:
     def hidden(self) -> np.ndarray:
         """The scores with -inf for the keys that a query does not see."""
         return np.where(self.seen, self.scores, -np.inf)
+
+
+def check_groups(num_heads: int, num_kv_heads: int) -> None:
+    """Raises ProblemError unless each KV head has equally many query heads."""
+    if num_heads % num_kv_heads:
+        raise ProblemError(
+            f"num_heads is {num_heads} and num_kv_heads {num_kv_heads}, and num_heads must be a multiple of "
+            "num_kv_heads."
+        )

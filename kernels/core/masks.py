@@ -70,7 +70,6 @@ class Mask:
 
     @cached_property
     def block_array(self) -> np.ndarray:
-        """`blocks` as a bool array."""
         return np.array(self.blocks, bool)
 
     def strip(self, first: int, end: int) -> np.ndarray:
@@ -81,7 +80,6 @@ class Mask:
         return seen & (key <= at) if self.causal else np.broadcast_to(seen, (len(at), self.keys))
 
     def strips(self, rows: int) -> Iterator[np.ndarray]:
-        """`strip` for every `rows` queries."""
         return (self.strip(first, first + rows) for first in range(0, self.queries, rows))
 
     def dense(self) -> np.ndarray:
@@ -97,18 +95,9 @@ class Mask:
 # ---- the kinds: whether queries with their own keys `at` [rows, 1] see `key` [1, keys] ----
 
 
-def _all(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    return np.ones((len(at), key.shape[1]), bool)
-
-
 def _near(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
     """The window before the query, with its own key. If the mask is not causal, the window after it too."""
     return (key > at - mask.window) & (key < at + mask.window)
-
-
-def _strided(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Sparse Transformer (Child et al. 2019, arXiv:1904.10509): the window, and every stride-th key."""
-    return _near(mask, at, key) | ((key + 1) % mask.stride == 0)
 
 
 def _dilated(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -121,11 +110,6 @@ def _documents(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
     """A query before the first key is in none."""
     ends = np.cumsum(mask.documents)
     return (np.searchsorted(ends, at, side="right") == np.searchsorted(ends, key, side="right")) & (at >= 0)
-
-
-def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """The query's own block, and the last key of every block as its summary."""
-    return (at // mask.block == key // mask.block) | ((key + 1) % mask.block == 0)
 
 
 def _random(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -145,13 +129,15 @@ def _blocks(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
-    "all": _all,
+    "all": lambda mask, at, key: np.ones((len(at), key.shape[1]), bool),
     "window": _near,
     "sinks": lambda mask, at, key: _near(mask, at, key) | (key < mask.sinks),
     "documents": _documents,
-    "strided": _strided,
+    # Sparse Transformer (Child et al. 2019, arXiv:1904.10509): the window, and every stride-th key
+    "strided": lambda mask, at, key: _near(mask, at, key) | ((key + 1) % mask.stride == 0),
     "dilated": _dilated,
-    "hierarchical": _hierarchical,
+    # the query's own block, and the last key of every block as its summary
+    "hierarchical": lambda mask, at, key: (at // mask.block == key // mask.block) | ((key + 1) % mask.block == 0),
     "random": _random,
     "blocks": _blocks,
 }

@@ -1,12 +1,17 @@
-"""The tables of the opening comment that make a plan: [[launches]], [[copies]] and [scratch]."""
+"""The tables of the opening comment that make a plan: [[launches]], [[copies]] and [scratch].
+
+A kernel may launch others (dynamic parallelism): they come after their parent, which names them. A child has no
+`args`: its parent passes them. A pointer of a child has the name of a pointer of its parent, so that a probe knows its
+tensor.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from kernels.core.children import parents_of
-from kernels.core.copies import CopyText, Repeat
 from kernels.core.dtypes import DTYPES
-from kernels.core.launch import LaunchText, ScratchText
+from kernels.core.launch import CopyText, LaunchText, Repeat, ScratchText
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
@@ -26,7 +31,6 @@ _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*])
 
 
 def scratch(file: str, table: Table) -> tuple[ScratchText, ...]:
-    """The scratch tensors of a comment."""
     return tuple(_scratch(file, name, entry) for name, entry in tables(file, "scratch", table).items())
 
 
@@ -185,7 +189,6 @@ def _check_argument(file: str, where: str, arg: object) -> None:
 
 
 def copies(file: str, table: Table) -> tuple[CopyText, ...]:
-    """The copies of a comment."""
     entries = typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
     _check_number(file, "copies", entries)
     made = []
@@ -207,3 +210,48 @@ def _repeat(file: str, where: str, entry: Table) -> Repeat:
 
 def _number(file: str, key: str, value: object) -> str | int:
     return value if isinstance(value, str) else typed(file, key, value, int, "a number or an expression in quotes")
+
+
+CHILD_KEYS = ("entry", "grid", "block", "shared_bytes", "item", "blocks_per_item", "repeat", "when")
+
+
+def parents_of(file: str, source: str, entries: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Child -> its parent, both by entry. Raises FrontMatterError. entries: the tables [[launches]]."""
+    names = [str(entry.get("entry")) for entry in entries]
+    found = dict[str, str]()
+    for number, entry in enumerate(entries):
+        where, listed = f"{file}: launches[{number}].children", entry.get("children", [])
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+            raise FrontMatterError(f"{where} is {listed!r}. It must be a list of entries in quotes.")
+        for child in listed:
+            if child not in names[number + 1 :]:
+                raise FrontMatterError(
+                    f"{where} names {child!r}, and no later launch has this entry. List the child after its parent."
+                )
+            if child in found:
+                raise FrontMatterError(f"{where} names {child}, a child of {found[child]}. A child has one parent.")
+            found[child] = names[number]
+    for number, entry in enumerate(entries):
+        if names[number] in found:
+            _check_child(file, source, f"launches[{number}]", entry, found)
+        elif entry.get("children") and (names.count(entry["entry"]) > 1 or entry.get("repeat")):
+            raise FrontMatterError(f"{file}: launches[{number}] has children and is repeated. Launch a parent once.")
+    return found
+
+
+def _check_child(file: str, source: str, where: str, entry: dict[str, Any], parents: dict[str, str]) -> None:
+    own, parent = entry["entry"], parents[entry["entry"]]
+    if entry.get("children") or parent in parents:
+        raise FrontMatterError(f"{file}: {where}: {own} is a child and has children. Let {parent} launch these.")
+    for key in entry:
+        if key not in CHILD_KEYS:
+            raise FrontMatterError(
+                f"{file}: {where}.{key}: {parent} launches {own}, so it has only {', '.join(CHILD_KEYS)}. Remove {key}."
+            )
+    given = {name for kind, name in parameters(source, parent) if kind.endswith("*")}
+    for kind, name in parameters(source, own):
+        if kind.endswith("*") and name not in given:
+            raise FrontMatterError(
+                f"{file}: {where}: {own} takes {kind} {name}, and {parent} has no pointer of this name. Give both the "
+                "same name."
+            )

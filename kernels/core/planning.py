@@ -6,12 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.copies import Copy, CopyText, Repeat
 from kernels.core.devices import in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Fetch, Launch, LaunchText, Plan, ScratchText, TensorMap, Texture
+from kernels.core.launch import (
+    Condition,
+    Copy,
+    CopyText,
+    Launch,
+    LaunchText,
+    Plan,
+    Repeat,
+    ScratchText,
+    TensorMap,
+    Texture,
+)
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -62,9 +72,15 @@ def plan_of(
     for text in launches:
         where = f"{place}: launches.{text.entry}"
         for own in repeated(text.repeat, text.when, names, where):
-            made.append((_step_of(text.repeat, own), launch_of(text, own, {*known}, where)))
-            _check_device(made[-1][1], known, where)
-            _check_textures(made[-1][1], known, where)
+            launch = launch_of(text, own, {*known}, where)
+            for name in launch.tensors:
+                if known[name].device != launch.device:
+                    raise FrontMatterError(
+                        f"{where}: a launch on device {launch.device} takes {name}, which is on device "
+                        f"{known[name].device}. Copy it there first ([[copies]])."
+                    )
+            _check_textures(launch, known, where)
+            made.append((_step_of(text.repeat, own), launch))
     if not made:
         raise FrontMatterError(f"{place}: no launch is left. Loosen `when`, or repeat a launch at least once.")
     for number, copy in enumerate(copies):
@@ -84,15 +100,6 @@ def plan_of(
 def _step_of(repeat: Repeat, names: Mapping[str, object]) -> int:
     """The value of the counter `step`, or 0 without it."""
     return whole("step", names, "repeat") if "step" in dict(repeat) else 0
-
-
-def _check_device(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
-    for name in launch.tensors:
-        if known[name].device != launch.device:
-            raise FrontMatterError(
-                f"{where}: a launch on device {launch.device} takes {name}, which is on device {known[name].device}. "
-                "Copy it there first ([[copies]])."
-            )
 
 
 def _check_textures(launch: Launch, known: Mapping[str, Tensor], where: str) -> None:
@@ -117,6 +124,8 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
         return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
 
+    for name in text.fetch.tensors if text.fetch else ():
+        _known(name, tensors, f"{where}.fetch")
     launch = Launch(
         text.entry,
         three(text.grid, "grid"),
@@ -130,7 +139,7 @@ def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], 
         text.stream,
         text.after,
         text.dependent,
-        _fetch(text, tensors, where),
+        text.fetch,
         whole(text.device, names, f"{where}.device"),
         _step_of(text.repeat, names),
         text.children,
@@ -167,12 +176,6 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
     return SCALARS[kind](evaluate(expression, names, where))
 
 
-def _fetch(text: LaunchText, tensors: set[str], where: str) -> Fetch | None:
-    for name in text.fetch.tensors if text.fetch else ():
-        _known(name, tensors, f"{where}.fetch")
-    return text.fetch
-
-
 def _known(name: str, tensors: set[str], where: str) -> str:
     if name not in tensors:
         raise FrontMatterError(
@@ -195,10 +198,8 @@ def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.voi
 
 
 def scalar_kinds() -> str:
-    """The C types of arguments, for messages."""
     return ", ".join(SCALARS)
 
 
 def dtype_names() -> str:
-    """The element types of tensors, for messages."""
     return ", ".join(DTYPES)

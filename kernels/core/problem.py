@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -20,8 +20,21 @@ from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.core.work import Work as Work
 from kernels.errors import PeerUnavailable, ProblemError
+
+
+class Work(NamedTuple):
+    """The work of a run, independent of the kernel.
+
+    flops: 4 per score and dim, from the two matrix products of attention.
+    tokens: the tokens with an output, or the moved tokens.
+    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses.
+    """
+
+    flops: int
+    tokens: int
+    touched: dict[str, int]
+
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -105,10 +118,7 @@ class Problem:
         return self.inputs()
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """output -> float64 array.
-
-        on_gpu: whether a long truth may be computed on the GPU.
-        """
+        """output -> float64 array. on_gpu: whether a long truth may be computed on the GPU."""
         raise NotImplementedError
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:

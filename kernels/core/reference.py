@@ -19,43 +19,6 @@ class Strips(Protocol):
     def strip(self, first: int, end: int) -> np.ndarray: ...
 
 
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """softmax(scale * q @ k^T) @ v in float64, a block of rows at a time, without an N x N array.
-
-    q, k, v: arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 array of that shape.
-    """
-    o = np.empty(q.shape, np.float64)
-    n = q.shape[2]
-    rows = max(1, ROWS_AT_ONCE // n)
-    for b, h in np.ndindex(q.shape[:2]):
-        for first in range(0, n, rows):
-            end = min(n, first + rows)
-            keys = end if causal else n  # the mask hides all keys after the block's last query
-            s = scores(q[b, h, first:end], k[b, h, :keys], scale, causal, first)
-            o[b, h, first:end] = softmax(s) @ v[b, h, :keys].astype(np.float64)
-    return o
-
-
-def attention_on_gpu(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """`attention` by torch on the GPU, for problems of minutes on the CPU."""
-    import torch
-
-    shape = q.shape
-    queries, keys, values = (
-        torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float64).flatten(0, 1) for a in (q, k, v)
-    )
-    o, n = torch.empty_like(queries), shape[2]
-    rows = max(1, 8 * ROWS_AT_ONCE // n)
-    for head in range(len(queries)):
-        for first in range(0, n, rows):
-            s = scale * (queries[head, first : first + rows] @ keys[head].T)
-            if causal:
-                query = torch.arange(first, first + len(s), device="cuda")
-                s.masked_fill_(torch.arange(n, device="cuda") > query[:, None], -torch.inf)
-            o[head, first : first + rows] = torch.softmax(s, -1) @ values[head]
-    return o.cpu().numpy().reshape(shape)
-
-
 def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, first_query: int = 0) -> np.ndarray:
     """scale * q @ k^T in float64, [..., queries, keys], with -inf for keys hidden by a causal mask.
 
@@ -80,21 +43,6 @@ def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.
     """
     m = np.maximum.accumulate(row_scores)[np.asarray(ends) - 1]
     return m, np.array([np.exp(row_scores[:end] - top).sum() for end, top in zip(ends, m)])
-
-
-def torch_attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
-) -> np.ndarray:
-    """torch's scaled_dot_product_attention on `device`, with torch's choice of implementation.
-
-    q, k, v: arrays [batch, heads, seq_len, head_dim]. Returns an array of their shape and type.
-    """
-    import torch
-
-    q_, k_, v_ = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
-    with torch.inference_mode():
-        o = torch.nn.functional.scaled_dot_product_attention(q_, k_, v_, scale=scale, is_causal=causal)
-    return o.cpu().numpy()
 
 
 def decode_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray) -> np.ndarray:
@@ -162,7 +110,7 @@ def grouped_tensors(
             end = min(count, first + rows)
             s = scale * (queries[b, h, first:end] @ keys[b, h // group].T)
             if causal:
-                s.masked_fill_(~_seen(first, end, length, length - count, device), -torch.inf)
+                s.masked_fill_(~seen(first, end, length, length - count, device), -torch.inf)
             lse[b, h, first:end] = torch.logsumexp(s, -1)
             o[b, h, first:end] = torch.softmax(s, -1) @ values[b, h // group]
     o[torch.isneginf(lse)] = 0
@@ -181,7 +129,7 @@ def torch_grouped_attention(
     group, offset = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
     queries, keys, values = (on_device(a, device) for a in (q, k, v))
     keys, values = (a.repeat_interleave(group, 1) for a in (keys, values))
-    mask = _seen(0, q.shape[2], k.shape[2], offset, device) if causal and offset else None
+    mask = seen(0, q.shape[2], k.shape[2], offset, device) if causal and offset else None
     with torch.inference_mode():
         o = torch.nn.functional.scaled_dot_product_attention(
             queries, keys, values, mask, scale=scale, is_causal=causal and mask is None
@@ -270,7 +218,6 @@ def torch_masked_attention(
 
 
 def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> "TorchTensor":
-    """A head's strip as a tensor on a device."""
     import torch
 
     return torch.from_numpy(masks[head % len(masks)].strip(first, end).copy()).to(device)
@@ -290,11 +237,11 @@ def _lse(q: "TorchTensor", k: "TorchTensor", scale: float, causal: bool, offset:
 
     s = scale * _product(q, k)
     if causal:
-        s.masked_fill_(~_seen(0, len(q), len(k), offset, str(q.device)), -torch.inf)
+        s.masked_fill_(~seen(0, len(q), len(k), offset, str(q.device)), -torch.inf)
     return torch.logsumexp(s, -1)
 
 
-def _seen(first: int, end: int, keys: int, offset: int, device: str) -> "TorchTensor":
+def seen(first: int, end: int, keys: int, offset: int, device: str) -> "TorchTensor":
     """Which keys the queries [first, end) see under a causal mask, bool [end - first, keys]."""
     import torch
 

@@ -48,7 +48,6 @@ class Request:
 
     @property
     def defines(self) -> dict[str, int]:
-        """Every -D of the build: the problem's and the kernel's constants."""
         return {**self.problem.defines, **self.constants}
 
     @property

@@ -37,17 +37,15 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     for after in _GLOBAL.split(bare)[1:]:
         found = _HEADER.match(after)
         if found and found[1] == function_of(entry):
-            return tuple(_parameter(text) for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip())
+            texts = (
+                re.findall(r"[\w:<>]+|[*&]", text) for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip()
+            )
+            listed = ([word for word in words if word not in _QUALIFIERS] for words in texts)
+            return tuple((re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])) for words in listed)
     return ()
 
 
-def _parameter(text: str) -> tuple[str, str]:
-    words = [word for word in re.findall(r"[\w:<>]+|[*&]", text) if word not in _QUALIFIERS]
-    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])
-
-
 def signature(source: str, entry: str) -> tuple[str, ...]:
-    """The names of `parameters`."""
     return tuple(name for _, name in parameters(source, entry))
 
 

@@ -99,7 +99,7 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         if directive[1] not in ("include", "import") or not named:
             raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
         header = named[1]
-        if not _is_plain(header) if quoted else not _is_inside(header):
+        if not _is_plain(header) if quoted else not all(map(_is_plain, header.split("/"))):
             raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
         if header == "common.cuh":
             conditions = [condition[1] for condition in _CONDITION.finditer(bare, 0, at)]
@@ -116,11 +116,6 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
 def _is_plain(header: str) -> bool:
     """Whether a name has no folder."""
     return re.fullmatch(r"[\w+-][\w.+-]*", header) is not None
-
-
-def _is_inside(header: str) -> bool:
-    """Whether a header of the toolchain, such as sys/types.h, is inside the toolchain's folders."""
-    return all(map(_is_plain, header.split("/")))
 
 
 def _blanked(skipped: re.Match[str]) -> str:

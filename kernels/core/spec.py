@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.copies import CopyText
 from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
@@ -17,6 +16,7 @@ from kernels.core.launch import (
     Condition,
     Constant,
     ConstantRole,
+    CopyText,
     Launch,
     LaunchText,
     Plan,
@@ -96,7 +96,6 @@ class KernelSpec:
 
     @property
     def source(self) -> str:
-        """The text of the .cu."""
         return self.files[0][1]
 
     @property
@@ -274,12 +273,7 @@ class KernelSpec:
         return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
-        """The problem's names for expressions."""
-        return {
-            **problem.values(),
-            **problem.defines,
-            **problem.sizes,
-        }
+        return {**problem.values(), **problem.defines, **problem.sizes}
 
 
 def runs_on(requires: str, target: str) -> bool:
@@ -295,18 +289,19 @@ def _code_hash(spec: KernelSpec) -> str:
     for name, text in spec.files:
         own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
         digest.update(f"{own}\0{without_comments(text)}\0".encode())
-    texts = [[_older(asdict(text)) for text in texts] for texts in (spec.launch_texts, spec.scratch)]
+    texts = [
+        [
+            {key: value for key, value in asdict(text).items() if key != "heads" and (value or key not in YOUNGER)}
+            for text in texts
+        ]
+        for texts in (spec.launch_texts, spec.scratch)
+    ]
     if spec.copy_texts:
         texts.append([asdict(text) for text in spec.copy_texts])
     digest.update(b"graph" if spec.graph else b"")
     digest.update(json.dumps(texts, sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
-
-
-def _older(text: dict[str, Any]) -> dict[str, Any]:
-    """A launch or scratch tensor as its hash sees it. The heads of a launch only describe its grid."""
-    return {key: value for key, value in text.items() if key != "heads" and (value or key not in YOUNGER)}
 
 
 YOUNGER = ("cooperative", "stream", "after", "dependent", "fetch", "device", "repeat", "when", "children", "parent")

@@ -38,7 +38,9 @@ def steps(plan: Plan) -> Iterator[Step]:
         if launch.fetch:
             for tensor in launch.fetch.tensors:
                 yield Step(number, tensor, launch.fetch.stream)
-        yield Step(number, "", launch.stream, waits_of(plan.launches, number))
+        # the last launch of each other stream among the launches that `after` names
+        last = {one.stream: n for n, one in enumerate(plan.launches[:number]) if one.entry in launch.after}
+        yield Step(number, "", launch.stream, tuple(sorted(n for on, n in last.items() if on != launch.stream)))
 
 
 def copied_bytes(plan: Plan, step: Step) -> range:
@@ -53,28 +55,20 @@ def copied_bytes(plan: Plan, step: Step) -> range:
     return range(first * row, last * row)
 
 
-def waits_of(launches: Sequence[Launch], number: int) -> tuple[int, ...]:
-    """The last launch of each other stream among the launches that `after` names."""
-    own = launches[number]
-    last = {one.stream: n for n, one in enumerate(launches[:number]) if one.entry in own.after}
-    return tuple(sorted(n for stream, n in last.items() if stream != own.stream))
-
-
 def last_order(launches: Sequence[Launch]) -> list[int]:
     """The numbers of the launches in the valid order that starts each launch of a higher number first.
 
     A launch on another stream without a wait comes before the launches that it needs.
     """
     left, found = set(range(len(launches))), list[int]()
+    needs = [
+        {n for n, one in enumerate(launches[:number]) if one.stream == own.stream or one.entry in own.after}
+        for number, own in enumerate(launches)
+    ]
     while left:
-        found.append(max(number for number in left if not _needs(launches, number) & left))
+        found.append(max(number for number in left if not needs[number] & left))
         left.remove(found[-1])
     return found
-
-
-def _needs(launches: Sequence[Launch], number: int) -> set[int]:
-    own = launches[number]
-    return {n for n, one in enumerate(launches[:number]) if one.stream == own.stream or one.entry in own.after}
 
 
 def order_of(entry: dict[str, Any]) -> dict[str, Any]:

@@ -66,17 +66,14 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        """Elements."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
         return element_type(self.dtype).bytes
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole tensor."""
         return self.size * self.itemsize
 
     @property

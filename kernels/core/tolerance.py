@@ -48,7 +48,6 @@ class OutputError:
 
     @property
     def said(self) -> str:
-        """The error in words."""
         return "NaN in the output" if math.isnan(self.largest) else f"error {self.largest:.3g}"
 
 
@@ -65,7 +64,6 @@ def max_abs_error(array: np.ndarray, truth: np.ndarray) -> float:
 
 
 def allowed_error(yardstick: float, largest_term: float) -> float:
-    """The limit of an output's error."""
     return TIMES * yardstick + unit_in_last_place(largest_term)
 
 

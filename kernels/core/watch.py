@@ -54,7 +54,10 @@ def watch_text(file: str, line: str, said: object) -> WatchText:
         found = _PART.fullmatch(text.strip())
         if not found:
             raise FrontMatterError(f'{where}: {text.strip()!r} is no mark. Write "m", "m = m_new" or "m[row] = m_new".')
-        keys = None if found[2] is None else tuple(map(_key, found[2].split(",")))
+        keys = None
+        if found[2] is not None:  # row, or col = j
+            said_keys = ([part.strip() for part in key.partition("=")] for key in found[2].split(","))
+            keys = tuple((name, expression or name) for name, _, expression in said_keys)
         names = [found[1], *(name for name, _ in keys or ())]
         odd = [name for name in names if name in TAKEN or not re.fullmatch(_NAME, name)]
         if odd or len(names) > MOST_KEYS + 1:
@@ -64,9 +67,3 @@ def watch_text(file: str, line: str, said: object) -> WatchText:
             )
         parts.append(Watched(found[1], found[3] or "", keys))
     return WatchText(line, tuple(parts))
-
-
-def _key(text: str) -> tuple[str, str]:
-    """The name and the expression of a key: row, or col = j."""
-    name, _, expression = (part.strip() for part in text.partition("="))
-    return name, expression or name

@@ -42,7 +42,15 @@ def run(
     writes: bool,
 ) -> Result:
     """Runs the command with these files, and with an empty folder as its own if it writes."""
-    wrapped = [program() or "", *_ALONE, *_shown(reads)]
+    options: list[str] = []
+    for path in _DEVICES:
+        options += ["--dev-bind", path, path]
+    for read in reads:
+        if read.is_symlink() and read.parent == Path("/"):  # /lib of a merged /usr
+            options += ["--symlink", str(read.readlink()), str(read)]
+        else:
+            options += ["--ro-bind", str(read), str(read)]
+    wrapped = [program() or "", *_ALONE, *options]
     for name, text in environment.items():
         wrapped += ["--setenv", name, text]
     if writes:
@@ -52,16 +60,3 @@ def run(
         rules.seek(0)
         wrapped += ["--remount-ro", "/", "--seccomp", str(rules.fileno()), "--", *command]
         return talk.run(wrapped, stdin, limits, {}, [rules.fileno()])
-
-
-def _shown(reads: Sequence[Path]) -> list[str]:
-    """The options that show files and folders under their own names. A link stays a link."""
-    options: list[str] = []
-    for path in _DEVICES:
-        options += ["--dev-bind", path, path]
-    for read in reads:
-        if read.is_symlink() and read.parent == Path("/"):  # /lib of a merged /usr
-            options += ["--symlink", str(read.readlink()), str(read)]
-        else:
-            options += ["--ro-bind", str(read), str(read)]
-    return options

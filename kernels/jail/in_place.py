@@ -63,9 +63,8 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
         _inside(function, reads, limits, theirs)
     os.close(theirs)
     try:
-        answer, late = answer_of(
-            ours, time.monotonic() + limits.seconds, lambda said: len(said) < ANSWER_BYTES and not said.endswith(_WHOLE)
-        )
+        end = time.monotonic() + limits.seconds
+        answer, late = answer_of(ours, end, lambda said: len(said) < ANSWER_BYTES and not said.endswith(_WHOLE))
     finally:
         os.close(ours)
         with contextlib.suppress(ProcessLookupError):

@@ -9,13 +9,7 @@ from pathlib import Path
 from kernels.errors import BackendUnavailable
 
 _OF_A_COMPILER = (
-    "/usr/bin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libexec",
-    "/usr/include",
-    "/usr/local/include",
+    *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/include", "/usr/local/include"),
 )
 _LINKS = ("/bin", "/lib", "/lib32", "/lib64")
 

@@ -50,7 +50,6 @@ def sentence() -> str:
 
 
 def put_in_force(setting: Setting) -> None:
-    """Sets the setting of this process and of its later workers."""
     os.environ[VARIABLE] = setting.value
 
 

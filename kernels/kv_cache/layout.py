@@ -34,12 +34,10 @@ class Layout:
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
         return element_type(self.dtype).bytes
 
     @property
     def x(self) -> int:
-        """Elements in 16 bytes."""
         return VECTOR_BYTES // self.itemsize
 
     @property
@@ -88,9 +86,3 @@ class Layout:
         block = np.asarray(table, np.int64)[block]
         k = k_cache[block, :, :, slot, :].reshape(length, self.num_kv_heads, self.head_dim)
         return k, v_cache[block, :, :, slot]
-
-
-def model_bytes(layers: int, num_kv_heads: int, head_dim: int, length: int, itemsize: int, sequences: int) -> int:
-    """Bytes of the K and V of a whole model: 2 x layers x num_kv_heads x head_dim x length x bytes per number x
-    sequences."""
-    return 2 * layers * num_kv_heads * head_dim * length * itemsize * sequences

@@ -190,7 +190,6 @@ class _Server:
         return self._needs(visit) <= self._sure
 
     def _begins_with(self, visit: Visit) -> int:
-        """Tokens of its parent, now."""
         return len(self.cache.find(visit.parent).tokens) if visit.parent else 0
 
     def _needs(self, visit: Visit) -> int:

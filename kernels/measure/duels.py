@@ -18,7 +18,7 @@ from itertools import product
 import pandas as pd
 
 from kernels import catalog
-from kernels.families.tensor_cores.fields import CLIMBS
+from kernels.families.attention import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure.meeting import FIGURES, MEANWHILE, PEER, SUSTAINED, Entry, duel_table, tried
 

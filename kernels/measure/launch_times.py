@@ -20,7 +20,7 @@ from kernels.measure.judging import check_right
 from kernels.measure.load import Sustained
 from kernels.recordings.requests import RecordedRequest, Recordings
 from kernels.run import execute
-from kernels.run.backends import gpu, gpu_launches, host_calls
+from kernels.run.backends import gpu, gpu_launches
 from kernels.run.backends.gpu_launches import AHEAD_NS
 
 RUNS = 31
@@ -40,8 +40,8 @@ class LaunchTimes:
         gpu_launches.LaunchRuns.
     free: runs as they go, without AHEAD_NS. A row for each call of the host and for each launch: cpp (whether the host
         is C++, else Python), call (whether it is a call), run, step, start_ns, end_ns. Each run's first call starts at
-        0. Empty without a plain plan (host_calls.plain).
-    graph: the host's ns before a graph can run (host_calls.GraphCosts), else {}.
+        0. Empty without a plain plan (gpu_launches.plain).
+    graph: the host's ns before a graph can run (gpu_launches.GraphCosts), else {}.
     clocks_ns: the largest possible error between the host's clock and the GPU's, by host.
     processor: of the host.
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
@@ -139,7 +139,7 @@ def launch_times(request: Request) -> LaunchTimes:
     numbers["timed_ns"] = gpu_launches.event_times(timed, RUNS)
     runs = pd.DataFrame({"run": range(RUNS), **numbers})
     free = [
-        _rows(spans, cpp=host == host_calls.CPP, call=call)
+        _rows(spans, cpp=host == gpu_launches.CPP, call=call)
         for host, one in found.free.items()
         for call, spans in ((True, one.calls), (False, one.spans))
     ]

@@ -29,11 +29,16 @@ OK, FAILED = 0, 1
 def open_file(args: argparse.Namespace) -> int:
     """The command. Prints the proposal, and writes it if asked. Returns the exit code."""
     path = Path(args.file)
-    text = _text(path)
+    text = read_text(path)
+    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
+        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
     fit = _fit(listed, args.family)
-    made = proposal.propose(path, text, fit, launches, _said(args.say))
+    pairs = [text.partition("=") for text in args.say]
+    if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
+        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
+    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
     ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
@@ -57,13 +62,6 @@ def proposed(path: Path, text: str) -> Proposal:
     return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
 
 
-def _text(path: Path) -> str:
-    text = read_text(path)
-    if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
-        raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    return text
-
-
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
     """(family, name, class) of every problem."""
     for family in catalog.current().families:
@@ -80,13 +78,6 @@ def _fit(listed: list[Parameter], wanted: str) -> Fit:
     pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
     known = f"Of these, {', '.join(names)} fit." if names else "No problem has tensors of these names and types."
     raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
-
-
-def _said(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    if bad := next((text for text, (_, sign, _) in zip(texts, pairs) if not sign), ""):
-        raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
@@ -131,18 +122,14 @@ def _problems(
         if problem is None:
             made.lines.append(("problem", "unknown", "no problem has these numbers and sizes of memory"))
             continue
-        fields = _fields(problem)
+        default = field_values(problem.problem_type())
+        shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
+        fields = [f"{name}={write_value(value)}" for name, value in shown.items()]
         made.lines.append(("problem", " ".join(fields), "main() as it ran"))
         commands.append(" ".join(["run", file, *(f"--set {one}" for one in fields)]))
         if kernel:
             made.lines += _compared(kernel, problem, ran)
     return commands
-
-
-def _fields(problem: Problem) -> list[str]:
-    default = field_values(problem.problem_type())
-    shown = {name: value for name, value in field_values(problem).items() if value != default[name]}
-    return [f"{name}={write_value(value)}" for name, value in shown.items()]
 
 
 def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str, str, str]]:

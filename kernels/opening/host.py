@@ -1,12 +1,10 @@
 """The launches, constants and variables in the text of a .cu, from its functions of the host."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.functions import functions
-from kernels.build.plain.tokens import Token, closing, line_of, tokens
+from kernels.build.plain.tokens import Token, closing, functions, line_of, tokens
 
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[ \t]*(?://.*|/\*.*)?$"
@@ -45,12 +43,10 @@ def host_launches(text: str) -> list[HostLaunch]:
 
 
 def kernels_of(text: str) -> list[str]:
-    """The names of the kernels of a text, in order."""
     return [function.name for function in functions(text, tokens(text)) if function.is_kernel]
 
 
 def has_main(text: str) -> bool:
-    """Whether a text is a whole program."""
     return any(function.name == "main" for function in functions(text, tokens(text)))
 
 
@@ -78,15 +74,11 @@ def variable(text: str, name: str, before: int) -> str:
         if found[at + 1].text in ("(", "{"):
             last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
         elif found[at + 1].text == "=":
-            last = _between(text, found, at + 1, _end(found, at + 1))
+            end = at + 1  # then the next , or ; outside brackets
+            while end < len(found) - 1 and found[end].text not in (";", ","):
+                end = closing(found, end) + 1 if found[end].text in ("(", "[", "{") else end + 1
+            last = _between(text, found, at + 1, end)
     return last
-
-
-def _end(found: list[Token], at: int) -> int:
-    """The token that ends an initial value: the next , or ; outside brackets."""
-    while at < len(found) - 1 and found[at].text not in (";", ","):
-        at = closing(found, at) + 1 if found[at].text in ("(", "[", "{") else at + 1
-    return at
 
 
 def parts(text: str) -> list[str]:
@@ -139,10 +131,6 @@ def _cooperative(text: str, found: list[Token], at: int) -> HostLaunch | None:
     kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
     line = line_of(text, found[at].start)
     name = re.sub(r"^\(.*?\)\s*&?|^&", "", kernel).strip()
-    return HostLaunch(name, grid, block, shared, tuple(_addresses(text, array, line)), line, True)
-
-
-def _addresses(text: str, array: str, line: int) -> Iterator[str]:
     value = re.search(rf"\b{re.escape(array)}\s*\[\s*\]\s*=\s*\{{([^}}]*)\}}", text) if array else None
-    for part in parts(value[1]) if value else ():
-        yield part.rpartition("&")[2].strip()
+    args = tuple(part.rpartition("&")[2].strip() for part in (parts(value[1]) if value else ()))
+    return HostLaunch(name, grid, block, shared, args, line, True)

@@ -39,7 +39,6 @@ class Parameter:
 
     @property
     def is_pointer(self) -> bool:
-        """Whether it is a pointer."""
         return self.c_type.endswith("*")
 
 
@@ -180,7 +179,6 @@ def _shapes(problem: Problem) -> list[tuple[int, ...]]:
 
 
 def tensor_of(problem: Problem, name: str) -> Tensor:
-    """A tensor of a problem by name."""
     return next(tensor for tensor in problem.tensors() if tensor.name == name)
 
 

@@ -103,7 +103,10 @@ def _built(folder: Path, name: str, text: str) -> Path:
         (sources / header).parent.mkdir(parents=True, exist_ok=True)
         (sources / header).write_text(own)
     (sources / name).write_text(cpu_text(program_text(text), whole=True))
-    (sources / "unit.cpp").write_text(_unit(name, text))
+    known = (*HOST_HEADERS, *STANDARD_HEADERS)
+    headers = [h for h in re.findall(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", text, re.M) if h in known]
+    first = "".join(f"#include <{header}>\n" for header in headers)
+    (sources / "unit.cpp").write_text(f'{first}#include "language.h"\n#include "program.h"\n#include "{name}"\n')
     options = [option for option in toolchain.options if option not in ("-shared",)]
     unit, program = sources / "unit.o", folder / "program"
     compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
@@ -120,14 +123,6 @@ def _checked(name: str, command: list[str], folder: Path) -> None:
         found = re.search(rf"{re.escape(name)}:(\d+):\d+: (?:fatal )?error: (.*)", done.stderr)
         said = f"{name} line {found[1]}: {found[2]}" if found else f"{name} does not compile: {done.stderr[:500]}"
         raise BuildError(f"{said}. Its main() does not run here.")
-
-
-def _unit(name: str, text: str) -> str:
-    """The compiled file: the program's headers of C++, CUDA's names, the calls of its runtime, the program."""
-    known = (*HOST_HEADERS, *STANDARD_HEADERS)
-    headers = [h for h in re.findall(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", text, re.M) if h in known]
-    first = "".join(f"#include <{header}>\n" for header in headers)
-    return f'{first}#include "language.h"\n#include "program.h"\n#include "{name}"\n'
 
 
 def program_text(text: str) -> str:

@@ -1,14 +1,16 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 from kernels.build.plain.tokens import bare
 from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
-from kernels.opening import front_matter, signature
+from kernels.opening import signature
 from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
 from kernels.opening.matching import Fit, Meaning, Parameter, with_dtype
@@ -39,7 +41,7 @@ class Proposal:
 
     def text_of(self, source: str) -> str:
         """The file: the front matter above the untouched text."""
-        return front_matter.written(self.table) + source
+        return written(self.table) + source
 
     def report(self) -> list[str]:
         """The proposal as lines, with aligned columns."""
@@ -52,14 +54,24 @@ def launches_of(text: str) -> list[HostLaunch]:
     """The launches of a file, each once. Without one: its kernels, without grid and block."""
     found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
     listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    return listed or [HostLaunch(name, "", "", "", (), 0, _needs_grid(text, name)) for name in kernels_of(text)]
+    if listed:
+        return listed
+    of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
+    return [
+        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(signature.body_of(text, name))))
+        for name in kernels_of(text)
+    ]
 
 
 def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
     """The parameters of the launched kernels. Raises ProblemError without one."""
     found = []
     for entry in dict.fromkeys(launch.entry for launch in launches):
-        known = {**_typedefs(text), **_template_arguments(text, entry)}
+        values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
+        known = {
+            **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
+            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+        }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
         raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
@@ -83,7 +95,8 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
         "family": fit.family,
         "problem": fit.problem,
     }
-    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", _tensors_said(fit)))
+    tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
+    made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE
@@ -212,19 +225,6 @@ def _template_parameters(text: str, kernel: str) -> list[str]:
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
 
 
-def _template_arguments(text: str, entry: str) -> dict[str, str]:
-    values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
-    return dict(zip(_template_parameters(text, function_of(entry)), values))
-
-
-def _typedefs(text: str) -> dict[str, str]:
-    return {found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))}
-
-
-def _needs_grid(text: str, kernel: str) -> bool:
-    return bool(re.search(r"\b(?:this_grid|grid_group)\b", signature.body_of(text, kernel)))
-
-
 def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     """Fit.meaning, with a field's whole expression if the file names no other field of it."""
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
@@ -245,5 +245,25 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     return meaning
 
 
-def _tensors_said(fit: Fit) -> str:
-    return "its tensors " + ", ".join(dict.fromkeys(fit.tensors.values()))
+def written(table: dict[str, object]) -> str:
+    """The comment of a table: texts first, then lists of tables and tables."""
+    lines = ["/*"]
+    simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
+    lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
+    for key, value in table.items():
+        for entry in value if _is_tables(value) else ():
+            lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
+        for name, entry in value.items() if isinstance(value, dict) else ():
+            lines += ["", f"[{key}.{name}]", *(f"{word} = {_value(held)}" for word, held in entry.items())]
+    return "\n".join([*lines, "*/", ""])
+
+
+def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
+    return text.replace("*/", "* /")

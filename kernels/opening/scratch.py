@@ -29,14 +29,8 @@ class Scratch:
 
 
 def scratch_of(
-    text: str,
-    fit: Fit,
-    listed: list[Parameter],
-    launches: list[HostLaunch],
-    meaning: Meaning,
-    said: Mapping[str, str],
+    text: str, fit: Fit, listed: list[Parameter], launches: list[HostLaunch], meaning: Meaning, said: Mapping[str, str]
 ) -> Scratch:
-    """The memory of all pointers without a tensor."""
     found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name
     for one in listed:
         if not one.is_pointer or one.name in fit.tensors or one.name in found.names:
@@ -57,7 +51,7 @@ def scratch_of(
         if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
             axes, shape = [*axes, "lane"], [*shape, lanes]
         table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
-        if _is_zero(text, buffer):
+        if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)):
             table["initial"] = "zero"
         found.tables[name] = table
         shown = " x ".join(map(str, shape)) if size or known else "?"
@@ -94,7 +88,3 @@ def _size(
         names = Names(text, meaning, arguments_of(launch, [one.name], meaning), fit.allowed)
         return names.expression(elements, line) or "" if elements else "", f"line {line}: cudaMalloc"
     return "", ""
-
-
-def _is_zero(text: str, buffer: str) -> bool:
-    return bool(re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)))

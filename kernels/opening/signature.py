@@ -3,8 +3,7 @@
 import re
 from collections.abc import Callable
 
-from kernels.build.plain.functions import functions
-from kernels.build.plain.tokens import bare, tokens
+from kernels.build.plain.tokens import bare, functions, tokens
 
 _INDEX = re.compile(r"\b(\w++)\s*+=\s*+blockIdx\.([xyz])\s*+(?:\*\s*([\w.]+|\([^()]*\)))?")
 _STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\s*[;,)]")

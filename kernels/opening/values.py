@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kernels.core.fields import field_values, fields_of
 from kernels.core.problem import Problem
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
-from kernels.opening.program import Argument, RanLaunch
+from kernels.opening.program import RanLaunch
 
 MOST_TRIED = 129  # values of a field that no number of the launches gives
 
@@ -37,23 +37,17 @@ def _given(
     known = field_values(fit.shown)
     given, sizes = dict[str, object](), dict[str, int]()
     for launch in launches:
-        for one, argument in zip(of_entry(listed, launch.entry), launch.args):
+        for one, argument in zip((p for p in listed if p.entry == launch.entry), launch.args):
             if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
                 sizes[fit.tensors[one.name]] = argument.bytes
             meant = "" if one.is_pointer else fit.meaning(one.name)
             if meant in known and argument.value is not None:
-                given[meant] = _as(known[meant], argument)
+                default = known[meant]
+                value = argument.value or 0.0
+                given[meant] = (
+                    bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
+                )
     return given, sizes
-
-
-def _as(default: object, argument: Argument) -> object:
-    value = argument.value or 0.0
-    return bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
-
-
-def of_entry(listed: list[Parameter], entry: str) -> list[Parameter]:
-    """The parameters of one entry, in order."""
-    return [one for one in listed if one.entry == entry]
 
 
 def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:

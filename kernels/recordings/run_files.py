@@ -15,9 +15,8 @@ from kernels.errors import TraceError
 from kernels.recordings import packed, run_index, same_code
 from kernels.recordings.run_index import Recording
 from kernels.recordings.tables import file_name
-from kernels.trace.compact import compact, restore
 from kernels.trace.probes import sites_of
-from kernels.trace.trace import Trace
+from kernels.trace.trace import Trace, compact, restore
 
 
 def read_trace(entry: Recording, request: Request) -> Trace:

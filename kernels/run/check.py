@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.cases import Cases, cases_of
+from kernels.core.cases import cases_of
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -16,7 +16,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
 from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
-from kernels.run.plain import probing
+from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
 from kernels.run.wrong import Reason, explain
 
@@ -54,7 +54,6 @@ class Verdict:
 
     @property
     def baseline_max_abs_error(self) -> float:
-        """torch's error in the output closest to its limit."""
         return worst(self.errors).yardstick if self.errors else 0.0
 
     @property
@@ -109,7 +108,11 @@ def check(
     ]
     verdicts, summaries, done = list[Verdict](), list[Summary](), 0
     for kernel, (possible, reasons) in chosen.items():
-        own = [] if named[kernel].possible else [_without_cases(kernel, named[kernel])]
+        own, found = list[Verdict](), named[kernel]
+        if not found.possible:
+            refused = f"all {found.refused.total()} problems of its check are refused: {'; '.join(found.refused)}"
+            message = found.fault or f"{kernel.path.name}: {refused}"
+            own.append(Verdict(kernel.name, "both", None, (), (), False, message))
         for _, case, job in jobs[done : done + len(possible)]:
             try:
                 own += job.result()
@@ -118,17 +121,10 @@ def check(
                 own.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
             done += 1
             progress(done, len(jobs))
-        summaries.append(summary(kernel, len(possible), reasons, own, named[kernel].refused))
+        summaries.append(summary(kernel, len(possible), reasons, own, found.refused))
         finished(summaries[-1], own)
         verdicts += own
     return verdicts, summaries
-
-
-def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:
-    """The Verdict of a kernel whose cases are all refused."""
-    refused = "; ".join(found.refused)
-    message = f"{kernel.path.name}: all {found.refused.total()} problems of its check are refused: {refused}"
-    return Verdict(kernel.name, "both", None, (), (), False, found.fault or message)
 
 
 def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, ...]:
@@ -138,10 +134,10 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     run stops has no other run: its faults harm the process.
     """
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         probe = execute.probe_plain(request)
         if probe[2].stopped:
-            message, faults = str(probing.stop(probe[2])), probe[2].faults
+            message, faults = str(launches.stop(probe[2])), probe[2].faults
             return (Verdict(kernel.name, "probed", case.problem, request.settings, (), False, message, 0, faults),)
         probed = execute.run_of_probe(request, *probe)
     else:
@@ -174,24 +170,17 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
-    probed_faults = probing.errors(probed.faults)
+    probed_faults = launches.errors(probed.faults)
     if not kernel.plain and not records:
         probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
     both = (
         verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, probed.faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
-    return _explained(request, both, (probed.arrays, timed), orders)
-
-
-def _explained(
-    request: Request, both: tuple[Verdict, Verdict], arrays: Sequence[Mapping[str, np.ndarray]], orders: str
-) -> tuple[Verdict, ...]:
-    """The Verdicts of both builds, the missed ones with their reason. orders: the difference between thread orders."""
     first = next((number for number, one in enumerate(both) if not one.ok), None)
     if first is None:
         return both
-    reason = explain(request, arrays[first], both[first].errors, both[0].faults, orders)
+    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, both[0].faults, orders)
     return tuple(one if one.ok else replace(one, reason=reason) for one in both)
 
 

@@ -17,12 +17,12 @@ from kernels.core.launch import Plan
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.core.tensors import Initial, Role, Tensor
+from kernels.core.tensors import Initial, Role
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import CannotRun, ProblemError, TooLargeError
 from kernels.run import backends
 from kernels.run.backends import Device, recorded
-from kernels.run.plain import probing, tables
+from kernels.run.plain import launches, tables
 from kernels.run.plain.launches import Probed
 from kernels.run.results import Estimate, Run, Traffic
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
@@ -113,7 +113,7 @@ def run(request: Request) -> Run:
     """A Run of the probed build. Its trace covers the request's scope."""
     if request.backend == "recorded":
         return recorded.load(request)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         return run_of_probe(request, *probe_plain(request))
     built, plan, arrays, raw = _launch_probed(request)
     trace = decode(raw, sites_of(request), _provenance(request, built))
@@ -123,14 +123,14 @@ def run(request: Request) -> Run:
 def probe_plain(request: Request) -> tuple[Build, Plan, Probed, dict[str, np.ndarray]]:
     """The probed run of a plain kernel on the CPU: its build, plan, log with faults, and arrays."""
     built, plan, _ = prepare(request, Mode.PROBED)
-    probed, arrays = probing.probe(request, built, plan, lambda: start_arrays(request), TRACE_BYTES)
+    probed, arrays = launches.probe(request, built, plan, lambda: start_arrays(request), TRACE_BYTES)
     return built, plan, probed, arrays
 
 
 def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
     """The Run of probe_plain's result. Raises RunError for a stopped run, and for a false log."""
     if probed.stopped:
-        raise probing.stop(probed)
+        raise launches.stop(probed)
     if built.jailed:
         tables.check_rows(probed, request.kernel, plan, request.scope)
     trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))
@@ -173,7 +173,7 @@ def traffic(request: Request) -> Traffic:
     """The Traffic of all blocks if it fits in memory, else of the request's scope."""
     if request.backend == "recorded":
         return recorded.load_traffic(request)
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         of_all = replace(request, scope=Scope.everything(request.plan))
         found = run_of_probe(of_all, *probe_plain(of_all)).trace
         return Traffic(tables.traffic(found), not found.lost)
@@ -203,17 +203,14 @@ def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataF
                     launch = request.plan.launches[raw.launch]
                     tensor = request.plan.tensor(request.kernel.tensor_in(launch, str(site.tensor)))
                     if request.plan.has_map(tensor):
-                        size = _in_tensor(request.plan, tensor, raw.records["payload"][kept][site_numbers == number])
+                        offsets = raw.records["payload"][kept][site_numbers == number].astype(np.int64)
+                        corners = np.unravel_index(offsets // tensor.itemsize, tensor.shape)
+                        boxes = zip(corners, request.plan.box_of(tensor), tensor.shape)
+                        inside = np.prod([np.minimum(n, side - at) for at, n, side in boxes], axis=0)
+                        size = int(inside.sum()) * tensor.itemsize
                 rows.append((site.tensor, site.space, site.event, int(count), size))
     table = pd.DataFrame(rows, columns=["tensor", "space", "kind", "accesses", "bytes"])
     return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
-
-
-def _in_tensor(plan: Plan, tensor: Tensor, offsets: np.ndarray) -> int:
-    """The bytes of boxes inside the tensor. offsets: bytes to the first element of each box."""
-    corners = np.unravel_index(offsets.astype(np.int64) // tensor.itemsize, tensor.shape)
-    sides = [np.minimum(n, size - at) for at, n, size in zip(corners, plan.box_of(tensor), tensor.shape)]
-    return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 
 MOST_NEEDED = 256  # builds

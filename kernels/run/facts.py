@@ -12,7 +12,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.run import execute
 from kernels.run.check import Verdict
-from kernels.run.plain import probing
+from kernels.run.plain import launches
 from kernels.run.results import Run
 
 GPU_CANNOT = (
@@ -77,7 +77,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "baseline_max_abs_error": worst(errors).yardstick,
         "worst_output": worst(errors).output,
         "errors": of_errors(errors),
-        "correct": all(e.ok for e in errors) and not race and not probing.errors(run.faults),
+        "correct": all(e.ok for e in errors) and not race and not launches.errors(run.faults),
         "race": race,
         "faults": [fault.as_json() for fault in run.faults],
         "records": run.trace.table.num_rows,
@@ -86,7 +86,6 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
 
 
 def of_verdict(verdict: Verdict) -> dict[str, object]:
-    """`check`'s report on one build and one problem."""
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,

@@ -67,7 +67,6 @@ def sums_in_any_order(request: Request) -> bool:
 
 
 def sums_of_blocks(request: Request) -> bool:
-    """Whether the kernel adds fractions to a zeroed tensor."""
     return any(t.initial in SUMS and element_type(t.dtype).is_float for t in request.plan.written)
 
 
@@ -78,12 +77,9 @@ def _difference(name: str, array: np.ndarray, late: np.ndarray) -> str:
     if not len(differ):
         return ""
     at = tuple(int(i) for i in np.unravel_index(differ[0], array.shape))
-    values = " and ".join(_shown(widened(a)[at]) for a in (array, late))
+    both = (widened(a)[at] for a in (array, late))
+    values = " and ".join(f"{v:.6g}" if isinstance(v, (float, np.floating)) else str(v) for v in both)
     return (
         f"{name} differs between thread orders / late copies in {len(differ):,} of {array.size:,} elements, first at "
         f"{name}[{', '.join(map(str, at))}] ({values})"
     )
-
-
-def _shown(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)

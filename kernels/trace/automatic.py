@@ -24,7 +24,10 @@ class LoggedSites(Sites):
     def index(self, table: pa.Table) -> np.ndarray:
         """The site's number of each record, int64 [records]. Raises TraceError for another trace."""
         number, found = _identities(table)
-        known = {_identity(site): place for place, site in enumerate(self.listed)}
+        known = {
+            (site.file, site.line, site.event, site.space or "", site.tensor or "", site.bytes): place
+            for place, site in enumerate(self.listed)
+        }
         if odd := [each for each in found if each not in known]:
             raise TraceError(f"The trace names {odd[0][0]}:{odd[0][1]}, a line of another run. Run the kernel again.")
         return np.array([known[each] for each in found], np.int64)[number]
@@ -43,10 +46,6 @@ def sites_in(trace: Trace, files: tuple[tuple[str, str], ...]) -> Sites:
         listed.append(Site(file, line, kind, event, keys, space or None, tensor or None, size, line))
     order = {name: place for place, (name, _) in enumerate(files)}
     return LoggedSites(tuple(sorted(listed, key=lambda site: (order.get(site.file, len(order)), site.line))))
-
-
-def _identity(site: Site) -> _Identity:
-    return site.file, site.line, site.event, site.space or "", site.tensor or "", site.bytes
 
 
 def _identities(table: pa.Table) -> tuple[np.ndarray, list[_Identity]]:

@@ -102,7 +102,6 @@ class Sites:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The names of all keys, each once, in order."""
         return tuple(dict.fromkeys(key for site in self.listed for key in site.keys))
 
     def find(self, file: str, line: int) -> Site:
@@ -175,7 +174,14 @@ def sites(spec: KernelSpec, defines: Mapping[str, int]) -> Sites:
 def _sites(files: tuple[tuple[str, str], ...], defines: tuple[tuple[str, int], ...]) -> Sites:
     found = (site for name, text in files for site in _sites_of_file(name, text, dict(defines)))
     computed = {event: at for name, text in files for event, at in _computations(name, text, dict(defines))}
-    return Sites(tuple(_at_computation(site, computed) for site in found))
+    return Sites(
+        tuple(
+            replace(site, code_file=computed[site.event][0], code_line=computed[site.event][1])
+            if site.kind == "value" and site.event in computed
+            else site
+            for site in found
+        )
+    )
 
 
 def _computations(file: str, text: str, constants: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -195,13 +201,6 @@ def _computations(file: str, text: str, constants: Mapping[str, int]) -> Iterato
             yield said[1], (file, number)
 
 
-def _at_computation(site: Site, computed: Mapping[str, tuple[str, int]]) -> Site:
-    if site.kind != "value" or site.event not in computed:
-        return site
-    file, line = computed[site.event]
-    return replace(site, code_file=file, code_line=line)
-
-
 def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterator[Site]:
     lines, probed = _probed_lines(text)
     for number, line, macros in probed:
@@ -214,18 +213,14 @@ def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterat
 @lru_cache(maxsize=256)  # most kernels include the same headers
 def _probed_lines(text: str) -> tuple[list[str], list[tuple[int, str, list[str]]]]:
     """The lines of a file without its comments. And of each line with a probe: its number, its text, its macros."""
-    lines = _without_comments(text).splitlines()
+    bare = re.sub(r"/\*.*?(?:\*/|\Z)|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
+    lines = bare.splitlines()
     found = [(n, line, re.findall(r"\bPROBE_\w+", line)) for n, line in enumerate(lines, 1) if "PROBE_" in line]
     return lines, [
         (n, line, macros)
         for n, line, macros in found
         if macros and not line.lstrip().startswith("#") and not set(macros) <= PLUMBING
     ]
-
-
-def _without_comments(text: str) -> str:
-    """The text without comments, with the same lines."""
-    return re.sub(r"/\*.*?(?:\*/|\Z)|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
 
 
 def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], constants: Mapping[str, int]) -> Site:

@@ -69,7 +69,12 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     stage = _count_since(is_role | is_fence, new_thread)
     number = _count_since(is_mark, new_stage)  # 1 from the stage's first mark on
     role = role_number[np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))]
-    step_count, of_record = _numbered(_code(np.cumsum(new_block), stage, number, role), number > 0)
+    code = np.cumsum(new_block)  # one number for each combination
+    for digit in (stage, number, role):
+        code = code * (digit.max() + 1) + digit
+    wanted = number > 0
+    present = np.bincount(code, wanted) > 0
+    step_count, of_record = int(present.sum()), np.where(wanted, (np.cumsum(present) - 1)[code], -1)
 
     first_mark = np.full(step_count, -1, np.int64)
     marks = np.flatnonzero(is_mark)
@@ -213,16 +218,3 @@ def _count_since(counted: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """The counted rows since the last start, with both ends: int64 [n]."""
     so_far = np.cumsum(counted)
     return so_far - (so_far - counted)[np.maximum.accumulate(np.where(starts, np.arange(len(counted)), 0))]
-
-
-def _code(code: np.ndarray, *digits: np.ndarray) -> np.ndarray:
-    """One number for each combination of a code and digits."""
-    for digit in digits:
-        code = code * (digit.max() + 1) + digit
-    return code
-
-
-def _numbered(code: np.ndarray, wanted: np.ndarray) -> tuple[int, np.ndarray]:
-    """The number of different codes of the wanted rows, and the rank of each row's code, or -1."""
-    present = np.bincount(code, wanted) > 0
-    return int(present.sum()), np.where(wanted, (np.cumsum(present) - 1)[code], -1)

@@ -1,4 +1,9 @@
-"""Decodes raw probe records to a Trace: a tidy Arrow table with its provenance, and its Parquet form."""
+"""Decodes raw probe records to a Trace: a tidy Arrow table with its provenance, its Parquet form and its compact form.
+
+The compact form is for recordings. Close numbers are next to each other, and the columns that follow from a record's
+probe are left out. Its rows are sorted by event, keys, launch, block, warp, seq and lane. If two kernels log equal
+values for equal keys, their columns of values are equal. A trace's own order is by launch, block, thread and seq.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernels.errors import TraceError
-from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Site, Sites
+from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Sites
 
 FORMAT = 2
 """The version of the Parquet form. Format 1 had no version, no file and no role."""
@@ -195,18 +200,16 @@ def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
         record = records[refused[0]]
         site = {site.word: site for site in sites}.get(int(record["site"]) ^ OUT_OF_RANGE)
         if site:
-            raise TraceError(_out_of_range(site, int(record["keys"]), int(record["payload"].view(np.int64))))
+            number, value = int(record["keys"]), int(record["payload"].view(np.int64))
+            key = site.keys[number] if number < len(site.keys) else f"key {number}"
+            raise TraceError(
+                f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}. A key must be a "
+                "whole number from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a "
+                "smaller number in its place."
+            )
     raise TraceError(
         "The records name lines that hold no probe: the source changed under the run, or memory was overwritten. Run "
         "it again."
-    )
-
-
-def _out_of_range(site: Site, number: int, value: int) -> str:
-    key = site.keys[number] if number < len(site.keys) else f"key {number}"
-    return (
-        f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}. A key must be a whole number "
-        f"from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a smaller number in its place."
     )
 
 
@@ -251,3 +254,50 @@ def _key_columns(words: np.ndarray, payload: np.ndarray, place: np.ndarray, site
 
 
 assert RECORD.itemsize == 16, "device/probe.cuh writes records of 16 bytes"
+
+
+POSITIONS = ("launch", "block", "thread", "seq")
+Columns = dict[str, pa.Array]
+
+
+def compact(trace: Trace, sites: Sites) -> tuple[Columns, pa.Array]:
+    """(columns, values) of a trace: one row of columns per record, and the values of the records that have one.
+
+    columns: launch, block, thread, seq, probe (its number in `sites`), each key, offset.
+    values: float32, in the order of the columns' rows.
+    """
+    table = trace.table.combine_chunks()
+    place = sites.index(table)
+    columns = {name: _array(table[name]) for name in (*POSITIONS, *sites.keys, "offset")}
+    columns["probe"] = pa.array(place.astype(np.int32))
+    launch, block, thread, seq = (columns[name].to_numpy() for name in POSITIONS)
+    events = sorted({site.event for site in sites})
+    event = np.array([events.index(site.event) for site in sites], np.int32).take(columns["probe"].to_numpy())
+    keys = [columns[name].fill_null(-1).to_numpy() for name in sorted(sites.keys)]
+    order = pa.array(np.lexsort((thread & 31, seq, thread >> 5, block, launch, *reversed(keys), event)))
+    values = _array(table["value"]).take(order).drop_null()
+    return {name: column.take(order) for name, column in columns.items()}, values
+
+
+def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: Sites) -> pa.Table:
+    """The table of the Trace behind the result of `compact`.
+
+    probes: the present number in `sites` of each probe of the columns. A change of the source may have moved it.
+    """
+    place = np.array(probes, np.int64).take(columns["probe"].to_numpy())
+    value = np.zeros(len(place), np.float32)
+    value[np.array([site.kind == "value" for site in sites], bool).take(place)] = values.to_numpy()
+    positions = {name: columns[name].to_numpy() for name in POSITIONS}
+    number = positions["launch"].astype(np.int64)
+    for part in (positions[name] for name in ("block", "thread", "seq")):
+        number = number * (int(part.max(initial=0)) + 1) + part
+    order = np.argsort(number)  # of one number per record: faster than of four
+    keys = {name: _array(columns[name]).take(pa.array(order)) for name in sites.keys}
+    offset = columns["offset"].fill_null(0).to_numpy()
+    positions = {name: column[order] for name, column in positions.items()}
+    return assemble(positions, place[order], keys, value[order], offset[order], sites)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

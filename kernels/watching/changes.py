@@ -1,10 +1,10 @@
-"""The changes between two looks at a kernel, in the order in which an engineer asks for them."""
+"""The changes between two looks at a kernel, in the order in which an engineer asks for them, and their report."""
 
+import difflib
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.build import EntryFacts
 from kernels.core.dtypes import widened
 from kernels.core.tolerance import worst
 from kernels.watching.look import Look
@@ -24,11 +24,16 @@ class Change:
 
 def changes(before: Look, after: Look) -> list[Change]:
     """All facts of two versions: the first differing value, errors, registers, spills, counts, bytes and time."""
-    found = [_first_value(before, after), _of("correct", _correct(before), _correct(after))]
+    found = [
+        (_first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)),
+        _of("correct", _correct(before), _correct(after)),
+    ]
     found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
     for one, other in zip(before.entries, after.entries):
         name = "" if len(after.entries) == 1 else f" of {other.entry}"
-        found += [_of(f"{label}{name}", *(_shown(facts, key) for facts in (one, other))) for label, key in FACTS]
+        found += [
+            _of(f"{label}{name}", *(f"{getattr(facts, key):,}" for facts in (one, other))) for label, key in FACTS
+        ]
     found.append(_of("wavefronts", f"{before.wavefronts:,}", f"{after.wavefronts:,}"))
     found.append(_of("sectors", f"{before.sectors:,}", f"{after.sectors:,}"))
     for key in sorted({*before.bytes, *after.bytes}):
@@ -43,21 +48,12 @@ def changes(before: Look, after: Look) -> list[Change]:
 FACTS = (("registers", "registers"), ("spilled bytes", "spill_bytes"), ("static shared bytes", "shared_bytes"))
 
 
-def _shown(facts: EntryFacts, key: str) -> str:
-    return f"{getattr(facts, key):,}"
-
-
 def _of(what: str, before: str, after: str) -> Change:
     return Change(what, before, after, before != after)
 
 
 def _correct(look: Look) -> str:
     return "yes" if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
-
-
-def _first_value(before: Look, after: Look) -> Change:
-    """The first value that differs: of the probes in their order, else of the written tensors in theirs."""
-    return _first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)
 
 
 def _first_logged(before: Look, after: Look) -> Change | None:
@@ -91,3 +87,48 @@ def lines(found: list[Change]) -> list[str]:
         return ["No count and no value changed."]
     width = max(len(change.what) for change in shown)
     return [f"{change.what:{width}}  {change.before} -> {change.after}" for change in shown]
+
+
+DIFF_LINES = 200
+
+
+def markdown(before: Look, after: Look) -> str:
+    """The report: the problem, the facts of both versions, their faults, and the difference of the texts."""
+    request = after.run.request
+    names = before.kernel.path.name, after.kernel.path.name
+    found = changes(before, after)
+    parts = [
+        f"# {names[0]} and {names[1]}",
+        f"Problem: {request.problem.size}. Counts cover the first {request.plan.launches[0].item}, run on the CPU.",
+        _table(names, found),
+    ]
+    parts += [
+        "\n".join([f"Faults of {look.kernel.path.name}:", *(f"- {fault}" for fault in look.faults)])
+        for look in (before, after)
+        if look.faults
+    ]
+    if after.note:
+        parts.append(f"Registers are unknown: {after.note}")
+    return "\n\n".join([*parts, _difference(before, after)]) + "\n"
+
+
+def _table(names: tuple[str, str], found: list[Change]) -> str:
+    rows = [f"| | {names[0]} | {names[1]} |", "| --- | --- | --- |"]
+    for change in found:
+        mark = "**" if change.differs else ""
+        cells = (_cell(text) for text in (change.before, change.after))
+        rows.append(f"| {mark}{_cell(change.what)}{mark} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ") or "same"
+
+
+def _difference(before: Look, after: Look) -> str:
+    one, two = (look.kernel.source.splitlines() for look in (before, after))
+    name, other = before.kernel.path.name, after.kernel.path.name
+    shown = list(difflib.unified_diff(one, two, name, other, lineterm="", n=1))
+    rest = [f"... {len(shown) - DIFF_LINES} more lines"] if len(shown) > DIFF_LINES else []
+    fence = "`" * (max((line.count("`") for line in shown), default=0) + 3)
+    return "\n".join([f"{fence}diff", *shown[:DIFF_LINES], *rest, fence])

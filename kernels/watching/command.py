@@ -5,12 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
 from kernels.run import options, workers
-from kernels.watching.changes import changes, lines
+from kernels.watching.changes import changes, lines, markdown
 from kernels.watching.look import Look, look, request_of
-from kernels.watching.report import markdown
 
 OK = 0
 LOOK_EVERY = 0.05  # seconds
@@ -37,13 +35,10 @@ def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[st
             yield f"{path.name}: {error}"
             continue
         said = _first(found) if good is None else lines(changes(good, found))
-        yield "\n".join([f"{path.name}, {time.monotonic() - started:.2f} s after its save:", *_indented(said, found)])
+        took = f"{path.name}, {time.monotonic() - started:.2f} s after its save:"
+        yield "\n".join([took, *(f"  {line}" for line in said), *(f"  fault: {fault}" for fault in found.faults)])
         if found.is_correct:
             good = found
-
-
-def _indented(said: list[str], found: Look) -> list[str]:
-    return [*(f"  {line}" for line in said), *(f"  fault: {fault}" for fault in found.faults)]
 
 
 def _first(found: Look) -> list[str]:
@@ -76,10 +71,14 @@ def _stamp(path: Path) -> Stamp:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Writes the report of two versions."""
     workers.survey()
     before, after = (request_of(Path(file), args.set) for file in (args.before, args.after))
-    _same_problem(before.kernel, after.kernel)
+    one, other = before.kernel, after.kernel
+    if not one.same_problems(other):
+        raise ProblemError(
+            f"{one.path.name} and {other.path.name} solve different problems ({one.problem_type.title}, "
+            f"{other.problem_type.title}). Give two versions of one kernel."
+        )
     text = markdown(look(before, TIME_LIMIT), look(after, TIME_LIMIT))
     if not args.out:
         print(text, end="")
@@ -87,11 +86,3 @@ def report(args: argparse.Namespace) -> int:
     options.write(args.out, lambda: Path(args.out).write_text(text))
     print(args.out)
     return OK
-
-
-def _same_problem(before: KernelSpec, after: KernelSpec) -> None:
-    if not before.same_problems(after):
-        raise ProblemError(
-            f"{before.path.name} and {after.path.name} solve different problems ({before.problem_type.title}, "
-            f"{after.problem_type.title}). Give two versions of one kernel."
-        )

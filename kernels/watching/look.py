@@ -15,7 +15,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import BackendUnavailable, BuildError
 from kernels.run import backends, execute, options, workers
-from kernels.run.plain import probing, tables
+from kernels.run.plain import launches, tables
 from kernels.run.results import Run
 from kernels.trace.memory import traced
 
@@ -47,13 +47,12 @@ class Look:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel of this version."""
         return self.run.request.kernel
 
     @property
     def faults(self) -> list[str]:
         """The sentences of the faults that make the kernel wrong."""
-        return probing.errors(self.run.faults)
+        return launches.errors(self.run.faults)
 
     @property
     def is_correct(self) -> bool:
@@ -100,7 +99,7 @@ def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
 
 def _looked(request: Request) -> tuple[Run, dict[str, np.ndarray], tuple[OutputError, ...]]:
     """In a worker: the run, the written arrays, and the errors of the outputs."""
-    if probing.is_automatic(request):
+    if launches.is_automatic(request):
         built, plan, probed, arrays = execute.probe_plain(request)
         run = execute.run_of_probe(request, built, plan, probed, arrays)
     else:

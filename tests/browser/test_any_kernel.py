@@ -11,7 +11,7 @@ from browser.conftest import Server
 from browser.stepping import hover, point_at, press, rail, step_of, tip, walked
 
 from app.stories import STORIES
-from explainers.stories.any_kernel import generic
+from explainers.models import generic
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.dtypes import widened
 from kernels.core.request import Request

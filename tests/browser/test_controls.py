@@ -7,7 +7,7 @@ from browser.conftest import shown
 from browser.stepping import choose, point_at, press, rail, step_of
 from playwright.sync_api import expect
 
-from explainers.stories.tiling import tiling
+from explainers.models import tiling
 from explainers.story import probed
 
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}

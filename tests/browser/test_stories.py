@@ -24,8 +24,9 @@ from browser.stepping import (
 )
 from playwright.sync_api import expect
 
+from explainers.models import tiling
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.tiling import reuse, tiling
+from explainers.stories.tiling import reuse
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 

@@ -9,8 +9,8 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, press, read, step_of
 from playwright.sync_api import expect
 
+from explainers.models import tiling
 from explainers.stories.compare import alignment
-from explainers.stories.tiling import tiling
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench

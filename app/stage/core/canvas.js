@@ -14,10 +14,11 @@
 //     kinds: how marks of the view's own kinds are drawn (kinds.js)
 //     ms(step): how long the way to a step takes
 //     locate(x, y) -> the thing at a point, or null: a plain object, such as
-//       {tensor: 'Q', query: 3, dim: 5}
-//     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin
+//       {tensor: 'Q', query: 3, dim: 5}. Without it, the datum of the topmost mark there.
+//     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin.
+//       Without it, the tip of the mark.
 //     label(step) -> text: the alternative for a reader who cannot see the canvas
-//     click(thing, step): a click on it. Without it a click pins the thing, or releases it.
+//     click(thing, step): a click on it; false: it pins the thing, or releases it, as without click.
 //     said(step) -> text under the picture, in place of the pinned thing
 //     legend: [[css, text], ...] under the picture
 //   }) -> {draw, unmount}
@@ -25,7 +26,7 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
-import { canvasCovers, matches } from './covers.js';
+import { canvasCovers, matches, patches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
@@ -43,9 +44,9 @@ export function canvasView(host, { clock }, view) {
     foot = element('div', { class: 'foot' }, pin, heard);
   if (view.legend) foot.prepend(legend(view.legend));
   host.replaceChildren(sheet, foot);
-  const paint = theme(host),
-    covers = canvasCovers(clock, view.locate);
-  let laid = '',
+  const paint = theme(host);
+  let areas = [], // the marks of the step that have a datum
+    laid = '',
     size = { width: 0, height: 0, em: 13 },
     tall = 0,
     hover = null,
@@ -54,6 +55,20 @@ export function canvasView(host, { clock }, view) {
     drawn = -1, // the step whose marks are there; -1: none in this layout
     origin = -1; // the step before it, where it moves from
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
+  const inside = ({ rect: [left, top, w, h] }, x, y) =>
+    x >= left && x < left + w && y >= top && y < top + h;
+  const locate =
+    view.locate ?? ((x, y) => areas.findLast(mark => inside(mark, x, y))?.datum ?? null);
+  const describe =
+    view.describe ?? (thing => areas.findLast(({ datum }) => matches(datum, thing))?.tip ?? '');
+  // The rectangles of the things that match any of some: of their marks, or pixel by pixel.
+  const placesOf = wanted =>
+    view.locate
+      ? patches(view.locate, wanted, size.width, tall)
+      : areas
+          .filter(({ datum }) => wanted.some(one => matches(datum, one)))
+          .map(({ rect: [x, y, w, h] }) => ({ x, y, w, h }));
+  const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
     const g = covers.letters(prepare(canvas, size.width, tall));
@@ -79,7 +94,8 @@ export function canvasView(host, { clock }, view) {
   // To the next step or to the one before it moves; a jump is a cut.
   const move = step => {
     const before = drawn,
-      marks = view.marks(now(step));
+      marks = view.marks(now(step)).filter(mark => !mark.hint || !clock.covers.length);
+    areas = marks.filter(mark => mark.datum);
     [drawn, origin] = [step, before === step ? origin : before];
     if (before === step && least === 1) motion.change(marks);
     else if (before >= 0 && Math.abs(step - before) === 1)
@@ -105,7 +121,7 @@ export function canvasView(host, { clock }, view) {
       covers.draw(g, now(step));
     }
     canvas.setAttribute('aria-label', view.label(step));
-    const tell = thing => (covers.covered(thing) ? '?' : view.describe(thing, step)),
+    const tell = thing => (covers.covered(thing) ? '?' : describe(thing, step)),
       text = hover?.thing && tell(hover.thing);
     showTip(text ? hover : null, text);
     pin.textContent = view.said
@@ -124,14 +140,13 @@ export function canvasView(host, { clock }, view) {
     tip.style.top = `${below + tip.offsetHeight > seen ? Math.max(0, where.y - tip.offsetHeight - 10) : below}px`;
   };
   const point = (x, y) => {
-    const thing = view.locate(x, y);
+    const thing = locate(x, y);
     return thing && { x, y, thing };
   };
   const press = at => {
     if (!at?.thing) return;
     clock.tell('picked', { title: view.title, thing: at.thing }); // a question may ask for it
-    if (view.click) view.click(at.thing, clock.step);
-    else {
+    if (!view.click || view.click(at.thing, clock.step) === false) {
       pinned = same(pinned, at) ? null : at;
       clock.tell('pinned', pinned && { title: view.title, thing: pinned.thing }); // for a class
     }
@@ -195,12 +210,15 @@ export function canvasView(host, { clock }, view) {
   // Where a thing is drawn: the middle, or its nearest point to it; null if it is not.
   const find = what => {
     draw();
-    const found = [];
-    for (let y = 0.5; y < tall; y++)
-      for (let x = 0.5; x < size.width; x++) {
-        const thing = view.locate(x, y);
-        if (thing && matches(thing, what)) found.push({ x, y, thing });
-      }
+    const found = placesOf([what])
+      .flatMap(({ x, y, w, h }) =>
+        [
+          [x + 0.5, y + 0.5],
+          [x + w / 2, y + h / 2],
+          [x + w - 0.5, y + h - 0.5],
+        ].map(([x, y]) => ({ x, y, thing: locate(x, y) })),
+      )
+      .filter(({ thing }) => thing && matches(thing, what));
     if (!found.length) return null;
     const middle = axis => (found[0][axis] + found.at(-1)[axis]) / 2,
       far = ({ x, y }) => Math.hypot(x - middle('x'), y - middle('y'));

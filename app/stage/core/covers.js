@@ -109,14 +109,13 @@ export function around(rects) {
  * Covers for one canvas. draw(): after the view has drawn; letters(g): its texts go through the
  * question; covered(thing): nothing is told of it.
  * @param {import('./clock.js').Clock} clock
- * @param {(x: number, y: number) => any} locate
+ * @param {(wanted: Record<string, any>[]) => {x: number, y: number, w: number, h: number}[]} placesOf
  */
-export function canvasCovers(clock, locate) {
+export function canvasCovers(clock, placesOf) {
   const kept = new Map(); // 'covers' or 'points' -> {key, rects}
   const placed = (name, wanted, { width, height, step }) => {
     const key = JSON.stringify([wanted, width, height, step]);
-    if (kept.get(name)?.key !== key)
-      kept.set(name, { key, rects: patches(locate, wanted, width, height) });
+    if (kept.get(name)?.key !== key) kept.set(name, { key, rects: placesOf(wanted) });
     return kept.get(name).rects;
   };
   return {

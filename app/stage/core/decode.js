@@ -1,14 +1,15 @@
 // The form is explainers/story/encoding.py's.
 export function decode(buffer) {
   const end = 8 + new DataView(buffer).getUint32(4, true),
-    numbers = new Float32Array(buffer, end);
+    numbers = new Float32Array(buffer, end),
+    content = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, end - 8)));
   const restore = value => {
-    if (Array.isArray(value)) return value.map(restore);
     if (value === null || typeof value !== 'object') return value;
     if (value.$column)
       return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
-    for (const key of Object.keys(value)) value[key] = restore(value[key]);
+    for (const [key, inner] of Object.entries(value))
+      value[key] = key === 'frames' && inner === true ? content.frames : restore(inner);
     return value;
   };
-  return restore(JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, end - 8))));
+  return restore(content);
 }

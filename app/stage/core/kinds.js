@@ -5,6 +5,7 @@
 
 /** @type {Kinds} */
 const KINDS = {
+  area() {}, // only its datum: what the marks on it show together
   rect(g, { rect, fill, stroke, width = 1, dash }) {
     if (fill) {
       g.fillStyle = fill;

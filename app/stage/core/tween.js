@@ -21,6 +21,10 @@
  * @property {boolean} [area] width and height change by ratios, so that no shape swells on its way
  * @property {number} [lift] pixels that it rises on its way, with a shadow
  * @property {boolean} [passing] it is drawn on the way only
+ * @property {Record<string, any>} [datum] the thing that it shows: to point at, to pin, to cover
+ * @property {string} [tip] about the thing, a line each
+ * @property {number | null} [go] the step that a click on it goes to
+ * @property {boolean} [hint] it is left out while a question covers something
  */
 
 /** @type {Record<string, (t: number) => number>} */

@@ -7,9 +7,9 @@ from app.choices import items, pages, places
 from app.choices.choice import Choice, broken_value
 from app.choices.page import NONE, Correction, Descriptions, Page, State, constant_name
 from app.stories.compare import timed
+from explainers.models import tiling
 from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import pair_times, two_kernels
-from explainers.stories.tiling import tiling
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted

@@ -7,11 +7,11 @@ from functools import lru_cache
 from app.parts import running
 from app.stories.compare import timed
 from app.stories.compare.timed import Row
+from explainers.models import tiling
 from explainers.stories.compare import build_needs, compare_reasons, pair_times
 from explainers.stories.compare.build_needs import Figures, Rates
 from explainers.stories.compare.compare_reasons import Reason
 from explainers.stories.memory_hierarchy import memory_levels
-from explainers.stories.tiling import tiling
 from explainers.story import picture
 from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.problem import Problem

@@ -8,9 +8,9 @@ from app.choices.links import read_link
 from app.parts import running
 from app.parts.story import Story
 from app.stories import any_kernel, bank_conflicts, occupancy, registers, tiling
-from explainers.stories.any_kernel import generic
+from explainers.models import generic
+from explainers.models import tiling as tiles
 from explainers.stories.bank_conflicts import bank_walk, padding
-from explainers.stories.tiling import tiling as tiles
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build.occupancy import limits, machine

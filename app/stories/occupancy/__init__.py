@@ -9,9 +9,9 @@ from app.parts import tabs
 from app.parts.explained import story_of
 from app.parts.story import tab_of
 from app.stories.occupancy import choices as timelines
+from explainers.models import tiling
 from explainers.stories.occupancy import story
 from explainers.stories.occupancy.story import Build, Drawn
-from explainers.stories.tiling import tiling
 from explainers.story import probed
 from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH

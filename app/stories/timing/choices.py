@@ -8,6 +8,7 @@ from app.choices.choice import Choice
 from app.choices.page import Correction, Description, Descriptions, Page, State
 from app.measured import measuring
 from app.measured.measuring import Now
+from explainers.models import recorded_times
 from explainers.stories.timing import sweep_rows, sweep_search, times, wording
 from explainers.stories.timing.sweep_search import SweepName
 from kernels.core.fields import quoted
@@ -169,7 +170,13 @@ def _many(names: list[str], on: list[str], tells_off: bool, title: str = "") -> 
         value = [n for n in names if n not in after] if tells_off else [] if after == names else after
         last = "" if after else "One line must stay."
         options.append(
-            {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(value), "why": last}
+            {
+                "value": one,
+                "label": recorded_times.shown_name(one, title),
+                "on": one in on,
+                "to": "|".join(value),
+                "why": last,
+            }
         )
     return {"kind": "many", "options": options}
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from explainers.stories.backward import parts, products
+from explainers.models import gradients
+from explainers.stories.backward import products
 from explainers.stories.backward.frames import BackwardFrame, Fact
 from kernels.core.request import Request
 
-TWO_LOOPS = len(parts.PRODUCTS) + 2  # S and dP again
+TWO_LOOPS = len(gradients.PRODUCTS) + 2  # S and dP again
 
 
 def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
@@ -27,7 +28,7 @@ def _recomputed(frames: Sequence[BackwardFrame]) -> Fact | None:
 
 
 def _products(frames: Sequence[BackwardFrame]) -> Fact | None:
-    made, least = [len(own) for own in products.by_launch(frames)], len(parts.PRODUCTS)
+    made, least = [len(own) for own in products.by_launch(frames)], len(gradients.PRODUCTS)
     number, forward = sum(made), products.FORWARD
     if not number:
         return None
@@ -48,8 +49,8 @@ def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
         if frame["whole"]:
             continue
         launch = request.plan.launches[frame["launch"]]
-        made = [part for part in parts.GRADIENTS if part in frame["made"]]
-        outer |= {part: "keys" if launch.item == parts.KEY_ITEM else "queries" for part in made}
+        made = [part for part in gradients.GRADIENTS if part in frame["made"]]
+        outer |= {part: "keys" if launch.item == gradients.KEY_ITEM else "queries" for part in made}
     kinds = set(outer.values())
     if not kinds:
         return None
@@ -63,9 +64,9 @@ def _loops(request: Request, frames: Sequence[BackwardFrame]) -> Fact | None:
 
 
 def _sums(request: Request) -> Fact:
-    if parts.any_order(request):
+    if gradients.any_order(request):
         said = f"Atomics add up dQ. A second loop instead makes S and dP again: {TWO_LOOPS} products."
-    elif parts.adds(request):
+    elif gradients.adds(request):
         said = "Atomics add up dQ block after block. The fixed order makes blocks wait."
     else:
         said = "No atomics: one block has all terms of a sum."
@@ -73,10 +74,10 @@ def _sums(request: Request) -> Fact:
 
 
 def _bits(request: Request) -> Fact:
-    if not parts.any_order(request):
+    if not gradients.any_order(request):
         said = "All gradients are deterministic, because each sum has one fixed order."
-    elif parts.few_terms(request):
-        number = parts.key_tiles(request)
+    elif gradients.few_terms(request):
+        number = gradients.key_tiles(request)
         equal = ": a + b = b + a" if number > 1 else ""
         said = f"From 3 parts on, the bits of dQ depend on their order. Here {number}{equal}."
     else:

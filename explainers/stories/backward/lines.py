@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
 from kernels.trace.steps import StepRow
 
 READERS = {"LSE": {"P"}, "delta": {"dS"}}  # part -> the parts made from it
-for product in parts.PRODUCTS:
+for product in gradients.PRODUCTS:
     for read in product.reads:
         READERS.setdefault(read, set()).add(product.made)
 
@@ -23,12 +23,12 @@ class Lines:
     def __init__(self, run: Run) -> None:
         self.text = dict(run.request.kernel.files)
         self.reads, self.computed = dict[str, set[str]](), dict[str, set[str]]()
-        names = parts.symbols(run.request)
+        names = gradients.symbols(run.request)
         for site in run.sites:
             name = str(site.tensor)
             if site.event in READS:
                 self.reads[site.place] = READERS.get(names.get(name, name), set())
-            elif part := parts.EVENTS.get(site.event):
+            elif part := gradients.EVENTS.get(site.event):
                 self.computed.setdefault(site.place, set()).add(part)
 
     def of_frame(self, made: list[str], lines: Mapping[str, int], groups: Sequence[list[str]]) -> dict[str, int]:
@@ -59,7 +59,7 @@ class Lines:
         later = [at for at in self.computed if _file_and_line(at)[0] == file and _file_and_line(at)[1] >= line]
         if not later:
             return set()
-        return {min(self.computed[min(later, key=lambda at: _file_and_line(at)[1])], key=parts.ORDER.index)}
+        return {min(self.computed[min(later, key=lambda at: _file_and_line(at)[1])], key=gradients.ORDER.index)}
 
 
 def _file_and_line(place: str) -> tuple[str, int]:

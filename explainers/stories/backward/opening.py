@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.stories.backward.frames import BackwardFrame
 
 SENTENCE = (
@@ -17,15 +17,15 @@ def opening(frames: Sequence[BackwardFrame], states: Mapping[str, list[list[int]
     if first is None or not any("dS" in f["made"] for f in frames):
         return []
     spans = {True: first["keys"], False: first["queries"]}
-    shown = {part: bool(own) and own[0][:2] == spans[parts.along_keys(part)] for part, own in states.items()}
+    shown = {part: bool(own) and own[0][:2] == spans[gradients.along_keys(part)] for part, own in states.items()}
     whole: BackwardFrame = {
         **first,
         "tile": -1,
         "title": "One whole tile",
         "phase": "",
-        "made": [part for part in parts.ORDER if part != "delta"],
-        "done": list(parts.SQUARES),
-        "holds": [*parts.WHOLE[:5], "LSE", "delta"],
+        "made": [part for part in gradients.ORDER if part != "delta"],
+        "done": list(gradients.SQUARES),
+        "holds": [*gradients.WHOLE[:5], "LSE", "delta"],
         "touched": [],
         "state": {part: 0 if shown[part] else -1 for part in states},
         "bytes": {},

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from explainers.models.gradients import PRODUCTS
 from explainers.stories.backward.frames import BackwardFrame
-from explainers.stories.backward.parts import PRODUCTS
 
 FORWARD = 2  # products of a tile: S and O
 PURPOSE = "Training needs dQ, dK and dV: how the loss changes with Q, K and V."

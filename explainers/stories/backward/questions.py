@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explainers.stories.backward import facts, parts, products
+from explainers.models import gradients
+from explainers.stories.backward import facts, products
 from explainers.stories.backward.frames import BackwardFrame
 from explainers.story.glossary import count, listed
 from explainers.story.questions import Where, idea
@@ -15,7 +16,7 @@ from kernels.run.results import Run
 
 VIEW = "tiles"
 IN_TURN = "Each block waits for its turn to add to dQ, so the order is fixed."
-FORMULAS = [product.said for product in parts.PRODUCTS]
+FORMULAS = [product.said for product in gradients.PRODUCTS]
 
 
 class Seen(NamedTuple):
@@ -45,10 +46,10 @@ def questions(seen: Seen) -> list[Question]:
 
 def _recomputed(seen: Seen) -> list[Question]:
     """A question about the way back to P."""
-    n, keys, _ = parts.sizes(seen.run.request)
+    n, keys, _ = gradients.sizes(seen.run.request)
     if not products.recomputes(seen.frames):
         return []
-    size = n * keys * parts.tensors(seen.run.request)["Q"].itemsize
+    size = n * keys * gradients.tensors(seen.run.request)["Q"].itemsize
     wrong = {
         "It reads P from global memory": f"The trace reads no P. One head of it would take {size:,} bytes.",
         "It runs the online softmax again": "It needs no running max and no sum: LSE has both in one number.",
@@ -74,13 +75,13 @@ def _in_registers(seen: Seen) -> list[Question]:
     """A question about the gradients that stay in registers while the block keeps one key tile."""
     step = seen.first("dV")
     own = [f for f in seen.frames if f["launch"] == seen.frames[step]["launch"]]
-    grows = [part for part in parts.GRADIENTS if len({f["state"][part] for f in own} - {-1}) > 1]
+    grows = [part for part in gradients.GRADIENTS if len({f["state"][part] for f in own} - {-1}) > 1]
     held = [part for part in grows if part != "dQ"]
     tiles = len({f["tile"] for f in own} - {-1})
     spans = {tuple(f["keys"]) for f in own if f["keys"] and f["made"]}
     if not held or tiles < 2 or len(spans) != 1:
         return []
-    n, _, d = parts.sizes(seen.run.request)
+    n, _, d = gradients.sizes(seen.run.request)
     right = "Those of its keys: dK and dV"
     visits = f"The block visits {tiles} query tiles, and each has different rows of dQ."
     wrong = {
@@ -104,7 +105,7 @@ def _in_registers(seen: Seen) -> list[Question]:
 def _products(seen: Seen) -> list[Question]:
     """A question about the number of products of a tile."""
     made = {part for f in seen.frames for part in f["made"]}
-    if not {product.made for product in parts.PRODUCTS} <= made:
+    if not {product.made for product in gradients.PRODUCTS} <= made:
         return []
     launches = {f["launch"] for f in seen.frames if "S" in f["made"]}
     extra = len(launches) - 1
@@ -131,9 +132,9 @@ def _products(seen: Seen) -> list[Question]:
 
 def changed(seen: Seen) -> dict[str, int]:
     """Gradient -> how many of its numbers have other bits after the second run."""
-    of = parts.tensors(seen.run.request)
+    of = gradients.tensors(seen.run.request)
     found = {}
-    for part in parts.GRADIENTS:
+    for part in gradients.GRADIENTS:
         once, again = (np.ascontiguousarray(a[of[part].name]) for a in (seen.run.arrays, seen.again))
         kind = f"u{once.itemsize}"
         found[part] = int((once.view(kind) != again.view(kind)).sum())
@@ -147,13 +148,15 @@ def _bits(seen: Seen) -> list[Question]:
     found = changed(seen)
     differ = [part for part, number in found.items() if number]
     options = {(): "None of them", ("dQ",): "Only dQ", ("dV", "dK"): "Only dK and dV", ("dV", "dK", "dQ"): "All three"}
-    if tuple(differ) not in options or (parts.any_order(seen.run.request) and not differ):
+    if tuple(differ) not in options or (gradients.any_order(seen.run.request) and not differ):
         return []
     right = options[tuple(differ)]
-    sizes = {part: seen.run.arrays[parts.tensors(seen.run.request)[part].name].size for part in parts.GRADIENTS}
-    said = {p: f"{found[p]:,} of the {sizes[p]:,} numbers of {p} differ in their last bits." for p in parts.GRADIENTS}
+    sizes = {part: seen.run.arrays[gradients.tensors(seen.run.request)[part].name].size for part in gradients.GRADIENTS}
+    said = {
+        p: f"{found[p]:,} of the {sizes[p]:,} numbers of {p} differ in their last bits." for p in gradients.GRADIENTS
+    }
     equal = "A number of dK or dV comes from one block, always in the same order."
-    adds = parts.adds(seen.run.request)
+    adds = gradients.adds(seen.run.request)
     ordered = IN_TURN if adds else "Each query tile has one block here, and its loop has one order."
     wrong = {
         "None of them": " ".join(said[part] for part in differ),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.story import axes
 from explainers.story.glossary import listed
 from kernels.core.tensors import Tensor
@@ -37,12 +37,18 @@ def values(run: Run, steps: Steps) -> dict[int, Logged]:
     table = trace.table.select(["event", *names, "value"]).filter(keep).to_pandas().assign(step=steps.of_record[keep])
     table["event"] = table.event.astype(str)
     found: dict[int, Logged] = {}
-    for event, part in parts.EVENTS.items():
+    for event, part in gradients.EVENTS.items():
         own = table[table.event == event].dropna(axis=1, how="all")
         if own.empty:
             continue
-        row = _first(KEY_NAMES if parts.along_keys(part) else QUERY_NAMES, own.columns)
-        col = "dim" if part in parts.GRADIENTS else _first(KEY_NAMES, own.columns) if part in parts.SQUARES else row
+        row = _first(KEY_NAMES if gradients.along_keys(part) else QUERY_NAMES, own.columns)
+        col = (
+            "dim"
+            if part in gradients.GRADIENTS
+            else _first(KEY_NAMES, own.columns)
+            if part in gradients.SQUARES
+            else row
+        )
         own = own.assign(at_row=own[row].astype(int), at_col=own[col].astype(int))
         for number, records in own.groupby("step"):
             found.setdefault(int(number), {}).setdefault(part, records[["at_row", "at_col", "value"]])
@@ -55,13 +61,13 @@ def places(run: Run) -> list[list[str]]:
     Rule: a part is in shared memory if a probe of the launch reads or writes a tile of it there. Another logged part is
     in registers: its thread logs it. A column without both has an empty text.
     """
-    columns = ({"Q", "K", "dO", "V"}, {"S", "dP"}, {"P", "dS"}, set(parts.GRADIENTS))
+    columns = ({"Q", "K", "dO", "V"}, {"S", "dP"}, {"P", "dS"}, set(gradients.GRADIENTS))
     site, launch = run.sites.index(run.trace.table), run.trace.table["launch"].to_numpy()
     found = []
     for number in range(len(run.request.plan.launches)):
         own = [run.sites[at] for at in np.unique(site[launch == number])]
         shared = {str(one.tensor) for one in own if one.space == "shared"}
-        logged = {parts.EVENTS.get(one.event, "") for one in own}
+        logged = {gradients.EVENTS.get(one.event, "") for one in own}
         found.append([_place(column & shared, column & logged) for column in columns])
     return found
 
@@ -81,7 +87,7 @@ def _first(wanted: Iterable[str], names: Iterable[str]) -> str:
 def touched(run: Run, steps: Steps) -> dict[int, Moved]:
     """Step -> (part, load or store) -> its elements in global memory and their bytes."""
     request, trace, sites = run.request, run.trace, run.sites
-    of = parts.symbols(request)
+    of = gradients.symbols(request)
     place = sites.index(trace.table)
     found: dict[int, Moved] = {}
     offsets = trace.table["offset"].fill_null(0).to_numpy()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.stories.backward.frames import Span
 from explainers.stories.backward.records import Logged, Touch
 from kernels.trace.steps import StepRow
@@ -34,7 +34,7 @@ class Now:
         ended: the phases of ends.
         """
         name = phase.removesuffix("_done")
-        part = parts.MARKS.get(name, "")
+        part = gradients.MARKS.get(name, "")
         if phase in ended and part in self.flying:
             self.flying = self.flying[self.flying.index(part) + 1 :]
         elif f"{phase}_done" in ended and part:
@@ -79,13 +79,13 @@ class Now:
             self.head, self.queries = self.loaded[tile].pop(0)
         if not ahead and (tile, self.head) != self.tile:
             self.tile, self.done, self.early = (tile, self.head), self.early, []
-            kept = [part for part in parts.GRADIENTS if not (adds and part == "dQ")]
+            kept = [part for part in gradients.GRADIENTS if not (adds and part == "dQ")]
             self.state = {part: at for part, at in self.state.items() if part in kept}
         self._squares(logged)
 
     def _squares(self, logged: Logged) -> None:
         """Takes the queries and keys of logged scores."""
-        for part in parts.SQUARES:
+        for part in gradients.SQUARES:
             if part in logged:
                 row, col = logged[part]["at_row"], logged[part]["at_col"]
                 self.queries, self.keys = [int(row.min()), int(row.max())], [int(col.min()), int(col.max())]
@@ -95,7 +95,7 @@ class States:
     """Collects the states of the parts, with their numbers."""
 
     def __init__(self) -> None:
-        self.spans: dict[str, list[list[int]]] = {part: [] for part in (*parts.SQUARES, *parts.GRADIENTS)}
+        self.spans: dict[str, list[list[int]]] = {part: [] for part in (*gradients.SQUARES, *gradients.GRADIENTS)}
         self._numbers: dict[str, list[np.ndarray]] = {part: [] for part in self.spans}
 
     def add(self, part: str, logged: pd.DataFrame) -> int:

@@ -3,7 +3,8 @@ grow."""
 
 from collections.abc import Mapping
 
-from explainers.stories.backward import errors, parts, products, sums, tabs, times, walk
+from explainers.models import gradient_errors, gradients
+from explainers.stories.backward import products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
 from explainers.stories.backward.walk_words import UNREAD
 from explainers.story import probed, stage
@@ -29,20 +30,20 @@ TABS = {
 class Backward(Story[Request]):
     """One block of each launch, tile by tile."""
 
-    WANTS = tuple(parts.EVENTS)
+    WANTS = tuple(gradients.EVENTS)
 
     def first(self, kernels: Mapping[str, KernelSpec]) -> str:
         """The default kernel: the first with blocks that add up a gradient, or the first of all."""
         own = probed.accepting(self, kernels)
-        return next((name for name, spec in own.items() if parts.adds(probed.sample(spec))), next(iter(own), ""))
+        return next((name for name, spec in own.items() if gradients.adds(probed.sample(spec))), next(iter(own), ""))
 
     def refusal(self, spec: KernelSpec) -> str:
         request = probed.sample(spec)
-        if missing := parts.lacking(request):
+        if missing := gradients.lacking(request):
             return f"{spec.name} has no tensor for {listed(missing)}. Declare the parts in the problem's `picture`."
         if not probed.marks(spec):
             return f"{spec.name} marks no step. Add a PROBE_MARK."
-        return probed.without_events(spec, parts.NEEDED)
+        return probed.without_events(spec, gradients.NEEDED)
 
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)
@@ -58,7 +59,7 @@ class Backward(Story[Request]):
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=questions(seen),
-            summary=summary or products.sentence(story.frames, subject.kernel.idea, parts.adds(run.request)),
+            summary=summary or products.sentence(story.frames, subject.kernel.idea, gradients.adds(run.request)),
             tone=tone or "info",
         )
 
@@ -93,7 +94,7 @@ def _nudge(subject: Request, runner: Runner) -> list[Block]:
 
 def _errors(subject: Request, runner: Runner) -> list[Block]:
     run = runner.run(subject)
-    return errors.blocks(run, walk.walk(run).head)
+    return gradient_errors.blocks(run, walk.walk(run).head)
 
 
 def _times(subject: Request, runner: Runner) -> list[Block]:
@@ -107,8 +108,8 @@ def _times(subject: Request, runner: Runner) -> list[Block]:
 
 def states(request: Request, story: walk.Walk) -> list[State]:
     """The strip: the products of the traced block, its recomputed P, and the bytes that it writes to dQ."""
-    frames, item = story.frames, parts.tensors(request)["Q"].itemsize
-    counted = {product.made for product in parts.PRODUCTS}
+    frames, item = story.frames, gradients.tensors(request)["Q"].itemsize
+    counted = {product.made for product in gradients.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
         fresh = set() if frame["whole"] or frame["sentence"] == UNREAD else set(frame["made"])
@@ -117,7 +118,7 @@ def states(request: Request, story: walk.Walk) -> list[State]:
         made.append(so_far)
         again.append(weights)
     adding = [touch for f in frames if "dQ" in f["made"] for touch in f["touched"]]
-    stored = not parts.adds(request) or any((one["part"], one["kind"]) == ("dQ", "store") for one in adding)
+    stored = not gradients.adds(request) or any((one["part"], one["kind"]) == ("dQ", "store") for one in adding)
     return [
         State("products, this block", made, of=made[-1]),
         State("P, bytes made", again, "B"),

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts, tabs
+from explainers.models import gradients
+from explainers.stories.backward import tabs
 from explainers.stories.backward.frames import SumsMeta
 from explainers.stories.backward.questions import Seen
 from explainers.story import axes, picture, probed, stage
@@ -28,9 +29,9 @@ def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
     request = run.request
     if not again:
         return []
-    name = parts.tensors(request)["dQ"].name
+    name = gradients.tensors(request)["dQ"].name
     runs = (replace(run, arrays={**run.arrays, name: array}) for array in (run.arrays[name], again[name]))
-    once, twice = (parts.values(one, "dQ", head) for one in runs)
+    once, twice = (gradients.values(one, "dQ", head) for one in runs)
     tiles, terms = _terms(run, head, runner)
     first = np.unravel_index(int(_differing(once, twice).argmax()), once.shape)
     n, d = once.shape
@@ -38,7 +39,7 @@ def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
         "n": n,
         "d": d,
         "head": head,
-        "adds": parts.adds(request),
+        "adds": gradients.adds(request),
         "tiles": tiles,
         "second": tabs.SECOND[request.backend],
         "first": [int(at) for at in first],
@@ -61,7 +62,7 @@ def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
     logged = probed.values(request.kernel)
     event = next((name for name in ("dq_part", "dq") if name in logged), "")
     tile = next((name for name in ("key_tile", "tile") if name in logged.get(event, ())), "")
-    if not tile or not {"row", "dim"} <= set(logged[event]) or parts.group_of(request) > 1:
+    if not tile or not {"row", "dim"} <= set(logged[event]) or gradients.group_of(request) > 1:
         return none
     whole = replace(request, scope=Scope.everything(request.plan))
     share = sum(count for _, _, count in _items(whole)) / sum(count for _, _, count in _items(request))
@@ -74,7 +75,7 @@ def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:
     table = traced.trace.frame("launch", "block", "event", "tensor", "space", "offset", "row", tile, "dim", "value")
     table = _of_head(request, head, table)
     table = table[table.event.astype(str) == event]
-    n, _, d = parts.sizes(request)
+    n, _, d = gradients.sizes(request)
     place = {number: at for at, number in enumerate(sorted({int(number) for number in table[tile]}))}
     terms = np.full((len(place), n, d), np.nan, np.float32)
     at = table[tile].astype(int).map(place), table.row.astype(int), table.dim.astype(int)
@@ -90,7 +91,7 @@ def _items(request: Request) -> list[tuple[str, int, int]]:
 
 def _of_head(request: Request, head: int, table: pd.DataFrame) -> pd.DataFrame:
     """The records of the blocks that first read Q of a head."""
-    q = parts.tensors(request)["Q"]
+    q = gradients.tensors(request)["Q"]
     symbol = next(name for name, part in picture.places(request).items() if part == "Q")
     reads = table[(table.tensor == symbol) & (table.space == "global")].drop_duplicates(["launch", "block"])
     along = dict(zip(q.axes, axes.coordinates(q, reads.offset.to_numpy(np.int64))))

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts, products
+from explainers.models import gradients
+from explainers.stories.backward import products
 from explainers.stories.backward.questions import IN_TURN, Seen, changed
 from explainers.story import axes, glossary, picture, stage
 from explainers.story.glossary import count, listed
@@ -20,8 +21,8 @@ LONG = (4_096, 16_384, 65_536)  # tokens
 def answers(seen: Seen) -> list[Block]:
     """The five questions that readers ask about the backward, answered by the run."""
     request = seen.run.request
-    n, keys, _ = parts.sizes(request)
-    weights = n * keys * parts.tensors(request)["Q"].itemsize
+    n, keys, _ = gradients.sizes(request)
+    weights = n * keys * gradients.tensors(request)["Q"].itemsize
     found = changed(seen) if seen.again else {}
     return [
         stage.heading("Which outputs are not deterministic?"),
@@ -44,7 +45,9 @@ def answers(seen: Seen) -> list[Block]:
             "factors of each product: dQ and dK, dP and dV. These are 4 products. The fifth computes S again, so the "
             "backward takes 2.5 times the products."
         ),
-        stage.text(f"{listed([product.said for product in parts.PRODUCTS])}. At the end, scale multiplies dK and dQ."),
+        stage.text(
+            f"{listed([product.said for product in gradients.PRODUCTS])}. At the end, scale multiplies dK and dQ."
+        ),
         stage.text(_of_kernel(seen), "derived"),
         stage.heading("Which data does it recompute?"),
         stage.text(
@@ -57,17 +60,19 @@ def answers(seen: Seen) -> list[Block]:
 
 def _loops(seen: Seen) -> list[str]:
     """For each launch with gradients: the tile that stays, and the tiles that its inner loop walks over."""
-    said, names = [], parts.launches(seen.run.request)
+    said, names = [], gradients.launches(seen.run.request)
     for launch in sorted({f["launch"] for f in seen.frames}):
         own = [f for f in seen.frames if f["launch"] == launch and f["queries"] and f["keys"] and not f["whole"]]
-        made = {part for f in own for part in f["made"]} & set(parts.GRADIENTS)
+        made = {part for f in own for part in f["made"]} & set(gradients.GRADIENTS)
         if not made:
             continue
         queries, keys = ({tuple(f[axis] or ()) for f in own} for axis in ("queries", "keys"))
         stays = len(queries) < len(keys) or len(queries) == len(keys) and made == {"dQ"}  # one tile of each, too
         outer, inner, walked = ("queries", "keys", keys) if stays else ("keys", "queries", queries)
-        held = [part for part in parts.GRADIENTS if part in made and parts.along_keys(part) == (outer == "keys")]
-        rest = [part for part in parts.GRADIENTS if part in made and part not in held]
+        held = [
+            part for part in gradients.GRADIENTS if part in made and gradients.along_keys(part) == (outer == "keys")
+        ]
+        rest = [part for part in gradients.GRADIENTS if part in made and part not in held]
         said.append(
             f"{names[launch]}: {outer} outside, {inner} inside. A block keeps one tile of {outer} and walks over "
             f"{count(len(walked), 'tile')} of {inner}, so {listed(held)} can grow in its registers."
@@ -78,13 +83,13 @@ def _loops(seen: Seen) -> list[str]:
 
 def _way_of(request: Request) -> str:
     """How this kernel adds up dQ."""
-    if parts.any_order(request):
+    if gradients.any_order(request):
         turns = request.kernel.in_order
         said = (
             f" With {turns}, its blocks add in a fixed order: equal bits, but each waits for its turn." if turns else ""
         )
         return f"This kernel adds dQ by atomics, in any order.{said}"
-    if parts.adds(request):
+    if gradients.adds(request):
         return f"This kernel adds dQ by atomics too. {IN_TURN}"
     return "This kernel uses no atomics. It gives dQ a loop in a fixed order."
 
@@ -99,16 +104,16 @@ def _of_kernel(seen: Seen) -> str:
 
 def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
     """The outputs with bits that depend on the order of the blocks."""
-    if parts.any_order(request):
+    if gradients.any_order(request):
         rule = "Only dQ. Blocks of all keys add to it by atomics, and a sum of floats depends on its order."
-    elif parts.adds(request):
+    elif gradients.adds(request):
         rule = f"None with these constants. {IN_TURN} Without turns, only dQ would change."
     else:
         rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
     more = [stage.text(_second_run(request, found))] if found else []
-    if found and parts.any_order(request) and not any(found.values()):
-        number = count(parts.key_tiles(request), "part")
-        few = f"because each sum has only {number}" if parts.few_terms(request) else "by chance. Run again"
+    if found and gradients.any_order(request) and not any(found.values()):
+        number = count(gradients.key_tiles(request), "part")
+        few = f"because each sum has only {number}" if gradients.few_terms(request) else "by chance. Run again"
         more = [stage.text(f"Here a second run gives equal bits, {few}.")]
     what = "An output is deterministic if each run gives it equal bits."
     return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
@@ -119,7 +124,7 @@ def _second_run(request: Request, found: Mapping[str, int]) -> str:
     again = f"The kernel ran a second time: {SECOND[request.backend]}."
     equal = [part for part, number in found.items() if not number]
     same = [f"All bits of {listed(equal)} are equal."] if equal else []
-    sizes = {part: tensor.size for part, tensor in parts.tensors(request).items()}
+    sizes = {part: tensor.size for part, tensor in gradients.tensors(request).items()}
     differ = [
         f"{number:,} of the {sizes[part]:,} numbers of {part} got other bits."
         for part, number in found.items()
@@ -130,9 +135,9 @@ def _second_run(request: Request, found: Mapping[str, int]) -> str:
 
 def stored(request: Request) -> list[Block]:
     """The bytes of LSE and of a stored P, for this problem and for longer ones."""
-    n, keys, d = parts.sizes(request)
-    heads = axes.heads(parts.tensors(request)["Q"])
-    item = parts.tensors(request)["Q"].itemsize
+    n, keys, d = gradients.sizes(request)
+    heads = axes.heads(gradients.tensors(request)["Q"])
+    item = gradients.tensors(request)["Q"].itemsize
     rows = [
         {
             "tokens": length,
@@ -167,10 +172,10 @@ def nudge(run: Run, head: int) -> list[Block]:
     head: the first query head of the group, counted over the batch.
     """
     request = run.request
-    (n, keys, d), group = parts.sizes(request), parts.group_of(request)
+    (n, keys, d), group = gradients.sizes(request), gradients.group_of(request)
     heads = range(head, head + group)
-    together = {part: np.concatenate([parts.values(run, part, h) for h in heads]) for part in ("Q", "dO", "dQ")}
-    alone = {part: parts.values(run, part, head) for part in ("K", "V", "dK", "dV")}
+    together = {part: np.concatenate([gradients.values(run, part, h) for h in heads]) for part in ("Q", "dO", "dQ")}
+    alone = {part: gradients.values(run, part, head) for part in ("K", "V", "dK", "dV")}
     at = np.unravel_index(int(np.abs(together["dQ"]).argmax()), together["dQ"].shape)
     meta = {
         "group": group,

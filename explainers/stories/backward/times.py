@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 
 import pandas as pd
 
-from explainers.stories.backward import parts, turns
+from explainers.models import gradients
+from explainers.stories.backward import turns
 from explainers.stories.backward.tabs import LONG, amount
 from explainers.stories.backward.turns import Recorded
 from explainers.story import axes, stage
@@ -52,7 +53,7 @@ def memory(request: Request) -> list[Block]:
     sizes = [{"seq_len": n, "seq_len_kv": 0} for n in LONG]
     problems = [replace(request.problem, **{k: v for k, v in one.items() if k in own}) for one in sizes]
     rows = [_bytes(replace(request, problem=problem)) for problem in problems]
-    heads = axes.heads(parts.tensors(request)["Q"])
+    heads = axes.heads(gradients.tensors(request)["Q"])
     said = (
         f"Derived from the sizes, for {count(heads, 'head')}. The forward keeps Q, K, V, O and LSE. The backward adds "
         "dO and three gradients. Scratch is for delta and the sums of dQ."
@@ -61,11 +62,11 @@ def memory(request: Request) -> list[Block]:
 
 
 def _bytes(request: Request) -> dict[str, object]:
-    of = parts.tensors(request)
+    of = gradients.tensors(request)
     size = {part: tensor.size * tensor.itemsize for part, tensor in of.items()}
     scratch = sum(t.size * t.itemsize for t in request.plan.tensors if t.role is Role.SCRATCH)
     kept = [part for part in ("Q", "K", "V", "O", "LSE") if part in size]
-    queries, keys, _ = parts.sizes(request)
+    queries, keys, _ = gradients.sizes(request)
     return {
         "tokens": queries,
         "forward": amount(sum(size[part] for part in kept)),

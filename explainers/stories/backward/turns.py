@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from explainers.stories.timing.wording import shown_name
+from explainers.models.recorded_times import shown_name
 from explainers.story import stage
 from explainers.story.glossary import amount
 from explainers.story.stage import Block

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import facts, opening, parts, records, walk_words
+from explainers.models import gradients
+from explainers.stories.backward import facts, opening, records, walk_words
 from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, TouchedRows, drawn
 from explainers.stories.backward.lines import Lines
 from explainers.stories.backward.records import Logged, Moved, Touch
@@ -50,13 +51,13 @@ def walk(run: Run) -> Walk:
         known,
         Lines(run),
         _launches(run, steps, logged),
-        lambda part, head: parts.values(run, part, head),
+        lambda part, head: gradients.values(run, part, head),
     )
     for number, step in _in_order(list(steps.table.itertuples()), touched):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
     _ends(made.frames)
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
-    group = parts.group_of(request)
+    group = gradients.group_of(request)
     frames = [*opening.opening(made.frames, made.states.spans), *made.frames]
     return Walk(frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
 
@@ -68,10 +69,12 @@ def _launches(run: Run, steps: Steps, logged: dict[int, Logged]) -> list[Launch]
     for number, launch in enumerate(request.plan.launches):
         own = [(n, str(step.phase)) for n, step in enumerate(steps.table.itertuples()) if step.launch == number]
         made = {part for n, _ in own for part in logged.get(n, {})}
-        made |= {parts.MARKS[phase] for _, phase in own if phase in parts.MARKS}
-        stays, moves = ("keys", "queries") if parts.is_of_keys(launch.item) else ("queries", "keys")
+        made |= {gradients.MARKS[phase] for _, phase in own if phase in gradients.MARKS}
+        stays, moves = ("keys", "queries") if gradients.is_of_keys(launch.item) else ("queries", "keys")
         grown = made if made & {"P", "dS"} else set()  # else they are finished sums
-        sums = [part for part in parts.GRADIENTS if part in grown and parts.along_keys(part) == (stays == "keys")]
+        sums = [
+            part for part in gradients.GRADIENTS if part in grown and gradients.along_keys(part) == (stays == "keys")
+        ]
         ended = frozenset(phase for _, phase in own if phase.endswith("_done"))
         found.append(Launch(number + 1, stays, moves, sums, weights, ended, places[number][2]))
         if "P" in made:
@@ -86,7 +89,7 @@ def _in_order(table: list[StepRow], touched: dict[int, Moved]) -> list[tuple[int
     for number, step in enumerate(table):
         where = step.launch, step.block
         loads = ("Q", "load") in touched.get(number, {})
-        if parts.MARKS.get(step.phase) == "S" and where not in loaded and not loads:
+        if gradients.MARKS.get(step.phase) == "S" and where not in loaded and not loads:
             early.append((number, step))
             continue
         found.append((number, step))
@@ -126,8 +129,12 @@ class _Frames:
         launches: list[Launch],
         outputs: Callable[[str, int], np.ndarray],
     ) -> None:
-        self.group, self.adds, self.any_order = parts.group_of(request), parts.adds(request), parts.any_order(request)
-        self.logged, self.code, self.launches, self.names = logged, code, launches, parts.launches(request)
+        self.group, self.adds, self.any_order = (
+            gradients.group_of(request),
+            gradients.adds(request),
+            gradients.any_order(request),
+        )
+        self.logged, self.code, self.launches, self.names = logged, code, launches, gradients.launches(request)
         self.states, self.now, self.frames = States(), Now(), list[BackwardFrame]()
         self.outputs = outputs
         self.bytes: dict[str, int] = {}
@@ -169,11 +176,11 @@ class _Frames:
     def _made(self, step: StepRow, logged: Logged) -> list[str]:
         """The parts made in a step: those it logs, and the part of its mark, if the kernel never logs that part. A
         gradient counts only with its tile of P or dS. Else it is a finished sum."""
-        marked = parts.MARKS.get(step.phase, "")
+        marked = gradients.MARKS.get(step.phase, "")
         found = [*logged, *([marked] if marked and marked not in self.logged else [])]
         known = {*self.now.done, *found}
-        needs = {product.made: set(product.reads) & {"P", "dS"} for product in parts.PRODUCTS}
-        return sorted((part for part in found if needs.get(part, set()) <= known), key=parts.ORDER.index)
+        needs = {product.made: set(product.reads) & {"P", "dS"} for product in gradients.PRODUCTS}
+        return sorted((part for part in found if needs.get(part, set()) <= known), key=gradients.ORDER.index)
 
     def _goes_on(self, step: StepRow) -> bool:
         """Whether the frame before is delta of the same block."""
@@ -206,7 +213,7 @@ class _Frames:
     ) -> BackwardFrame:
         now, rows = self.now, list[TouchedRows]()
         for (part, kind), touch in touched.items():
-            if of := touch.rows or (now.keys if parts.along_keys(part) else now.queries):
+            if of := touch.rows or (now.keys if gradients.along_keys(part) else now.queries):
                 rows.append({"part": part, "kind": kind, "rows": of, "label": ""})
         if step.phase == "add" and self.adds and now.queries and ("dQ", "store") not in touched:
             label = " (derived: no probe logs this add)"
@@ -266,8 +273,8 @@ def _frame_of(key: tuple[str, str], groups: list[list[str]]) -> int:
 def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]:
     """The meta and the columns of the view `backward`."""
     request = run.request
-    (n, keys, d), group = parts.sizes(request), parts.group_of(request)
-    known = [part for part in parts.tensors(request)]
+    (n, keys, d), group = gradients.sizes(request), gradients.group_of(request)
+    known = [part for part in gradients.tensors(request)]
     delta = any("delta" in frame["made"] for frame in story.frames if not frame["whole"])
     traced = {key.rpartition(" ")[0] for frame in story.frames for key in frame["bytes"]}
     meta: BackwardMeta = {
@@ -276,8 +283,8 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "d": d,
         "group": group,
         "head": story.head,
-        "adds": parts.adds(request),
-        "launches": parts.launches(request),
+        "adds": gradients.adds(request),
+        "launches": gradients.launches(request),
         "blocks": [launch.blocks for launch in request.plan.launches],
         "places": records.places(run),
         "parts": [part for part in known if part in traced] + (["delta"] if delta and "delta" not in known else []),
@@ -286,11 +293,11 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "frames": [drawn(frame) for frame in story.frames],
     }
     heads = range(story.head, story.head + group)
-    columns = {part: np.concatenate([parts.values(run, part, head) for head in heads]) for part in ("Q", "dO", "O")}
-    columns |= {part: parts.values(run, part, story.head) for part in "KV"}
+    columns = {part: np.concatenate([gradients.values(run, part, head) for head in heads]) for part in ("Q", "dO", "O")}
+    columns |= {part: gradients.values(run, part, story.head) for part in "KV"}
     if "LSE" in known:
-        columns["LSE"] = np.concatenate([parts.values(run, "LSE", head) for head in heads])
+        columns["LSE"] = np.concatenate([gradients.values(run, "LSE", head) for head in heads])
     columns["delta"] = np.concatenate(
-        [(parts.values(run, "dO", head) * parts.values(run, "O", head)).sum(axis=1) for head in heads]
+        [(gradients.values(run, "dO", head) * gradients.values(run, "O", head)).sum(axis=1) for head in heads]
     )
     return meta, columns | story.columns

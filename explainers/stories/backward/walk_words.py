@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from explainers.models.gradients import GRADIENTS, MARKS, along_keys
 from explainers.stories.backward.frames import Span, TouchedRows
-from explainers.stories.backward.parts import GRADIENTS, MARKS, along_keys
 from explainers.story.glossary import listed, phase_title
 from kernels.trace.steps import StepRow
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from explainers.models import threads
 from explainers.stories.bank_conflicts import (
     bank_conflicts,
     bank_costs,
@@ -11,7 +12,6 @@ from explainers.stories.bank_conflicts import (
     bank_walk,
     padding,
 )
-from explainers.stories.registers import thread_questions, threads
 from explainers.story import source_line, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
@@ -68,8 +68,7 @@ class BankConflicts(Story[Look]):
             turned = bank_conflicts.swizzled_view(bank_walk.explain([runs[0], swizzled], at.at), walk)
             other = bank_questions.swizzle(runs[1], swizzled, at.at, view=turned[0].id if turned else "memory")
             result = replace(result, views=[result.views[0], *turned, *result.views[1:]])
-        shared = thread_questions.shared_pictures(result)
-        return replace(result, questions=[*result.questions, *other, *shared])
+        return replace(result, questions=[*result.questions, *other])
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}

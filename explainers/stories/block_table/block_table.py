@@ -5,13 +5,12 @@ from typing import Literal
 
 import numpy as np
 
+from explainers.models import grid, threads
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_frames import Walk, walk
 from explainers.stories.block_table.walk_tables import layouts_blocks
 from explainers.stories.block_table.walk_types import WalkMeta
-from explainers.stories.occupancy import grid
-from explainers.stories.registers import threads
 from explainers.story import axes, probed, stage
 from explainers.story.frames import Number
 from kernels.core.spec import KernelSpec

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from explainers.models import grid
 from explainers.stories.block_table import paging, range_tables
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.range_types import RangesFrame, RangesList, RangesMeta
 from explainers.stories.block_table.range_walk import Walked, walk
 from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, PAGES, SEQ, WorkList, list_names
-from explainers.stories.occupancy import grid
 from explainers.story import axes, probed, stage
 from explainers.story.glossary import short
 from kernels.core.spec import KernelSpec

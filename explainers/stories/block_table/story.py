@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from explainers.models import threads
 from explainers.stories.block_table import (
     block_table,
     cache_questions,
@@ -29,7 +30,6 @@ from explainers.stories.block_table.subjects import (
     Walk,
     not_shown,
 )
-from explainers.stories.registers import threads
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage

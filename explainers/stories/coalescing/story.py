@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from explainers.models import threads
 from explainers.stories.coalescing import coalescing, sector_costs, sector_walk, ways
 from explainers.stories.coalescing.coalescing import LAYOUT
-from explainers.stories.registers import thread_questions, threads
 from explainers.story import source_line, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
@@ -73,8 +73,7 @@ def _of_kernel(look: Look, run: Run, runner: Runner) -> Stage:
     at = source_line.choose(look.line, run, sites, every="Every line, the worst use first")
     walk = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
     result = coalescing.stage_of(walk, run, runner.provenance(run), late=[at.choice], told=at.told)
-    result = replace(result, views=[*result.views, *threads.own_view(run)])
-    return replace(result, questions=[*result.questions, *thread_questions.shared_pictures(result)])
+    return replace(result, views=[*result.views, *threads.own_view(run)])
 
 
 def _layouts(look: Look, runner: Runner) -> dict[str, Run]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from explainers.stories.compare.build_needs import Figures, Rates, least_times
 from explainers.stories.compare.reason_words import SIDES, ReasonWords
-from explainers.stories.timing.wording import microseconds
-from explainers.story.glossary import short
+from explainers.story.glossary import microseconds, short
 
 NEEDS = {"wavefronts": "shared memory", "bytes": "bytes from L2", "arithmetic": "arithmetic"}
 EQUAL = 1.05  # a smaller difference is no reason

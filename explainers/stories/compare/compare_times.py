@@ -6,12 +6,10 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO, SOURCES
+from explainers.models.recorded_times import LOG, equal_line, size_axis
 from explainers.stories.compare.pair_times import problem_said, settings_of
 from explainers.stories.compare.time_verdict import build_text
-from explainers.stories.timing.chart_layers import LOG, size_axis
-from explainers.stories.timing.size_charts import equal_line
-from explainers.stories.timing.wording import microseconds
-from explainers.story.glossary import short
+from explainers.story.glossary import microseconds, short
 from kernels.core.request import Request
 from kernels.measure.reports import RATIO
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from explainers.models import tiling
+from explainers.models.tiling import access_order
 from explainers.stories.compare import time_verdict
-from explainers.stories.tiling import tiling
-from explainers.stories.tiling.traffic import access_order
 from explainers.story.glossary import short
 from explainers.story.picture import query_rows
 from kernels.build.occupancy import Occupancy

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from explainers.models import tiling
 from explainers.stories.compare import pair_times
 from explainers.stories.compare.build_needs import uncounted
 from explainers.stories.compare.pair_times import PairRow
-from explainers.stories.tiling import tiling as tiled
-from explainers.stories.tiling import traffic
-from explainers.stories.timing.wording import microseconds
 from explainers.story import picture
-from explainers.story.glossary import figure
+from explainers.story.glossary import figure, microseconds
 from explainers.story.stage import View
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -78,11 +76,11 @@ def _size_of(request: Request) -> str:
 def work(request: Request) -> tuple[int, str]:
     """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
     items for other kernels. With a causal mask a later query has more keys."""
-    if not tiled.accepts(request.kernel):
+    if not tiling.accepts(request.kernel):
         item = request.plan.item
         return request.scope.count, f"block of {item}" if item.endswith("s") else item
     if request.problem.causal:
-        return traffic.pairs(request, False), "pair of query and key"
+        return tiling.pairs(request, False), "pair of query and key"
     _, first, end = picture.query_rows(request)
     return end - first, "query"
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from explainers.stories.compare import pair_bars, pair_times
 from explainers.stories.compare.pair_times import PairRow
-from explainers.stories.timing.wording import microseconds
-from explainers.story.glossary import figure
+from explainers.story.glossary import figure, microseconds
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
 from kernels.run.results import Run

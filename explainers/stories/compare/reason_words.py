@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explainers.stories.compare.build_needs import Figures, Rates
-from explainers.stories.timing.wording import microseconds
-from explainers.story.glossary import short
+from explainers.story.glossary import microseconds, short
 
 SIDES = "AB"
 

@@ -9,11 +9,9 @@ from typing import Generic
 
 import numpy as np
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.any_kernel.frames import TensorsFrame
+from explainers.models import generic, tiling
+from explainers.models.frames import TensorsFrame, TilingFrame
 from explainers.stories.compare.alignment import SIDES, Aligned, StepFrame, align
-from explainers.stories.tiling import tiling
-from explainers.stories.tiling.frames import TilingFrame
 from explainers.story import probed, stage
 from explainers.story.glossary import phase_title
 from explainers.story.picture import query_rows

@@ -1,21 +1,12 @@
 """The tab of the levels: plateaus, the ends of the caches, and kernels that meet each level."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
-from explainers.stories.bank_conflicts import bank_conflicts
-from explainers.stories.block_table import block_table
-from explainers.stories.coalescing import coalescing
 from explainers.stories.memory_hierarchy.level_charts import far_half
 from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, machine_of, plateaus, short_name
-from explainers.stories.registers import threads
-from explainers.stories.tiling import tiling
-from explainers.story import probed, stage
+from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build.occupancy import Machine
-from kernels.core.fields import write_value
-from kernels.core.spec import KernelSpec
 from kernels.measure.hierarchy import Measured
 
 ADDITIONS = (
@@ -31,6 +22,15 @@ STORES = {  # CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0
     "H100": "L1 and shared memory share one store of 256 KiB in each SM, so L1 ends below 256 KiB.",
     "H200": "L1 and shared memory share one store of 256 KiB in each SM, so L1 ends below 256 KiB.",
 }
+
+
+PAGES: tuple[tuple[str, str, str, dict[str, str]], ...] = (  # level, path of a story, its sight, choices
+    ("Registers", "registers", "scores that never leave the registers", {}),  # it opens at the step with a held row
+    ("Shared memory", "bank_conflicts", "32 lanes that want the same bank", {"step": "1"}),
+    ("L1 cache", "coalescing", "how many sectors a load of a warp brings", {"step": "1"}),
+    ("L2 cache", "block_table", "a KV cache whose pages lie anywhere", {"view": "walk", "step": "2"}),
+    ("Device memory", "tiling", "a tile that a kernel fetches from it", {"step": "2"}),
+)
 
 
 def as_text(levels: pd.DataFrame) -> pd.DataFrame:
@@ -76,52 +76,6 @@ def lesson(table: pd.DataFrame) -> str:
     return f"{said} L1 is near, too, but only in shared memory the kernel decides what stays."
 
 
-@dataclass(frozen=True)
-class Example:
-    """A kernel that meets a level.
-
-    level: the name of the level.
-    story: the path of the story with this kernel.
-    kernel: the kernel.
-    subject: the sight in that story.
-    choices: other choices of the link.
-    scenario: whether the story's scenario gives the problem, so the link has no fields.
-    """
-
-    level: str
-    story: str
-    kernel: KernelSpec
-    subject: str
-    choices: dict[str, str]
-    scenario: bool = False
-
-    @property
-    def link(self) -> Block:
-        fields = {} if self.scenario else _fields(self.kernel)
-        query = {"kernel": self.kernel.name, **fields, **self.choices}
-        return stage.link(f"{self.level}: {self.subject}, in {self.kernel.name}", self.story, query)
-
-
-def kernels_that_meet() -> list[Block]:
-    """Returns a link for each level: a story, its kernel, its problem and its step."""
-    rung, paged = threads.first(probed.accepting(tiling).values()), probed.first(block_table)
-    banks, sectors, tiled = (probed.first(module) for module in (bank_conflicts, coalescing, tiling))
-    first = {"step": "1"}  # Registers opens at the step with a held row
-    walk = {"view": "walk", "step": "2"}
-    examples = (
-        Example("Registers", "registers", rung, "scores that never leave the registers", {}),
-        Example("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank", first),
-        Example("L1 cache", "coalescing", sectors, "how many sectors a load of a warp brings", first),
-        Example("L2 cache", "block_table", paged, "a KV cache whose pages lie anywhere", walk, scenario=True),
-        Example("Device memory", "tiling", tiled, "a tile that a kernel fetches from it", {"step": "2"}),
-    )
-    return [example.link for example in examples]
-
-
-def _fields(kernel: KernelSpec) -> dict[str, str]:
-    return {name: write_value(value) for name, value in kernel.problem_type().values().items()}
-
-
 def levels_tab(measured: Measured, label: str) -> list[Block]:
     """Returns the plateaus the ends of the caches, and links to stories."""
     levels, machine = plateaus(measured.table), machine_of(measured.device)
@@ -140,7 +94,7 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
         stage.text(sentence(levels, measured.device)),
         stage.row([stage.table(as_text(levels), caption)], [stage.heading("Content of the figures"), *facts]),
         stage.heading("Kernels that meet the levels"),
-        *kernels_that_meet(),
+        *(stage.link(f"{level}: {sight}", story, query) for level, story, sight, query in PAGES),
     ]
 
 

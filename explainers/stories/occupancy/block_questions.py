@@ -4,28 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explainers.stories.occupancy.frames import GridFrame
+from explainers.models.frames import GridFrame
+from explainers.models.schedules import Schedule
 from explainers.stories.occupancy.more_registers import twice
-from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count, short
 from explainers.story.questions import Where, amounts, idea
-from explainers.story.stage import Question, View
+from explainers.story.stage import Question
 from kernels.build.occupancy import REGISTERS, Machine, Occupancy, needs
-
-
-def multiprocessors(view: View) -> list[Question]:
-    """A question about the picture `grid`: the number of SMs with work."""
-    meta = view.meta
-    blocks, used, every = sum(launch["blocks"] for launch in meta["launches"]), meta["multiprocessors"], meta["all"]
-    text = (
-        f"The whole grid has {count(blocks, 'block')}, and {meta['gpu']} has {every} SMs. How many of "
-        "these get a block?"
-    )
-    how = "In launch order, a block to each in turn" if meta["unit"] == "turn" else "In the timeline of this build"
-    why = f"{how}: {used} of {every}, and {every - used} have nothing to do."
-    wrong = [every, blocks, every // 2, used // 2]
-    veils = ("sentence", "strip", "picture")
-    return amounts("multiprocessors", text, used, wrong, why, view=view.id, veils=veils)
 
 
 def block_limits(found: Sequence[Occupancy], on: Machine, gpu: str, view: str = "multiprocessor") -> list[Question]:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.occupancy import grid, schedules
-from explainers.stories.occupancy.frames import GridFrame
+from explainers.models import grid, schedules
+from explainers.models.frames import GridFrame
 from explainers.story import stage
 from explainers.story.glossary import short
 from kernels.measure.timelines import Timeline

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from explainers.stories.occupancy import block_limits, block_questions, grid_timeline, schedules
+from explainers.models import schedules
+from explainers.stories.occupancy import block_limits, block_questions, grid_timeline
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from explainers.models.softmax_rows import is_optimistic, is_ordinary
 from explainers.stories.online_softmax.frames import RowFrame
 from explainers.stories.online_softmax.row_states import states
-from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary
+from explainers.stories.online_softmax.row_story import RowStory
 from explainers.story import stage
 from explainers.story.glossary import logged, short
 from explainers.story.questions import Where, idea

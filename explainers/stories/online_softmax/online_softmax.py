@@ -9,57 +9,28 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from explainers.stories.online_softmax import truths
+from explainers.models import softmax_rows
+from explainers.models.softmax_rows import OF_MARKS, is_optimistic, is_ordinary, m_name
 from explainers.stories.online_softmax.factor_questions import questions_of
 from explainers.stories.online_softmax.frames import RowFrame, RowMeta
-from explainers.stories.online_softmax.row_frames import GROUPS, frames_of, keys_of, row_records, tiles_of, walk_of
+from explainers.stories.online_softmax.row_frames import frames_of, keys_of, row_records, tiles_of, walk_of
 from explainers.stories.online_softmax.row_states import states
-from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary, m_name
+from explainers.stories.online_softmax.row_story import RowStory
 from explainers.stories.online_softmax.softmax_steps import Manner, text_of
-from explainers.stories.tiling import tiling
-from explainers.story import axes, picture, probed, stage
+from explainers.story import axes, picture, stage
 from explainers.story.glossary import listed, short
 from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
-from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import max_abs_error
 from kernels.errors import ProblemError
 from kernels.run.results import Run
-
-NEEDS = {"score": ("row", "col"), "m": ("row",), "p": ("row", "col"), "l": ("row",), "o": ("row", "dim")}
-OF_MARKS = {event: keys for event, keys in NEEDS.items() if event != "o"}
-"""The values of a plain kernel. Its stores give the row of O in the end."""
-WANTS = tuple(event for event in GROUPS if event != "refused")
-
-
-def accepts(spec: KernelSpec) -> bool:
-    """Whether the kernel has a picture of attention and logs each row's scores, max, weights, sum and output."""
-    return not refusal(spec)
-
-
-def refusal(spec: KernelSpec) -> str:
-    """The reason against a kernel in a sentence, or an empty text. Marks with the key `head` need no query tiles."""
-    lacking = probed.without_events(spec, _of_marks(spec) if spec.plain else NEEDS)
-    if not truths.names_heads(spec):
-        reason = tiling.refusal(spec) or lacking
-        return f"{reason} Or give each marked value the key head." if spec.plain and picture.ITEM in reason else reason
-    if probed.has_masks(spec):
-        return f"{spec.name} solves a problem with more than a causal mask."
-    return lacking or truths.refusal(probed.sample(spec))
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
     """First and last row (inclusive) of the run's query tile, and its batch and head."""
     head, first, end = query_rows(run.request)
     return first, end - 1, divmod(head, axes.length(tensor_at(run.request, "O"), "head"))
-
-
-def _of_marks(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
-    """OF_MARKS, with the keys `head` and `walk` for every value if one has them."""
-    found = probed.values(spec)
-    more = tuple(key for key in ("head", "walk") if any(key in found.get(event, ()) for event in OF_MARKS))
-    return {event: (*keys, *more) for event, keys in OF_MARKS.items()}
 
 
 def walks_of(run: Run, row: int, head: int) -> list[int]:
@@ -77,7 +48,7 @@ def explain(run: Run, row: int, head: int | None = None, walk: int | None = None
     """
     request = run.request
     head = query_rows(request)[0] if head is None else head
-    truth = truths.of_row(run, head, row)
+    truth = softmax_rows.of_row(run, head, row)
     s_true, o, o_true = truth.scores, truth.o, truth.o_true
     records, numbers, part = row_records(run, row, head), np.arange(len(s_true)), ""
     if walk is not None:

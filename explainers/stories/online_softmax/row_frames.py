@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from explainers.models.softmax_rows import GROUPS, WRONG
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, details, tell
+from explainers.stories.online_softmax.softmax_steps import Manner, details, tell
 from explainers.story import marks
 from explainers.story.glossary import short
 from kernels.core import reference
@@ -12,16 +13,6 @@ from kernels.core.tolerance import max_abs_error
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 
-GROUPS = {
-    "score": "scores",
-    "refused": "refused",
-    "tile_max": "max",
-    "m": "max",
-    "rescale": "rescale",
-    "p": "weights",
-    "l": "sum",
-    "o": "output",
-}
 TITLES = {
     "scores": "Scores",
     "refused": "Sums refused",

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from explainers.stories.online_softmax.row_story import RowStory, m_name
-from explainers.stories.online_softmax.softmax_steps import WRONG, text_of
+from explainers.models.softmax_rows import WRONG, m_name
+from explainers.stories.online_softmax.row_story import RowStory
+from explainers.stories.online_softmax.softmax_steps import text_of
 from explainers.story import stage
 from explainers.story.frames import Number
 

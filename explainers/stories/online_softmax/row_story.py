@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.story import probed
-from kernels.core.spec import KernelSpec
 
 
 @dataclass(frozen=True)
@@ -43,19 +41,3 @@ class RowStory:
     def steps(self) -> list[int]:
         """The step of the trace of each frame."""
         return [frame["moment"] for frame in self.frames]
-
-
-def is_ordinary(kernel: KernelSpec) -> bool:
-    """Whether the kernel has one m and l for the whole row, and no running ones: its m probe has no key `tile`."""
-    return "tile" not in probed.values(kernel)["m"]
-
-
-def is_optimistic(kernel: KernelSpec) -> bool:
-    """Whether the kernel takes weights against a reference m and refuses tiles with too large sums. Such a kernel logs
-    its refusals."""
-    return "refused" in probed.values(kernel)
-
-
-def m_name(ordinary: bool, optimistic: bool) -> str:
-    """The name of the kernel's m."""
-    return "reference m" if optimistic else "max m" if ordinary else "running max m"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from explainers.models.softmax_rows import WRONG
 from explainers.story.frames import Number
 from explainers.story.glossary import logged, short
 
-WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
 FP32_MAX = float(np.finfo(np.float32).max)
 
 

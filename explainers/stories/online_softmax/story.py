@@ -1,57 +1,40 @@
 """The story of the online softmax: one row's running max and sum, step by step, next to ordinary softmax."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story, visible
+from explainers.models import generic, softmax_rows, threads, tiling
+from explainers.models.softmax_rows import Row
+from explainers.stories.online_softmax import online_softmax, row_charts, row_questions
 from explainers.stories.online_softmax.row_story import RowStory
-from explainers.stories.registers import threads
-from explainers.stories.tiling import stored, tiling
 from explainers.story import picture, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
-from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
 WALK = "a part of the row's keys with its own m and l, merged later"
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the request's query tile.
-
-    row: counted in its head.
-    head: counted over the batch, for a request without query tiles.
-    walk: the number of a walk over a part of the row's keys, or "" for the first.
-    """
-
-    request: Request
-    row: int
-    head: int = 0
-    walk: str = ""
-
-
 class OnlineSoftmax(Story[Row]):
     """One row of a query tile."""
 
-    WANTS = online_softmax.WANTS
+    WANTS = softmax_rows.WANTS
 
     def refusal(self, spec: KernelSpec) -> str:
-        return online_softmax.refusal(spec)
+        return softmax_rows.refusal(spec)
 
     def stage(self, subject: Row, runner: Runner) -> Stage:
         run, story = _row_of(subject, runner)
         if not picture.by_tiles(subject.request):
             return _without_tiles(subject, runner, run, story)
-        known = {*tiling.WANTS, *online_softmax.WANTS}
+        known = {*tiling.WANTS, *softmax_rows.WANTS}
         others = generic.other_views(run, picture.places(subject.request), known, story.steps)
         views = [threads.view(run, story.steps), *others]
         made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
-        ordinary = row_story.is_ordinary(run.request.kernel)
-        checks = stored.never_stored(run, step=len(story.frames) - 1, view="row", veils=("headline",))
+        ordinary = softmax_rows.is_ordinary(run.request.kernel)
+        checks = tiling.never_stored(run, step=len(story.frames) - 1, view="row", veils=("headline",))
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
-        offer = visible.offer(run, runner, subject.row)
+        offer = softmax_rows.offer(run, runner, subject.row)
         return replace(made, offer=offer, questions=[*made.questions, *more, *checks])
 
     def parts(self) -> dict[str, Part[Row]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from explainers.stories.occupancy import grid, schedules
+from explainers.models import grid, schedules
 from explainers.stories.pipeline import (
     before,
     copy_questions,

@@ -9,7 +9,7 @@ import pandas as pd
 from explainers.charts.chart_view import chart_view
 from explainers.charts.inline import Inline
 from explainers.charts.palette import AXIS, TENSORS
-from explainers.stories.backward import errors, parts
+from explainers.models import gradient_errors, gradients
 from explainers.story import probed, stage
 from explainers.story.base import Runner
 from explainers.story.frames import Frame
@@ -20,10 +20,10 @@ from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
 HEIGHT = 300
-COLOURS = {part: TENSORS[part[1:]] for part in parts.GRADIENTS}
+COLOURS = {part: TENSORS[part[1:]] for part in gradients.GRADIENTS}
 SAID = dict(
     zip(
-        (*errors.STEPS, errors.OWN),
+        (*gradient_errors.STEPS, gradient_errors.OWN),
         (
             "The forward stored O in {kind} and LSE in float32. The backward starts from both.",
             "The kernel rounds P to {kind} before dV = Pᵀ dO. The other gradients do not read this P.",
@@ -37,7 +37,7 @@ SAID = dict(
 
 KEPT = dict(
     zip(
-        [*errors.STEPS][1:],
+        [*gradient_errors.STEPS][1:],
         (
             "P stays in float32. Nothing is rounded for dV.",
             "dS stays in float32. Nothing is rounded for dK and dQ.",
@@ -49,7 +49,7 @@ KEPT = dict(
 
 
 READS = dict(
-    zip(SAID, (("O", "LSE"), ("p",), ("ds",), parts.GRADIENTS, ("p", "dv", "ds", "dk", "dq", "dq_part"))),
+    zip(SAID, (("O", "LSE"), ("p",), ("ds",), gradients.GRADIENTS, ("p", "dv", "ds", "dk", "dq", "dq_part"))),
 )
 """Step -> the logged values and the tensors with its lines."""
 NAMES = ("O, LSE", "P", "dS", "gradients", "kernel")  # of the steps, on the axis
@@ -61,23 +61,25 @@ def is_backward(spec: KernelSpec) -> bool:
 
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel of gradients in a sentence, or an empty text."""
-    missing = parts.lacking(probed.sample(spec))
+    missing = gradients.lacking(probed.sample(spec))
     return f"{spec.name} has no tensor for {listed(missing)}. Declare it in the problem's `picture`." if missing else ""
 
 
 def stage_of(subject: Request, runner: Runner) -> Stage:
     run = runner.run(subject)
-    after = errors.after_each_step(run, head_of(subject))
+    after = gradient_errors.after_each_step(run, head_of(subject))
     frames = frames_of(run, after)
     summary, tone = runner.broken(run)
     return stage.of_request(
         subject,
         frames,
         [view(after)],
-        state=[State(f"error of {part}", [errors.said(one[part]) for one in after.values()]) for part in COLOURS],
+        state=[
+            State(f"error of {part}", [gradient_errors.said(one[part]) for one in after.values()]) for part in COLOURS
+        ],
         tabs=[Tab("gradients", "In numbers"), stage.BUILDS, stage.DATA],
         provenance=runner.provenance(run),
-        summary=summary or errors.largest(after),
+        summary=summary or gradient_errors.largest(after),
         tone=tone or "info",
         step=len(frames) - 1,
     )
@@ -85,13 +87,13 @@ def stage_of(subject: Request, runner: Runner) -> Stage:
 
 def head_of(request: Request) -> int:
     """The first query head of the traced group, counted over the batch."""
-    first, _ = request.scope.range_of(parts.KEY_ITEM, request.plan)
-    return parts.head_of(request, parts.KEY_ITEM, first) * parts.group_of(request)
+    first, _ = request.scope.range_of(gradients.KEY_ITEM, request.plan)
+    return gradients.head_of(request, gradients.KEY_ITEM, first) * gradients.group_of(request)
 
 
-def frames_of(run: Run, after: errors.Errors) -> list[Frame]:
+def frames_of(run: Run, after: gradient_errors.Errors) -> list[Frame]:
     """A frame for each step that rounds, and one for the kernel's own gradients."""
-    kind = parts.tensors(run.request)["Q"].dtype
+    kind = gradients.tensors(run.request)["Q"].dtype
     found: list[Frame] = []
     before = dict.fromkeys(COLOURS, 0.0)
     for step, now in after.items():
@@ -107,7 +109,7 @@ def frames_of(run: Run, after: errors.Errors) -> list[Frame]:
 
 def lines_of(run: Run, wanted: Sequence[str]) -> dict[str, int]:
     """The lines with a record of these logged values, or of these tensors in global memory, and how often."""
-    sites, symbols = run.sites, parts.symbols(run.request)
+    sites, symbols = run.sites, gradients.symbols(run.request)
     counts = np.bincount(sites.index(run.trace.table), minlength=len(sites)).tolist()
     found: dict[str, int] = {}
     for site, times in zip(sites, counts):
@@ -124,7 +126,7 @@ def _grown(moved: list[str]) -> str:
     return f"The error of {moved[0]} grows." if len(moved) == 1 else f"The errors of {listed(moved)} grow."
 
 
-def view(after: errors.Errors) -> View:
+def view(after: gradient_errors.Errors) -> View:
     """The picture: the error of each gradient after each step."""
     rows = pd.DataFrame(
         [
@@ -152,4 +154,4 @@ def view(after: errors.Errors) -> View:
 
 def gradients_tab(subject: Request, runner: Runner) -> list[Block]:
     """The errors in numbers."""
-    return errors.blocks(runner.run(subject), head_of(subject))
+    return gradient_errors.blocks(runner.run(subject), head_of(subject))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from explainers.stories.online_softmax import online_softmax
+from explainers.models import softmax_rows
 from explainers.stories.precision import replay, rounding
 from explainers.stories.precision.error_questions import questions
 from explainers.stories.precision.frames import RoundingMeta, RoundingRun
@@ -19,7 +19,7 @@ from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
-WANTS = online_softmax.WANTS
+WANTS = softmax_rows.WANTS
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -29,7 +29,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel: that of Online softmax, or further numbers that change Q and K, such as angles."""
-    if reason := online_softmax.refusal(spec):
+    if reason := softmax_rows.refusal(spec):
         return reason
     other = picture.other_input(probed.sample(spec))
     return f"{spec.name} also reads {other}. This page replays scores of Q and K as they are given." if other else ""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from explainers.stories.online_softmax import row_story
+from explainers.models import softmax_rows
 from explainers.stories.precision.replay import Replay, label_of, rms, rounded_to
 from explainers.story import axes, picture
 from kernels.core import reference
@@ -85,7 +85,7 @@ class _Replaying:
     def __init__(self, run: Run) -> None:
         self.run, self.request = run, run.request
         self.head, self.first, self.end = picture.query_rows(run.request)
-        self.ordinary = row_story.is_ordinary(run.request.kernel)
+        self.ordinary = softmax_rows.is_ordinary(run.request.kernel)
         self.q, self.k, self.v = (picture.matrix(run, place, self.head).astype(np.float64) for place in "QKV")
         self.values = run.trace.table.filter(pc.is_valid(run.trace.table["value"]))
         self.own = picture.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)

@@ -1,9 +1,8 @@
 """Questions about the lanes of a row: how they find its max, the place of the weights, and the reads of K."""
 
+from explainers.models.tiling import Tiling, bytes_stored, scores_size
 from explainers.stories.registers.holders import weight_bytes
 from explainers.stories.registers.lanes import Lanes
-from explainers.stories.tiling.stored import bytes_stored, scores_size
-from explainers.stories.tiling.tiling import Tiling
 from explainers.story.glossary import count
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from explainers.stories.registers.threads import Threads
-from explainers.stories.tiling import tiling
+from explainers.models import tiling
+from explainers.models.threads import Threads
 from explainers.story import axes, glossary, picture, stage
 from kernels.run.results import Run
 

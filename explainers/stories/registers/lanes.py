@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from explainers.models.threads import Threads
+from explainers.models.tiling import Tiling
 from explainers.stories.registers.frames import LanesMeta
-from explainers.stories.registers.threads import Threads
-from explainers.stories.tiling.tiling import Tiling
 from explainers.story import stage
 from kernels.run.results import Run
 from kernels.trace import steps as cutting

@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.occupancy import grid
-from explainers.stories.online_softmax import online_softmax, visible
-from explainers.stories.online_softmax.story import Row
-from explainers.stories.registers import holder_questions, holders, lanes, threads
-from explainers.stories.tiling import tiling
+from explainers.models import generic, grid, softmax_rows, threads, tiling
+from explainers.models.softmax_rows import Row
+from explainers.stories.registers import holder_questions, holders, lanes
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage
@@ -34,7 +31,7 @@ class Registers(Story[Row]):
         run = runner.run(request)
         tiles, own = tiling.explain(run), threads.explain(run)
         of_scores = lanes.explain(run, tiles, own)
-        others = generic.other_views(run, picture.places(request), {*tiling.WANTS, *online_softmax.WANTS})
+        others = generic.other_views(run, picture.places(request), {*tiling.WANTS, *softmax_rows.WANTS})
         matrices = tiling.stage_of(run, runner.provenance(run), others)
         whole_grid = grid.view(request, runner.live_gpu(), offers=True)
         shown = [*lanes.views(tiles, of_scores, subject.row), threads.view(run, story=own)]
@@ -44,7 +41,7 @@ class Registers(Story[Row]):
             state=[*holders.states(tiles, own, subject.row), *(s for s in matrices.state if s.name in STRIP)],
             tabs=[stage.Tab("kernels", "Registers of each kernel"), stage.BUILDS, stage.DATA],
             step=holders.first_held(own, subject.row),
-            offer=visible.offer(run, runner),
+            offer=softmax_rows.offer(run, runner),
             summary=holders.summary(*holder_questions.shared_times(tiles)),
             questions=holder_questions.questions(run, tiles, of_scores, subject.row),
         )

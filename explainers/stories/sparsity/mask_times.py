@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers.stories.timing.wording import microseconds, shown_name
+from explainers.models.recorded_times import shown_name
 from explainers.story import stage
-from explainers.story.glossary import short
+from explainers.story.glossary import microseconds, short
 from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request

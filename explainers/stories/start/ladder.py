@@ -1,14 +1,15 @@
 """The ladder of a family: each rung with its one new idea, its bytes and its time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from explainers.charts.palette import kernel_colour
-from explainers.stories.tiling.traffic import Counted
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.recordings.tables import Provenance
+from kernels.run.results import Traffic
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _settings(text: object) -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
-def rungs(counted: Counted, timed: Mapping[str, Timed]) -> list[dict[str, object]]:
+def rungs(counted: Sequence[tuple[Request, Traffic]], timed: Mapping[str, Timed]) -> list[dict[str, object]]:
     """The fields of each rung on the start page, in order: name, title, idea, changed, read and written (bytes of
     global memory), us (microseconds, or None), the builds of both, colour.
 

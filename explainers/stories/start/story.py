@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from explainers.models import tiling
 from explainers.stories.start import ladder
-from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage

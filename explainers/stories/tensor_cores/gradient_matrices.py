@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.stories.tensor_cores.tensor_products import GROUP, LANES, Kind, Matrix, Product, part_of
 from explainers.story import axes, picture
 from kernels.core.dtypes import element_type
@@ -49,8 +49,8 @@ class GradientMatrices:
         first = frame[(frame.event == self.event) & (frame.step >= 0)].iloc[0]
         self.records = frame[(frame.step >= 0) & (frame.launch == first.launch) & (frame.block == first.block)]
         self.of_symbol = picture.places(self.request)
-        self.tensors = parts.tensors(self.request)
-        self.queries, self.keys, self.dims = parts.sizes(self.request)
+        self.tensors = gradients.tensors(self.request)
+        self.queries, self.keys, self.dims = gradients.sizes(self.request)
         self.tile_rows = self.request.value_of("query_rows") or self.queries
         self.texts = {name: text.splitlines() for name, text in self.request.kernel.files}
         self.scale = float(self.request.problem.scale)
@@ -78,13 +78,13 @@ class GradientMatrices:
             for name in (kind.a, kind.b):
                 part = part_of(name)
                 if part in OPERANDS:
-                    found[name] = Matrix.of(0, 0, parts.values(self.run, part, self.head))
+                    found[name] = Matrix.of(0, 0, gradients.values(self.run, part, self.head))
                 else:
                     values = np.nan_to_num(self._square(self.records, part)).astype(kind16).astype(np.float32)
                     found[name] = Matrix.of(0, 0, values)
                     if kind.grows or not self.by_group:  # a warpgroup reads all keys of dS from shared memory
                         self._own_square(found[name], part, as_a=True)
-            if kind.c in parts.SQUARES:
+            if kind.c in gradients.SQUARES:
                 found[kind.c] = Matrix.of(0, 0, self._square(self.own, kind.c))
                 logged = kind.c if (self.own.event == EVENT_OF[kind.c]).any() else SOURCE[kind.c]
                 self._own_square(found[kind.c], logged, as_a=False)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.stories.tensor_cores import logged, operand_memory
 from explainers.stories.tensor_cores.gradient_matrices import (
     KEYS_DOWN,
@@ -258,7 +258,7 @@ class GradientReader(GradientMatrices):
         rows = int(keys[0]) // 64 * 64, int(keys[0]) // 64 * 64 + 64
         waiting: list[tuple[Kind, Site, np.ndarray]] = []  # products with a mark before the copy of the tile
         for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
-            kind = self.kinds.get(parts.MARKS.get(str(phase[step]), "")) if step in of_step else None
+            kind = self.kinds.get(gradients.MARKS.get(str(phase[step]), "")) if step in of_step else None
             self.tile = int(tile_of[step])
             for record in of_step[step].itertuples() if kind else ():
                 site = self.sites[int(record.site)]

@@ -4,13 +4,12 @@ questions. fragments.py reads the products from a run."""
 import numpy as np
 import pandas as pd
 
-from explainers.stories.backward import parts
+from explainers.models import gradients, tiling
 from explainers.stories.tensor_cores import fragments, pieces, tensor_products
 from explainers.stories.tensor_cores.frames import FragmentsMeta, ShownKind
 from explainers.stories.tensor_cores.product_frames import ProductStory, axis_words, frames_of
 from explainers.stories.tensor_cores.product_questions import fetch_cost, questions
 from explainers.stories.tensor_cores.tensor_products import K, Kind, Product, part_of, walks_queries
-from explainers.stories.tiling import tiling
 from explainers.story import axes, glossary, picture, probed, stage
 from explainers.story.glossary import count
 from kernels.core.request import Request
@@ -32,8 +31,8 @@ def accepts(spec: KernelSpec) -> bool:
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel in a sentence, or an empty text."""
     request = probed.sample(spec)
-    if walks_queries(request) and not parts.lacking(request):
-        lacking = probed.without_events(spec, parts.NEEDED)
+    if walks_queries(request) and not gradients.lacking(request):
+        lacking = probed.without_events(spec, gradients.NEEDED)
     else:
         lacking = tiling.refusal(spec) or probed.without_events(spec, NEEDS)
     if lacking:
@@ -166,7 +165,9 @@ def unlogged(story: ProductStory) -> str:
         if any(p.c == c for p in story.products)
         and not np.isfinite(story.after[c] if kind.grows else story.matrices[c].value).any()
     ]
-    absent = [made.made for made in parts.PRODUCTS if made.made not in story.kinds] if story.walks == "query" else []
+    absent = (
+        [made.made for made in gradients.PRODUCTS if made.made not in story.kinds] if story.walks == "query" else []
+    )
     said = (
         f"The kernel logs no sum of {glossary.listed(silent)}, so the picture adds up the products of this head. "
         if silent

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explainers.stories.registers import threads
-from explainers.stories.tiling.frames import MatricesMeta, ReuseMeta
+from explainers.models import threads
+from explainers.models.frames import MatricesMeta
+from explainers.stories.tiling.frames import ReuseMeta
 from explainers.story import picture, stage
 from explainers.story.glossary import count
 from kernels.run.results import Run

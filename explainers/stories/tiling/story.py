@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.occupancy import grid
-from explainers.stories.online_softmax import online_softmax, visible
-from explainers.stories.registers import threads
-from explainers.stories.tiling import reuse, tile_questions, tiling, traffic
+from explainers.models import generic, grid, softmax_rows, threads, tiling
+from explainers.stories.tiling import reuse, tile_questions, traffic
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage
@@ -24,7 +21,7 @@ class Tiles(Story[Request]):
 
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)
-        known = {*tiling.WANTS, *online_softmax.WANTS}
+        known = {*tiling.WANTS, *softmax_rows.WANTS}
         whole_grid = grid.view(subject, runner.live_gpu(), offers=True)
         others = generic.other_views(run, picture.places(subject), known)
         made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
@@ -32,7 +29,7 @@ class Tiles(Story[Request]):
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
-        made = replace(made, offer=visible.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)
+        made = replace(made, offer=softmax_rows.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)
         return replace(made, questions=found, summary=summary or made.summary, tone=tone or made.tone)
 
 

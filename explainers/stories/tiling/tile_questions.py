@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explainers.stories.tiling import k_reads
-from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
-from explainers.stories.tiling.stored import bytes_stored, never_stored, scores_size
+from explainers.models import tiling
+from explainers.models.frames import MatricesMeta, TilingFrame
+from explainers.models.tiling import bytes_stored, never_stored, scores_size
 from explainers.story import picture
 from explainers.story.glossary import count, short
 from explainers.story.questions import Where, idea
@@ -110,7 +110,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
 
 def _amounts_hidden(tile: Tile) -> list[str]:
     """The amounts of S and P in the strip, as texts."""
-    amounts = {k_reads.stored(frame, tile.meta["places"]) for frame in tile.frames}
+    amounts = {tiling.scores_stored(frame, tile.meta["places"]) for frame in tile.frames}
     amounts |= {sum(n for name, n in f["bytes"].items() if name.endswith("store")) for f in tile.frames}
     return [f"{n:,}" for n in sorted(amounts - {0})]
 
@@ -144,7 +144,7 @@ def _growth(tile: Tile) -> list[Question]:
 
 def _reads_of_k(tile: Tile) -> list[Question]:
     """A question about the reads of each byte of K from global memory."""
-    of_step = k_reads.times(tile.frames, tile.of["K"], tile.width)
+    of_step = tiling.times_of_k(tile.frames, tile.of["K"], tile.width)
     times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
     if not times or rows < 2:
         return []
@@ -183,7 +183,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
         "step": max(n for n, f in enumerate(tile.frames) if f["scores"]),
         "view": tile.view,
         "veils": ("headline", "tabs"),
-        "hides": sorted({k_reads.said(n) for n in of_step if n}),
+        "hides": sorted({tiling.times_said(n) for n in of_step if n}),
         "shows": {"tensor": "K", "key": 0, "dim": 0},
     }
     return [idea("k_read", text, right, wrong, why, ordered, **where)]

@@ -4,20 +4,17 @@ The bytes are counted from logged accesses, in units of the tensor's own size. A
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, TENSORS, kernel_colours
-from explainers.stories.tiling.tiling import Tiling
+from explainers.models.tiling import Tiling, access_order, pairs
 from explainers.story import axes
 from explainers.story.glossary import short
-from explainers.story.picture import in_order, mask_offset, places, query_rows, tensor_at
+from explainers.story.picture import places, tensor_at
 from kernels.core.request import Request
-from kernels.core.scope import Scope
-from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
 
@@ -94,22 +91,6 @@ def reuse(counted: Counted) -> pd.DataFrame:
             for t in inputs
         ]
     return pd.DataFrame(rows, columns=["kernel", "tensor", "reuse"])
-
-
-def pairs(request: Request, whole: bool) -> int:
-    """The (query, key) pairs of the whole run, from its work (4 FLOP for each pair and dim), or of the scope's query
-    tiles. 0 if they do not follow from the problem's mask."""
-    q = tensor_at(request, "Q")
-    n, keys, heads = axes.length(q, "query"), axes.length(tensor_at(request, "K"), "key"), axes.heads(q)
-    every = request.problem.work.flops // (4 * axes.length(q, "dim"))
-    keys_of = np.full(n, keys)
-    if request.problem.causal:
-        keys_of = np.clip(np.arange(1, n + 1) + mask_offset(request), 0, keys)
-    if whole or every != heads * keys_of.sum():
-        return every if whole else 0
-    scope = request.scope
-    tiles = [replace(request, scope=Scope(item)) for item in range(scope.first, scope.first + scope.count)]
-    return sum(int(keys_of[slice(*query_rows(tile)[1:])].sum()) for tile in tiles)
 
 
 def cumulative_chart(run: Run, tiling: Tiling) -> alt.LayerChart:
@@ -191,23 +172,6 @@ def chart(counted: Counted) -> alt.Chart:
         )
         .properties(height=90 + max(34, 9 * len(kernels)) * table.access.nunique())
     )
-
-
-def access_order(requests: Sequence[Request]) -> list[str]:
-    """ "Q read", "S written", "S read" and so on: every possible access, in the order of charts and tables."""
-    found: dict[tuple[int, str], tuple[str, ...]] = {}
-    for request in requests:
-        known = axes.tensors(request)
-        for symbol in in_order(request):
-            role = known[symbol].role
-            found[(Role.INPUT, Role.SCRATCH, Role.OUTPUT).index(role), symbol] = (
-                ("read", "written") if role is Role.INPUT else ("written", "read")
-            )
-    return [
-        f"{symbol} {verb}"
-        for (_, symbol), verbs in sorted(found.items(), key=lambda entry: entry[0][0])
-        for verb in verbs
-    ]
 
 
 def _access_names(table: pd.DataFrame) -> pd.Series:

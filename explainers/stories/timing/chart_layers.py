@@ -12,12 +12,12 @@ import pandas as pd
 from explainers.charts.inline import Inline
 from explainers.charts.line_ends import named_ends
 from explainers.charts.palette import AXIS
-from explainers.stories.timing.sweep_rows import colours, labels, sizes
+from explainers.models.recorded_times import shown_name, sizes
+from explainers.stories.timing.sweep_rows import colours, labels
 from explainers.stories.timing.timed_row import TimedRow
-from explainers.stories.timing.wording import as_fast, axis_title, microseconds, shown_name, times_said
-from explainers.story.glossary import short
+from explainers.stories.timing.wording import as_fast, times_said
+from explainers.story.glossary import microseconds, short
 
-LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400
 Roofs = Mapping[str, Mapping[str, float]]  # source of times -> its measured roofs, from protocol.roofs
 
@@ -98,17 +98,6 @@ def _with_rate_spread(rows: pd.DataFrame) -> pd.DataFrame:
         for end, time in ends
     }
     return rows.assign(**spread)
-
-
-def size_axis(rows: pd.DataFrame, field: str) -> alt.X:
-    """Returns the x axis: a tick at each timed value of a size or a constant."""
-    ticks = sizes(rows, field)
-    log = min(ticks, default=1) > 0
-    scale = (
-        alt.Scale(type="log", base=2, nice=False, padding=14) if log else alt.Scale(zero=False, nice=False, padding=14)
-    )
-    axis = alt.Axis(values=ticks, format=",d", grid=False)
-    return alt.X(f"{field}:Q", title=axis_title(field), scale=scale, axis=axis)
 
 
 def step_rule(sheet: Sheet, x: alt.X) -> alt.Chart:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from explainers.stories.timing.wording import shown_name
+from explainers.models.recorded_times import shown_name
 from kernels import catalog
 from kernels.measure.peers import TENSOR_PRODUCTS
 

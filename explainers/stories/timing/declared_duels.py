@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts import palette
-from explainers.stories.timing.wording import shown_name
+from explainers.models.recorded_times import shown_name
 from explainers.story import stage
 from explainers.story.glossary import count, listed
 from explainers.story.stage import Block

@@ -8,24 +8,15 @@ import pandas as pd
 
 from explainers.charts.line_ends import decades, ratios
 from explainers.charts.palette import AXIS
-from explainers.stories.timing.chart_layers import (
-    HEIGHT,
-    Roofs,
-    Sheet,
-    dash,
-    dots,
-    line_ends,
-    new_sheet,
-    size_axis,
-    step_rule,
-)
+from explainers.models.recorded_times import shown_name, size_axis, sizes
+from explainers.stories.timing.chart_layers import HEIGHT, Roofs, Sheet, dash, dots, line_ends, new_sheet, step_rule
 from explainers.stories.timing.ladder_chart import ladder
 from explainers.stories.timing.roof_lines import Sheets
 from explainers.stories.timing.roofline import roofline
-from explainers.stories.timing.sweep_rows import sizes
 from explainers.stories.timing.sweep_search import GROWING
 from explainers.stories.timing.trends import FAR_BEHIND, crossings, growth, left_out
-from explainers.stories.timing.wording import microseconds, shown_name, title_of, why
+from explainers.stories.timing.wording import title_of, why
+from explainers.story.glossary import microseconds
 
 _MEASURES = {  # kind -> column, title, columns of the spread's low and high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
@@ -118,11 +109,6 @@ def _best(sheet: Sheet, kind: str, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     dy = -16 if kind == "speedup" else 18
     ground = base.mark_text(style="halo", dy=dy, fontWeight=600)  # of the page's colour
     return [ground, base.mark_text(dy=dy, fontWeight=600)]
-
-
-def equal_line() -> alt.Chart:
-    """Returns a rule at the ratio 1."""
-    return alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="one:Q")
 
 
 def _lines(sheet: Sheet, x: alt.X, y: alt.Y, low: str | None, high: str | None) -> list[alt.Chart]:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from explainers.charts import palette
+from explainers.models.recorded_times import shown_name, sizes
 from explainers.stories.timing.sweep_search import SWEPT, constant_of, without_constants
 from explainers.stories.timing.timed_row import Value
-from explainers.stories.timing.wording import plain, shown_name, title_of
+from explainers.stories.timing.wording import plain, title_of
 from kernels import catalog
 from kernels.measure import flashinfer_calls
 from kernels.measure.peers import NAMES, PAGED, PEERS, SDPA
@@ -89,11 +90,6 @@ def drawn_layout(name: str, present: Iterable[str]) -> str:
         return name
     other = flashinfer_calls.other_layout(name)
     return other if other in present else name
-
-
-def sizes(part: pd.DataFrame, field: str) -> list[float]:
-    """Returns the values of the field, in order. A value may have no time."""
-    return sorted(float(v) for v in part[field].dropna().unique())
 
 
 def labels(part: pd.DataFrame) -> list[str]:

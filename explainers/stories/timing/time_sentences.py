@@ -2,22 +2,12 @@
 
 import pandas as pd
 
-from explainers.stories.timing.sweep_rows import ITSELF, baseline_name, sizes
+from explainers.models.recorded_times import FLOOR, is_paged, shown_name, sizes
+from explainers.stories.timing.sweep_rows import ITSELF, baseline_name
 from explainers.stories.timing.sweep_search import GROWING, SWEPT
 from explainers.stories.timing.timed_row import TimedRow
-from explainers.stories.timing.wording import (
-    FLOOR,
-    FLOOR_SAID,
-    as_fast,
-    is_paged,
-    microseconds,
-    plain,
-    shown_name,
-    sized,
-    title_of,
-    why,
-)
-from explainers.story.glossary import count, short
+from explainers.stories.timing.wording import FLOOR_SAID, as_fast, plain, sized, title_of, why
+from explainers.story.glossary import count, microseconds, short
 from kernels.measure.reports import exponents
 
 SAID = 2  # kernels in the sentence

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from explainers.models import recorded_times
 from explainers.stories.timing import time_sentences, trends, wording
 from explainers.stories.timing.timed_row import TimedRow
+from explainers.story import glossary
 from explainers.story import questions as made_of
 from explainers.story.glossary import short
 from explainers.story.stage import Question
@@ -82,9 +84,9 @@ def _rival(at_end: pd.DataFrame, where: str, names: tuple[str, str], step: int, 
     if known.empty:
         return None
     row = known.iloc[0]
-    name = wording.shown_name(row.label)
+    name = recorded_times.shown_name(row.label)
     asked, baseline = names
-    said = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
+    said = f"{name} takes {glossary.microseconds(row.median_us)}, {time_sentences.beside(row, baseline)}."
     right = SPEEDS[made_of.nearest(SPEEDS, float(row.speedup))]
     return made_of.idea(
         "rival",
@@ -102,13 +104,13 @@ def _rival(at_end: pd.DataFrame, where: str, names: tuple[str, str], step: int, 
 
 def _is(row: TimedRow, line: str) -> bool:
     """Whether a row is of a line."""
-    return wording.shown_name(row.label, row.title) == line
+    return recorded_times.shown_name(row.label, row.title) == line
 
 
 def _named(at_end: pd.DataFrame, baseline: str) -> str:
     """Returns the baseline, with a remark if it is the fastest rival."""
     peers = at_end[at_end.kind != "kernel"].sort_values("median_us")
-    first = wording.shown_name(peers.label.iloc[0], peers.title.iloc[0]) if len(peers) else ""
+    first = recorded_times.shown_name(peers.label.iloc[0], peers.title.iloc[0]) if len(peers) else ""
     return f"the fastest rival in the chart, {baseline}" if first == baseline else baseline
 
 
@@ -118,7 +120,7 @@ def _of_roof(at_end: pd.DataFrame, where: str, step: int) -> Question | None:
     if known.empty:
         return None
     row = known.iloc[0]
-    name, share = wording.shown_name(row.label), float(row.roof_percent)
+    name, share = recorded_times.shown_name(row.label), float(row.roof_percent)
     most = 100 * row.tflops / share
     said = (
         f"{name} reaches {short(row.tflops, 3)} TFLOP/s, {short(share, 2)}% of the roof. "
@@ -156,7 +158,7 @@ def _growth(
     right = FACTORS[nearest]
     return made_of.idea(
         growth.id,
-        f"{wording.doubled(field)} {growth.words.format(wording.shown_name(label))}",
+        f"{wording.doubled(field)} {growth.words.format(recorded_times.shown_name(label))}",
         right,
         {words: _slope(factor, times) for factor, words in FACTORS.items() if words != right},
         said,
@@ -170,8 +172,8 @@ def _growth(
 
 def _against(speed: float, row: TimedRow) -> str:
     """The reason against a speed over the baseline."""
-    due = wording.microseconds(row.median_us * row.speedup / speed)
-    return f"Then it would take {due}. It takes {wording.microseconds(row.median_us)}."
+    due = glossary.microseconds(row.median_us * row.speedup / speed)
+    return f"Then it would take {due}. It takes {glossary.microseconds(row.median_us)}."
 
 
 def _share(percent: float, row: TimedRow) -> str:

@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.chart_view import chart_view
+from explainers.models import recorded_times
 from explainers.stories.timing import (
     chart_texts,
     size_charts,
@@ -18,7 +19,7 @@ from explainers.stories.timing import (
 )
 from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.timing_questions import questions
-from explainers.story import stage
+from explainers.story import glossary, stage
 from explainers.story.glossary import count, figure, short
 from explainers.story.stage import Block
 from kernels.measure.datasheets import peaks
@@ -67,7 +68,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     here: the controls for measuring on this machine.
     """
     rows, field, part = shown.rows, shown.field, shown.part
-    sizes, drawn = sweep_rows.sizes(part, field), part[~part.label.isin(shown.hidden)]
+    sizes, drawn = recorded_times.sizes(part, field), part[~part.label.isin(shown.hidden)]
     frames = [
         {"title": wording.sized(field, value), "tile": number, "sentence": _size_sentence(shown, rows, drawn, value)}
         for number, value in enumerate(sizes)
@@ -116,7 +117,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
     colours = sweep_rows.colours(labels)
     drawn = [label for label in labels if label not in shown.hidden]
     far = {kind: trends.left_out(kind, rows, shown.field) for kind in chart_texts.CHARTS}
-    has_floor = wording.FLOOR in drawn and wording.is_paged(title)
+    has_floor = recorded_times.FLOOR in drawn and recorded_times.is_paged(title)
     floor = f" {wording.FLOOR_SAID}" if has_floor else ""
     return [
         chart_view(
@@ -126,7 +127,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             chart_texts.ALT[kind],
             " ".join([chart_texts.note(kind, set(rows["name"])), *_absent(kind, shown, rows)]) + floor,
             size_charts.at_steps(kind, shown.part, shown.field),
-            {wording.shown_name(one, title): colours[one] for one in drawn if one not in far[kind]},
+            {recorded_times.shown_name(one, title): colours[one] for one in drawn if one not in far[kind]},
         )
         for kind, heading in chart_texts.CHARTS.items()
     ]
@@ -135,7 +136,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
 def _absent(kind: str, shown: Shown, rows: pd.DataFrame) -> list[str]:
     """Returns sentences on the lines that a chart leaves out, and on the sizes without a time."""
     far, title = trends.left_out(kind, rows, shown.field), wording.title_of(shown.part)
-    names = ", ".join(wording.shown_name(label, title) for label in far)
+    names = ", ".join(recorded_times.shown_name(label, title) for label in far)
     how = "slower than half the baseline at most" if kind == "speedup" else "far slower at all"
     drawn = shown.part[shown.part.label.isin(rows.label) & ~shown.part.label.isin([*far, *shown.hidden])]
     missing = timing_tables.without_time(drawn, shown.field) if kind not in ("ladder", "roofline") else drawn[:0]
@@ -162,14 +163,16 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
         figures_at = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
         for label in (name for name in sweep_rows.labels(shown.part) if name in set(own.label)):
             said = [figures_at.get((label, v), "no time") for v in sizes]
-            name = wording.shown_name(label, wording.title_of(own)) + (f", {source}, {device}" if several else "")
+            name = recorded_times.shown_name(label, wording.title_of(own)) + (
+                f", {source}, {device}" if several else ""
+            )
             found.append(stage.State(name, said, colour=colours[label]))
     return found
 
 
 def _figures(row: TimedRow) -> str:
     """Returns the known figures of a point: time, TFLOP/s, GB/s and bytes."""
-    said = [wording.microseconds(row.median_us)]
+    said = [glossary.microseconds(row.median_us)]
     said += [f"{short(row.tflops, 3)} TFLOP/s"] if pd.notna(row.tflops) else []
     said += [f"{figure(row.gb_per_s, 3)} GB/s"] if pd.notna(row.gb_per_s) else []
     said += [f"{figure(row.peak_bytes / 1e6, 3)} MB"] if pd.notna(row.peak_bytes) else []
@@ -220,7 +223,7 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
     renamed = without_time.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
     part = shown.part
-    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not wording.is_paged(wording.title_of(part))
+    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not recorded_times.is_paged(wording.title_of(part))
     absent = wording.not_timed(part["name"]) if dense else []
     every = table if len(without_time) else stage.text("Every point of this sweep has a time.")
     return [every, *map(stage.note, [*absent, *not_recorded])]

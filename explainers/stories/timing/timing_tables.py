@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from explainers.models.recorded_times import shown_name
 from explainers.stories.timing.sweep_rows import baseline_name
 from explainers.stories.timing.sweep_search import SWEPT
 from explainers.stories.timing.time_sentences import crossing_sentences, exponent_sentence, sentence
 from explainers.stories.timing.trends import crossings
-from explainers.stories.timing.wording import as_fast, megabytes, microseconds, plain, shown_name, why
-from explainers.story.glossary import count, short
+from explainers.stories.timing.wording import as_fast, megabytes, plain, why
+from explainers.story.glossary import count, microseconds, short
 from kernels.core.fields import fields_of, write_value
 from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.reports import roofs_said

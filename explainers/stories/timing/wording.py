@@ -1,25 +1,15 @@
 """Times, sizes, kernels and libraries in words."""
 
-import re
 from collections.abc import Iterable
-from functools import cache
 
 import numpy as np
 import pandas as pd
 
+from explainers.models.recorded_times import UNITS, shown_name
 from explainers.stories.timing.timed_row import TimedRow, Value
 from explainers.story.glossary import BINARY, amount
-from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.judging import ROUNDING_TIMES
-from kernels.measure.peers import PAGED
 
-READ = {
-    "sdpa_flash": "FlashAttention-2 (torch flash)",
-    "flash_attn_3": "FlashAttention 3",
-    "flash_attn_4": "FlashAttention 4",
-    "flashinfer": "FlashInfer",
-    **PAGED,
-}  # names of peers in words
 _UNAVAILABLE = {  # part of a peer's reason -> a short reason
     "MissingJITCacheError": "not compiled there",
     "is not installed": "not installed there",
@@ -27,24 +17,7 @@ _UNAVAILABLE = {  # part of a peer's reason -> a short reason
     " runs only ": "not asked",
     " needs a ": "not asked",
 }
-FLOOR = "sdpa_cudnn"  # torch's fastest implementation over contiguous K and V
 FLOOR_SAID = "torch cudnn is a floor: it reads contiguous K and V, no block table."
-
-
-def shown_name(label: str, title: str = "") -> str:
-    """Returns a label in words: torch's implementations and libraries by their usual names.
-
-    title: the title of the problem. Over a paged cache it marks FLOOR as a floor.
-    """
-    name = READ.get(label) or re.sub(r"^sdpa_", "torch ", label)
-    return f"{name} (floor)" if label == FLOOR and is_paged(title) else name
-
-
-@cache
-def is_paged(title: str) -> bool:
-    """Whether problems with this title read a paged cache."""
-    kind = problem_type_of(title)
-    return kind is not None and kind.attends_to_cache()
 
 
 def title_of(part: pd.DataFrame) -> str:
@@ -52,22 +25,14 @@ def title_of(part: pd.DataFrame) -> str:
     return str(part.title.iloc[0]) if len(part) else ""
 
 
-_UNITS = {"seq_len": "tokens"}  # the sizes with a plain name
-
-
 def sized(field: str, value: float) -> str:
     """Returns a value of the swept field in words: 8,192 tokens, head_dim 64."""
-    return f"{value:,.0f} {_UNITS[field]}" if field in _UNITS else f"{field} {value:,.0f}"
-
-
-def axis_title(field: str) -> str:
-    """Returns the swept field in words, with its name."""
-    return f"{_UNITS[field]} ({field})" if field in _UNITS else field
+    return f"{value:,.0f} {UNITS[field]}" if field in UNITS else f"{field} {value:,.0f}"
 
 
 def doubled(field: str) -> str:
     """Returns a sentence about a doubled size."""
-    return f"The {f'number of {_UNITS[field]}' if field in _UNITS else field} doubles."
+    return f"The {f'number of {UNITS[field]}' if field in UNITS else field} doubles."
 
 
 def as_fast(ratio: float, low: float | None = None, high: float | None = None, name: str = "") -> str:
@@ -101,11 +66,6 @@ def why(row: TimedRow) -> str:
     if row.status == "unavailable":
         return next((said for part, said in _UNAVAILABLE.items() if part in str(row.reason)), "cannot compute this")
     return {"skipped": "not run", "failed": "the run failed"}.get(row.status, str(row.status))
-
-
-def microseconds(value: float) -> str:
-    """Returns a time in microseconds with its unit: 84.7 us, 13.9 ms."""
-    return amount(value, ((1e3, "ms"), (1.0, "us")), 4)
 
 
 def megabytes(value: float) -> str:

@@ -10,10 +10,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kernels.build.plain import ptx
-from kernels.build.plain.functions import Function, functions
-from kernels.build.plain.tokens import Token, closing, tokens
+from kernels.build.plain.tokens import Token, closing, functions, tokens
 
 _ATTRIBUTES = ("__align__", "alignas", "__attribute__")
 Edit = tuple[int, int, str]  # start, end, the new text
@@ -32,7 +32,12 @@ class Arrays:
 def device_text(text: str) -> str:
     """The text without host functions, for NVRTC. A text without them stays as it is."""
     found = tokens(text)
-    return _applied(text, _host_edits(text, found, functions(text, found)))
+    edits = []
+    for function in functions(text, found):
+        if not function.on_device:
+            start, end = found[function.first].start, found[function.last].end
+            edits.append((start, end, re.sub(r"[^\n]", " ", text[start:end])))
+    return _applied(text, edits)
 
 
 def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
@@ -51,7 +56,7 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
         if array.dynamic:
             edits.append(_pointer(text, found, array))
             continue
-        edits += _aligned(found, array)
+        edits += [(t.start, t.end, "__align__") for t in found[array.first : array.last] if t.text == "alignas"]
         calls = "".join(f' simt_shared_array("{name}", {name});' for name in array.names)
         if inside:
             edits.append((found[array.last].end, found[array.last].end, calls))
@@ -60,12 +65,15 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
     for kernel in (f for f in listed if f.is_kernel):
         at = found[kernel.body].end
         edits.append((at, at, "".join(calls for first, calls in outside if first < kernel.first)))
-        edits += _returns(found, kernel)
+        edits += [
+            (token.start, after.end, "{ simt_leave_here(); return; }")
+            for token, after in pairwise(found[kernel.body : kernel.last + 1])
+            if token.text == "return" and after.text == ";"
+        ]
     return _applied(text, edits)
 
 
 def shared_arrays(found: list[Token]) -> list[Arrays]:
-    """The declarations with __shared__."""
     listed = []
     for at, token in enumerate(found):
         if token.text != "__shared__":
@@ -77,9 +85,16 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
         while last < len(found) - 1 and found[last].text != ";":
             last = closing(found, last) + 1 if found[last].text in ("(", "[", "{") else last + 1
         words = [t.text for t in found[first:at]]
-        listed.append(
-            Arrays(first, last, _names(found[at + 1 : last]), "extern" in words or "extern" in _after(found, at))
-        )
+        names, depth, angles, before = [], 0, 0, ""
+        for text in [*(t.text for t in found[at + 1 : last]), ";"]:
+            if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
+                names.append(before)
+            if depth == 0:
+                angles += (text == "<") - (text == ">")
+            depth += (text in "([{") - (text in ")]}")
+            before = text if depth == 0 and text not in ")]}" else ""
+        dynamic = "extern" in [*words, *(t.text for t in found[at + 1 : at + 2])]
+        listed.append(Arrays(first, last, tuple(dict.fromkeys(names)), dynamic))
     return listed
 
 
@@ -89,25 +104,7 @@ def dynamic_names(files: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for array in arrays for name in array.names))
 
 
-def _after(found: list[Token], at: int) -> str:
-    return found[at + 1].text if at + 1 < len(found) else ""
-
-
-def _names(declared: list[Token]) -> tuple[str, ...]:
-    """The names of a declaration after __shared__: the word before a size, a comma, a value or the end."""
-    names, depth, angles, before = [], 0, 0, ""
-    for text in [*(t.text for t in declared), ";"]:
-        if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
-            names.append(before)
-        if depth == 0:
-            angles += (text == "<") - (text == ">")
-        depth += (text in "([{") - (text in ")]}")
-        before = text if depth == 0 and text not in ")]}" else ""
-    return tuple(dict.fromkeys(names))
-
-
 def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
-    """The pointer in place of an extern array."""
     words, at = [], array.first
     while at < array.last and found[at].text != "[":
         if found[at].text in _ATTRIBUTES:
@@ -120,29 +117,6 @@ def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
     start, end = found[array.first].start, found[array.last].end
     lines = "\n" * text.count("\n", start, end)
     return start, end, f"{of}* const {name} = reinterpret_cast<{of}*>(simt_dynamic_shared());{lines}"
-
-
-def _aligned(found: list[Token], array: Arrays) -> list[Edit]:
-    """__align__ in place of alignas, which the compiler refuses after `static`."""
-    return [(t.start, t.end, "__align__") for t in found[array.first : array.last] if t.text == "alignas"]
-
-
-def _returns(found: list[Token], kernel: Function) -> list[Edit]:
-    inside = range(kernel.body, kernel.last)
-    return [
-        (found[at].start, found[at + 1].end, "{ simt_leave_here(); return; }")
-        for at in inside
-        if found[at].text == "return" and found[at + 1].text == ";"
-    ]
-
-
-def _host_edits(text: str, found: list[Token], listed: list[Function]) -> list[Edit]:
-    edits = []
-    for function in listed:
-        if not function.on_device:
-            start, end = found[function.first].start, found[function.last].end
-            edits.append((start, end, re.sub(r"[^\n]", " ", text[start:end])))
-    return edits
 
 
 def _applied(text: str, edits: list[Edit]) -> str:

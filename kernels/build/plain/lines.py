@@ -2,14 +2,12 @@
 
 import json
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from kernels.build import confined
-from kernels.errors import BuildError
 
 ROW = np.dtype([("pc", "<u4"), ("place", "<u4")])
 """struct LineRow of device/simt/cuda/places.h."""
@@ -35,23 +33,17 @@ class Lines:
 
 
 def file_of(library: Path) -> Path:
-    """The file of the table, next to the library."""
     return library.with_suffix(".lines")
 
 
 def write(library: Path, names: list[str], file: Path) -> None:
     """Reads the table of a library. names: the kernel's files, the only ones with places."""
     files = ["", *names]
-    try:
-        done = confined.tool(["readelf", "-W", "--debug-dump=decodedline"], library, SECONDS)
-    except subprocess.TimeoutExpired:
-        raise BuildError(
-            f"readelf did not read {library.name} within {SECONDS:g} s. Try again with less work."
-        ) from None
-    if done.returncode:
-        raise BuildError(f"readelf cannot read the lines of {library.name}: {done.stderr[:200]}. Install binutils.")
+    command = ["readelf", "-W", "--debug-dump=decodedline"]
+    said = confined.tool(command, library, SECONDS, f"the lines of {library.name}")
     rows = set[tuple[int, int]]()
-    for name, line, address in filter(None, map(_row, done.stdout.splitlines())):
+    for path, line, address in (row.groups() for row in map(_ROW.match, said.splitlines()) if row):
+        name = Path(path).name
         number = files.index(name) if name in files else 0
         rows.add((int(address, 16), number << LINE_BITS | int(line) if number and line != "-" else 0))
     latest = dict(sorted(rows))  # of several rows for an address, one of the kernel's own
@@ -59,12 +51,6 @@ def write(library: Path, names: list[str], file: Path) -> None:
 
 
 def read(library: Path) -> Lines:
-    """The table of a library."""
     held = json.loads(file_of(library).read_text())
     rows = np.array([tuple(row) for row in held["rows"]], ROW)
     return Lines(rows, tuple(held["files"]))
-
-
-def _row(text: str) -> tuple[str, str, str] | None:
-    found = _ROW.match(text)
-    return (Path(found[1]).name, found[2], found[3]) if found else None

@@ -181,7 +181,10 @@ def _words(text: str, own: set[str], unit: str) -> Iterator[Word]:
 def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
     """The reason against a word, or ""."""
     if word.startswith("#") and len(word) > 1:
-        return _of_pragma(word)
+        said = " ".join(word.lstrip("# \t").split()).removeprefix("pragma").strip()
+        if PRAGMAS.match(said):
+            return ""
+        return f"#pragma {said[:60]} is not among the accepted pragmas, such as unroll. {_REMEDY}"
     if word in _ASM:
         return f"it uses inline assembly ({word}) that is no accepted PTX. Use CUDA's own function for it"
     if word in _ATTRIBUTE or word == "__declspec":
@@ -202,13 +205,6 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
 
 def _of_runtime(word: str) -> str:
     return f"the name {word[:60]} belongs to the CPU's runtime. Choose another name"
-
-
-def _of_pragma(row: str) -> str:
-    said = " ".join(row.lstrip("# \t").split()).removeprefix("pragma").strip()
-    if PRAGMAS.match(said):
-        return ""
-    return f"#pragma {said[:60]} is not among the accepted pragmas, such as unroll. {_REMEDY}"
 
 
 def _inside(words: list[Word], at: int, opening: str, closing: str) -> list[str]:

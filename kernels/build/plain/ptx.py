@@ -32,12 +32,7 @@ SPECIAL = {
     **{"laneid": "(simt_rank() & 31)", "warpid": "(simt_rank() / 32)"},
     **{
         f"{name}.{axis}": f"{own}.{axis}"
-        for name, own in (("tid", "threadIdx"), ("ctaid", "blockIdx"))
-        for axis in "xyz"
-    },
-    **{
-        f"{name}.{axis}": f"{own}.{axis}"
-        for name, own in (("ntid", "blockDim"), ("nctaid", "gridDim"))
+        for name, own in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("ntid", "blockDim"), ("nctaid", "gridDim"))
         for axis in "xyz"
     },
 }
@@ -61,7 +56,6 @@ class _Operand:
     text: str
 
     def before(self, number: int) -> str:
-        """The C++ that copies it."""
         kind, name = _LETTERS[self.letter], f"simt_{number}"
         if not self.way:
             return f"{kind} {name} = ({kind}){self.text};"

@@ -5,9 +5,8 @@ from collections.abc import Collection
 
 from kernels.build.plain import ptx
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.functions import functions
 from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
-from kernels.build.plain.tokens import bare, line_of, tokens
+from kernels.build.plain.tokens import bare, functions, line_of, tokens
 from kernels.errors import BuildError
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")', re.M)
@@ -45,7 +44,6 @@ def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, 
 
 
 def _includes(text: str) -> list[re.Match[str]]:
-    """The includes outside of comments and raw strings."""
     code = bare(text)
     return [found for found in _INCLUDE.finditer(text) if code[found.start() + found[0].index("#")] == "#"]
 
@@ -55,7 +53,15 @@ def _found(text: str) -> list[tuple[int, str]]:
     listed = [(f.start(1), _of_header(f[1])) for f in _includes(text) if f[1] is not None]
     reasons = [(at, reason) for at, reason in listed if reason]
     reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
-    reasons += [(s.start, _of_ptx(s.refused)) for s in ptx.statements(device_text(text)) if s.refused]
+    reasons += [
+        (
+            statement.start,
+            f"its inline PTX ({statement.refused[:60]}) is not among the accepted instructions. Use CUDA's own "
+            "function for it, or an instruction of kernels/first-kernel.md",
+        )
+        for statement in ptx.statements(device_text(text))
+        if statement.refused
+    ]
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]
@@ -69,11 +75,4 @@ def _of_header(name: str) -> str:
         return ""
     return (
         f"it includes <{name}>, which is not among CUDA's own headers here. Write the part that it needs into the file"
-    )
-
-
-def _of_ptx(instruction: str) -> str:
-    return (
-        f"its inline PTX ({instruction[:60]}) is not among the accepted instructions. Use CUDA's own function for it, "
-        "or an instruction of kernels/first-kernel.md"
     )

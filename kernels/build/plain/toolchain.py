@@ -35,17 +35,8 @@ KEEPING = (
 )
 _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0")
 _MARKS = ("SIMT_QUIET", "SIMT_WATCH")  # in language.h
-_LAUNCH = (
-    "extern",
-    "__attribute__",
-    "visibility",
-    "int",
-    "void",
-    "return",
-    "request",
-    "args",
-    "a",
-)  # of SIMT_PLAIN_EXPORT
+# The words of SIMT_PLAIN_EXPORT:
+_LAUNCH = ("extern", "__attribute__", "visibility", "int", "void", "return", "request", "args", "a")
 SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
 

@@ -4,6 +4,7 @@ A mark of a `for` logs each pass of the loop, and its end. A mark of another sta
 at the start of the block that it opens. A value within a marked loop has the loop's key.
 """
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,22 +85,18 @@ def edits(spec: KernelSpec, file: str, names: tuple[str, str] = MARKS) -> list[t
 
 def _place(spec: KernelSpec, entry: WatchText, file: str) -> int | None:
     """The place of an entry's text in a file, or None if it is in another file. Raises BuildError."""
-    places = [(name, at) for name, text in spec.files for at in _found(text, entry.line)]
+    places = [
+        (name, found.start())
+        for name, text in spec.files  # below the opening comment
+        for found in re.compile(re.escape(entry.line)).finditer(
+            text, text.find("*/") + 2 if text.lstrip().startswith("/*") else 0
+        )
+    ]
     if len(places) != 1:
         lines = ", ".join(f"{name}:{line_of(dict(spec.files)[name], at)}" for name, at in places)
         said = f"is on several lines ({lines}). Give a longer part of its line" if places else "is on no line"
         raise BuildError(f'{spec.path.name}: watch."{entry.line}" {said}.')
     return places[0][1] if places[0][0] == file else None
-
-
-def _found(text: str, part: str) -> list[int]:
-    """The places of a part of a line below the opening comment."""
-    at = text.find("*/") + 2 if text.lstrip().startswith("/*") else 0
-    places = []
-    while (at := text.find(part, at)) >= 0:
-        places.append(at)
-        at += len(part)
-    return places
 
 
 class _Text:
@@ -111,7 +108,6 @@ class _Text:
         self.opener = {closing(self.tokens, n): n for n in openers}
 
     def marks(self, entries: list[tuple[WatchText, int]]) -> list[Mark]:
-        """The marks of these entries at these places."""
         marked = [(entry, at, self._loop(entry, at)) for entry, at in entries]
         loops = [loop for _, _, loop in marked if loop]
         found = []
@@ -143,7 +139,6 @@ class _Text:
         return _Loop(loop.first, loop.start, loop.end, loop.variable, watched.name, expression)
 
     def _for(self, first: int) -> _Loop:
-        """The loop of a `for` token."""
         head = closing(self.tokens, first + 1)
         last = self._end(head + 1)
         words = [token.text for token in self.tokens[first + 2 : head]]
@@ -177,7 +172,8 @@ class _Text:
         braced = self.text[loop.start - 1] == "{"
         wraps = None if braced else (loop.start, loop.end)
         found = [Mark(self.file, line, LOOP, tuple(keys), ("", *keys.values()), loop.start, wraps)]
-        if not self._else_follows(loop.end):
+        after = next((n for n, token in enumerate(self.tokens) if token.start >= loop.end), -1)
+        if self._text(after) != "else":
             outer = {other.key: other.expression for other in around}
             found.append(Mark(self.file, line, LOOP_END, tuple(outer), ("", *outer.values()), loop.end))
         return found
@@ -238,9 +234,6 @@ class _Text:
         while number < len(self.tokens) - 1 and self.tokens[number].text != ";":
             number = closing(self.tokens, number) + 1 if self.tokens[number].text in ("(", "[", "{") else number + 1
         return number
-
-    def _else_follows(self, at: int) -> bool:
-        return self._text(next((n for n, token in enumerate(self.tokens) if token.start >= at), -1)) == "else"
 
     def _text(self, number: int) -> str:
         return self.tokens[number].text if 0 <= number < len(self.tokens) else ""

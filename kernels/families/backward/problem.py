@@ -1,29 +1,113 @@
-"""The problems of the backward: the gradients of attention over random Q, K, V and dO."""
+"""The gradients of attention: in float64 by the closed formula, by torch's own backward, and the problems of the
+backward kernels with their cases."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.build import own_values
 from kernels.core import reference
+from kernels.core.cases import small_tiles, traced, tuned, values, what_ifs
 from kernels.core.dtypes import element_type
-from kernels.core.fields import problem_field
-from kernels.core.problem import Size, Sweeps, Work
+from kernels.core.fields import fields_of, problem_field
+from kernels.core.problem import Case, Size, Sweeps
+from kernels.core.reference import ROWS_AT_ONCE, on_device, on_host, seen
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.backward.cases import GradientCases
-from kernels.families.backward.gradients import Four, exact_gradients, torch_gradients
-from kernels.families.tensor_cores.fields import DTYPES
+from kernels.families.attention import DTYPES, HEADS, SCALES, SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
+
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+LENGTHS = (1, 2, 17, 63, 65, 100, 200)
+PAIRS = ((40, 200), (200, 40), (1, 300), (130, 129))  # queries and keys that differ
+LONGEST = 500
 MOST_ON_CPU = 2**28  # scores of a forward that the CPU computes in about ten seconds
 MANY_TOKENS = 16384  # batch * seq_len of the bench
 WIDTH = 2048  # num_heads * head_dim of the bench
 GRADIENT_STREAM = 2  # of the seed: dO
+
+
+def exact_gradients(arrays: Four, scale: float, causal: bool, device: str = "cpu") -> Three:
+    """(dq, dk, dv) in float64, a block of query rows at a time.
+
+    P = softmax(S), dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO.
+    arrays: q, k, v, do [batch, heads, rows, dim]. A KV head gets the sum over its query heads.
+    A query without a visible key has dq 0.
+    """
+    import torch
+
+    q, k, v, do = (on_device(a, device).to(torch.float64) for a in arrays)
+    dq, dk, dv = (torch.zeros_like(a) for a in (q, k, v))
+    count, length, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+    rows = max(1, (8 if device == "cuda" else 1) * ROWS_AT_ONCE // length)
+    for b, h in np.ndindex(q.shape[:2]):
+        kv = h // group
+        for first in range(0, count, rows):
+            end = min(count, first + rows)
+            part = slice(first, end)
+            s = scale * (q[b, h, part] @ k[b, kv].T)
+            if causal:
+                s.masked_fill_(~seen(first, end, length, length - count, device), -torch.inf)
+            p = torch.softmax(s, -1).nan_to_num_(0.0)
+            dp = do[b, h, part] @ v[b, kv].T
+            ds = scale * p * (dp - (p * dp).sum(-1, keepdim=True))
+            dq[b, h, part] = ds @ k[b, kv]
+            dk[b, kv] += ds.T @ q[b, h, part]
+            dv[b, kv] += p.T @ do[b, h, part]
+    return dq.cpu().numpy(), dk.cpu().numpy(), dv.cpu().numpy()
+
+
+def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, causal: bool, device: str) -> Three:
+    """The same by torch's own backward of scaled_dot_product_attention, in the arrays' type, from the given O and lse.
+
+    torch's causal mask begins with the first key. So a causal problem becomes square: queries without a key are cut,
+    and missing queries have zeros. Each query head has a copy of its K and V, whose gradients are added up at the end,
+    as FlashAttention-2 does.
+    """
+    import torch
+
+    q, k, v, do = (on_device(a, device) for a in arrays)
+    group, pad = q.shape[1] // k.shape[1], torch.nn.functional.pad
+    missing = k.shape[2] - q.shape[2] if causal else 0  # below 0: the queries without a key
+    rows, grads, outputs = (pad(a, (0, 0, missing, 0)) for a in (q, do, on_device(o, device)))
+    keys, values = (a.repeat_interleave(group, 1) for a in (k, v))
+    sums = pad(on_device(lse, device), (missing, 0))
+    dq, dk, dv = _backward((rows, keys, values, grads), outputs, sums, scale, causal)
+    dq = pad(dq, (0, 0, -missing, 0))
+    of_group, of_values = (a.unflatten(1, (k.shape[1], group)).sum(2) for a in (dk, dv))
+    return on_host(dq), on_host(of_group), on_host(of_values)
+
+
+def _backward(
+    tensors: tuple["TorchTensor", ...], o: "TorchTensor", lse: "TorchTensor", scale: float, causal: bool
+) -> tuple["TorchTensor", "TorchTensor", "TorchTensor"]:
+    """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one.
+
+    A forward first makes the arguments that only torch needs.
+    """
+    import torch
+
+    aten, (q, k, v, do) = torch.ops.aten, tensors
+    if q.device.type == "cpu":
+        cpu = aten._scaled_dot_product_flash_attention_for_cpu_backward
+        return cpu(do, q, k, v, o, lse, 0.0, causal, scale=scale)
+    if q.element_size() == 2:
+        made = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+        flash = aten._scaled_dot_product_flash_attention_backward
+        return flash(do, q, k, v, o, lse, *made[2:6], 0.0, causal, *made[6:8], scale=scale)
+    made = aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+    made[1][..., : lse.shape[2]] = lse  # torch's has more columns
+    efficient, asked = aten._scaled_dot_product_efficient_attention_backward, [True, True, True, False]
+    return efficient(do, q, k, v, None, o, made[1], *made[2:], 0.0, asked, causal, scale=scale)[:3]
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +117,7 @@ def _given(problem: "GradientProblem") -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class GradientProblem(GradientCases, SixteenBitProblem):
+class GradientProblem(SixteenBitProblem):
     """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32.
 
     Q, K and V are as in SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal
@@ -51,6 +135,7 @@ class GradientProblem(GradientCases, SixteenBitProblem):
     operator: ClassVar[str] = "attention_backward"
     valued: ClassVar[tuple[str, ...]] = ("q", "k", "v", "do")
     gradients: ClassVar[bool] = True
+    recorded_length: ClassVar[int] = 36  # two tiles. An fp32 rung logs far more than one on tensor cores
     picture: ClassVar[Mapping[str, str]] = {
         **{"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"},
         **{"do": "dO", "dp": "dP", "ds": "dS", "delta": "delta", "dq": "dQ", "dk": "dK", "dv": "dV"},
@@ -64,8 +149,7 @@ class GradientProblem(GradientCases, SixteenBitProblem):
             return Tensor(name, of[other].shape, of[other].dtype, of[other].axes, role)
 
         given = [like(name, name, Role.INPUT) for name in of]
-        gradients = [like(f"d{name}", name, Role.OUTPUT) for name in "qkv"]
-        return (*given, like("do", "o", Role.INPUT), *gradients)
+        return (*given, like("do", "o", Role.INPUT), *(like(f"d{name}", name, Role.OUTPUT) for name in "qkv"))
 
     @property
     def defines(self) -> dict[str, int]:
@@ -73,13 +157,8 @@ class GradientProblem(GradientCases, SixteenBitProblem):
 
     @property
     def cpu_steps(self) -> int:
-        """The multiply-adds of the five matrix products."""
+        """The multiply-adds of the five matrix products. Products that a kernel repeats count once."""
         return 5 * self.score_count * self.head_dim
-
-    @property
-    def work(self) -> Work:
-        """A multiply-add has two floating-point operations. Products that a kernel repeats count once."""
-        return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
 
     @property
     def bench_columns(self) -> dict[str, Size]:
@@ -90,21 +169,17 @@ class GradientProblem(GradientCases, SixteenBitProblem):
         """q, k, v, o, lse and do as [batch, head, row, dim], in their own types."""
         given, kind = self._rounded(), element_type(self.dtype).numpy
         q, k, v = given.values()
-        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, self._too_long)
+        on_gpu = False
+        if self.score_count >= MOST_ON_CPU:
+            import torch
+
+            on_gpu = torch.cuda.is_available()
+        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
         if own_values.is_name(self.scores):
             do = own_values.load(self.scores, {"do": o.shape})["do"]
         else:
             do = np.random.default_rng((self.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
         return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
-
-    @property
-    def _too_long(self) -> bool:
-        """Whether a GPU computes O and lse, because the CPU takes minutes."""
-        if self.score_count < MOST_ON_CPU:
-            return False
-        import torch
-
-        return torch.cuda.is_available()
 
     def _of_formula(self) -> Four:
         given = _given(self)
@@ -126,17 +201,14 @@ class GradientProblem(GradientCases, SixteenBitProblem):
         return {**widened, **super().unrounded()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """dq, dk and dv in float64, from Q, K, V and dO only.
-
-        on_gpu: compute a long sequence on the GPU, because the CPU takes minutes.
-        """
+        """dq, dk and dv in float64, from Q, K, V and dO only."""
         return self._named(exact_gradients(self._of_formula(), self.scale, self.causal, "cuda" if on_gpu else "cpu"))
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """dq, dk and dv by torch's backward of scaled_dot_product_attention in `dtype`, from the same O and lse."""
         given = _given(self)
-        made = torch_gradients(self._of_formula(), given["o"], given["lse"], self.scale, self.causal, device)
-        return self._named(made)
+        arrays = self._of_formula(), given["o"], given["lse"]
+        return self._named(torch_gradients(*arrays, self.scale, self.causal, device))
 
     def largest_terms(self) -> dict[str, float]:
         """A term of dV is P dO, with P at most 1. P = e^(S - lse) takes the rounding of S, which is about lse if P is
@@ -167,13 +239,62 @@ class GradientProblem(GradientCases, SixteenBitProblem):
         }
 
     @classmethod
-    def bench_default(cls) -> "GradientProblem":
+    def bench_default(cls) -> Self:
         return cls(seq_len=1024, num_heads=16)
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
         """Lengths up to 4,096 under both masks: an fp32 rung takes long."""
         return [([("seq_len", [512, 1024, 2048, 4096]), ("causal", ["false", "true"])], {})]
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Lengths, head_dims, types, masks, grouped heads, layouts and kinds of scores.
+
+        Some problems have more queries than keys, some have fewer, and one has 500 tokens. Then follows each value of
+        each constant. The list leaves out problems that the kernel's conditions refuse.
+        """
+        dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
+        cases = []
+        for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
+            heads, kv_heads = HEADS[number // 2 % 4] if n <= 65 else (1, 1)
+            shape = {"batch": number // 3 % 2 + 1 if n <= 17 else 1, "num_heads": heads, "num_kv_heads": kv_heads}
+            layout, scale = ("bhsd", "bshd")[number // 4 % 2], SCALES[number // 3 % 4] if n > 2 else 1.0
+            rest = {"dtype": dtype, "causal": causal, "layout": layout, "score_scale": scale, "seed": number}
+            cases.append(Case(cls(n, d, **shape, **rest)))
+        plain = cls(200, 64, num_heads=1)
+        pairs: list[dict[str, Any]] = [{"seq_len": queries, "seq_len_kv": keys} for queries, keys in PAIRS]
+        kinds = [{"scores": scores, "score_scale": 2.0} for scores in SCORES[1:]]
+        for others in (pairs, kinds):
+            for number, (fields, causal) in enumerate(product(others, (False, True))):
+                d = (64, 128)[number % 2] if others is kinds else 64
+                dtype = dtypes[number // 2 % len(dtypes)]
+                cases.append(Case(replace(plain, head_dim=d, causal=causal, dtype=dtype, seed=number, **fields)))
+        cases.append(Case(replace(plain, seq_len=LONGEST, causal=True)))
+        for number, setting in enumerate(values(kernel)):
+            grouped = replace(plain, num_heads=3, num_kv_heads=1) if setting[0] == "QUERY_HEADS" else plain
+            for n, d, causal in ((65, 128, False), (200, 64, True)):
+                cases.append(Case(replace(grouped, seq_len=n, head_dim=d, causal=causal, seed=number), (setting,)))
+        return tuned(kernel, cases)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """All blocks of a causal problem of recorded_length queries with small tiles, or with the tuned ones. Then
+        every what-if build."""
+        default = cls(cls.recorded_length, num_heads=1, causal=True)
+        small = tuple(kernel.settings_for(default).items()) if kernel.tuned else small_tiles(kernel)
+        return traced(kernel, tuned(kernel, [Case(default, small), *what_ifs(kernel, default, small)]))
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both masks and both head_dims."""
+        shapes = ((128, 64, False), (100, 64, True), (128, 128, False))
+        return tuned(kernel, [Case(cls(n, d, causal=causal)) for n, d, causal in shapes])
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both masks at 2,048 tokens, with heads of 128."""
+        return tuned(kernel, [Case(cls(2048, 128, num_heads=16, causal=causal)) for causal in (False, True)])
 
 
 def _batch_for_length(problem: "GradientProblem", length: int) -> dict[str, object]:
@@ -205,7 +326,7 @@ class SixteenBitGradientProblem(GradientProblem):
         return {**super().defines, "BF16": int(self.dtype == "bfloat16")}
 
     @classmethod
-    def bench_default(cls) -> "SixteenBitGradientProblem":
+    def bench_default(cls) -> Self:
         return cls(seq_len=4096, head_dim=128, batch=4, num_heads=16)
 
     @classmethod

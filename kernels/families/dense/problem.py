@@ -1,57 +1,40 @@
-"""The problem of the dense kernels: self-attention over random Q, K and V."""
+"""The problems of the dense kernels in fp32: self-attention over random Q, K and V, with their cases."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from kernels.core import reference
 from kernels.core.call import Call
-from kernels.core.fields import problem_field
-from kernels.core.heads import Head
-from kernels.core.problem import Size, Work
-from kernels.core.tensors import Role, Tensor
+from kernels.core.cases import Settings, values, what_ifs
+from kernels.core.fields import problem_field, seed_field
+from kernels.core.problem import Case, Sweeps
+from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
-from kernels.families.dense.cases import DenseCases
+from kernels.families.attention import SCALES, AttentionProblem, intermediates
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "q": ("query", "queries"),
-    "k": ("key", "keys"),
-    "v": ("value", "values", "val"),
-    "o": ("out", "output", "result", "y"),
-    "seq_len": (
-        "n",
-        "s",
-        "t",
-        "l",
-        "seqlen",
-        "seq",
-        "length",
-        "len",
-        "tokens",
-        "sequencelength",
-        "nctx",
-        "rows",
-        "row",
-    ),
-    "head_dim": ("d", "dim", "headsize", "dhead", "hd", "hs", "dk"),
-    "batch": ("b", "bs", "batchsize", "batches", "nbatch"),
-    "num_heads": ("h", "nh", "heads", "nheads", "numhead", "head"),
-    "batch * num_heads": ("bh", "nbh", "batchheads", "batchhead"),
-    "scale": ("softmaxscale", "smscale", "scaling", "sc", "qkscale"),
-    "causal": ("iscausal", "usecausal"),
-    "s": ("scores", "score", "qk", "logits"),
-    "p": ("probs", "probabilities", "att", "attn", "attention", "weights"),
-    "m": ("rowmax", "maxes", "max"),
-    "l": ("rowsum", "sums", "sum", "denominator"),
-}
-FOLDED: Mapping[str, str] = {"num_heads": "batch * num_heads"}
-_ROW = (("batch", "batch"), ("head", "num_heads"), ("query", "seq_len"))
-_MATRIX = (*_ROW, ("key", "seq_len"))
-INTERMEDIATES: Mapping[str, tuple[tuple[str, str], ...]] = {"s": _MATRIX, "p": _MATRIX, "m": _ROW, "l": _ROW}
-ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")  # the axes of Q and O, and of K and V
+LENGTHS = (1, 2, 17, 31, 33, 63, 65, 100, 129, 257)
+LONGER = ((513, 32, True), (520, 64, False), (520, 128, True))  # with what a kernel is tuned to there
+MOST_BLOCKS = 10_000  # of a recorded timeline, which has a row for each block
+SMALL = 16  # rows or keys of a tile of which a problem of 64 tokens has several
+
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
+    ([("seq_len", [128, 256, 512, 1024, 2048, 4096, 8192, 16384])], {}),
+    ([("seq_len", [512, 1024, 2048, 4096])], {"causal": "true"}),
+    ([("width", [512, 768, 1024, 2048])], {}),
+    ([("num_heads", [8, 12, 16, 32])], {"head_dim": 128}),
+    ([("batch", [1, 4, 8, 16, 32])], {}),
+    ([], {"batch": 4, "num_heads": 16, "head_dim": 128, "seq_len": 4096}),
+    ([("BLOCK_Q", [8, 16, 32]), ("BLOCK_KV", [8, 16, 32]), ("PAD_K", [0, 4])], {"seq_len": 4096}),
+    ([("PAD_QK", [0, 4])], {"seq_len": 4096}),
+    ([("PAD", [0, 8])], {"seq_len": 4096}),
+]
+"""(sweeps, fields held) pairs of a bench, for every kernel with the constants among them.
+
+The last three pairs measure the price of a bank conflict at each tile size."""
 
 
 def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
@@ -65,7 +48,7 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class DenseProblem(DenseCases):
+class DenseProblem(AttentionProblem):
     """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
 
     Q has a normal distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k
@@ -78,37 +61,15 @@ class DenseProblem(DenseCases):
     num_heads: int = problem_field(2, "attention heads", low=1, high=64, formerly="heads")
     causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
-    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    seed: int = seed_field()
 
     title: ClassVar[str] = "Attention"
-    operator: ClassVar[str] = "attention"
-    remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
-    picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"width": _heads_of_width}
-    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
-    folded: ClassVar[Mapping[str, str]] = FOLDED
-    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = INTERMEDIATES
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """[batch, num_heads, seq_len, head_dim] of Q, K, V and O."""
-        return (self.batch, self.num_heads, self.seq_len, self.head_dim)
-
-    @property
-    def scale(self) -> float:
-        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
-        return 1.0 / math.sqrt(self.head_dim)
-
-    @property
-    def score_count(self) -> int:
-        """How many (query, key) pairs are attended, over all heads."""
-        n = self.seq_len
-        return self.batch * self.num_heads * (n * (n + 1) // 2 if self.causal else n * n)
+    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = intermediates("seq_len")
 
     def tensors(self) -> tuple[Tensor, ...]:
         """q, k, v and o, all float32 of shape [batch, num_heads, seq_len, head_dim]."""
-        given = (Tensor(name, self.shape, "float32", axes) for name, axes in (("q", ROWS), ("k", KEYS), ("v", KEYS)))
-        return (*given, Tensor("o", self.shape, "float32", ROWS, Role.OUTPUT))
+        return super().tensors()[:4]
 
     @property
     def sizes(self) -> dict[str, object]:
@@ -118,68 +79,11 @@ class DenseProblem(DenseCases):
     def defines(self) -> dict[str, int]:
         return {"HEAD_DIM": self.head_dim}
 
-    @property
-    def cpu_steps(self) -> int:
-        """The multiply-adds of the two matrix products."""
-        return 2 * self.score_count * self.head_dim
-
-    @property
-    def work(self) -> Work:
-        """A multiply-add has two floating-point operations. A token is a query of a sequence."""
-        return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
-
-    @property
-    def bench_columns(self) -> dict[str, Size]:
-        heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_heads}
-        rest: dict[str, Size] = {"head_dim": self.head_dim, "causal": self.causal, "dtype": "float32"}
-        return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
-
-    @property
-    def size(self) -> str:
-        return f"seq_len {self.seq_len}, batch {self.batch}, num_heads {self.num_heads}"
-
-    @property
-    def shared_remedy(self) -> str:
-        return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v as float32 arrays [batch, num_heads, seq_len, head_dim]. Equal problems give equal arrays."""
-        rng = np.random.default_rng(self.seed)
-        q, k, v = (rng.standard_normal(self.shape, dtype=np.float32) for _ in range(3))
-        return {"q": q * np.float32(self.score_scale), "k": k, "v": v}
-
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o in float64.
-
-        on_gpu: compute a long sequence on the GPU, because the CPU takes minutes.
-        """
-        function = reference.attention_on_gpu if on_gpu else reference.attention
-        given = self.inputs()
-        return {"o": function(given["q"], given["k"], given["v"], self.scale, self.causal)}
-
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch's scaled_dot_product_attention in float32."""
-        given = self.inputs()
-        return {"o": reference.torch_attention(given["q"], given["k"], given["v"], self.scale, self.causal, device)}
-
-    def largest_terms(self) -> dict[str, float]:
-        """An element of O is a mean of elements of V, weighted by the softmax, so no term is larger than the largest
-        |V|."""
-        return {"o": float(np.abs(self.inputs()["v"]).max())}
-
-    def heads(self) -> Iterator[Head]:
-        given, n = self.inputs(), self.seq_len
-        seen = np.tri(n, n, dtype=bool) if self.causal else np.ones((n, n), bool)
-        for at in np.ndindex(self.batch, self.num_heads):
-            scores = reference.scores(given["q"][at], given["k"][at], self.scale, causal=False)
-            yield Head("o", at, scores, given["v"][at].astype(np.float64), seen)
-
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
-        return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}
-
     @classmethod
     def from_call(cls, call: Call) -> Self:
         raise ProblemError("Its kernels write no lse, and the operator returns it.")
+
+    # ---- cases ----
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:
@@ -193,5 +97,85 @@ class DenseProblem(DenseCases):
         }
 
     @classmethod
-    def bench_default(cls) -> "DenseProblem":
+    def bench_default(cls) -> Self:
         return cls(seq_len=1024, head_dim=64, num_heads=8)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return SWEEPS
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Lengths, head_dims and masks, with 1 to 3 sequences, 1 to 4 heads and scores up to 30.
+
+        Longer problems use the tuned constants. Then each value of each constant has problems of several tiles.
+        """
+        cases = []
+        for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
+            small = n <= 100
+            batch, num_heads = (number % 3 + 1, number % 4 + 1) if small else (1, number % 2 + 1)
+            cases.append(Case(cls(n, d, batch, num_heads, causal, SCALES[number % 4], number)))
+        for number, (n, d, causal) in enumerate(LONGER):
+            problem = cls(n, d, causal=causal, seed=number)
+            cases.append(Case(problem, tuple(kernel.settings_for(problem).items())))
+        for number, setting in enumerate(values(kernel)):
+            for n, causal in ((65, False), (100, True)):
+                problem = cls(n, (32, 64, 128)[number % 3], causal=causal, seed=number)
+                cases.append(Case(problem, tuple(kernel.settings_for(problem, (setting,)).items())))
+        return cases
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """The first head of a few problems: default, causal, ragged, every what-if build and every padding.
+
+        A kernel with large default tiles takes small ones here, so that a small problem has several tiles.
+        """
+        tiles = [c for c in kernel.constants_of("query_rows", "key_rows") if c.default > SMALL]
+        small = tuple((c.name, min(v for v in c.values if v >= SMALL)) for c in tiles)
+        problems = (cls(), cls(causal=True), cls(seq_len=50, head_dim=64, num_heads=1))
+        cases = [*(Case(problem, small) for problem in problems), *what_ifs(kernel, cls(), small)]
+        paddings = kernel.constants_of("pad")
+        cases += [Case(cls(), ((c.name, v),)) for c in paddings for v in c.values if small or v != c.default]
+
+        def first_head(problem: DenseProblem, settings: Settings) -> Scope:
+            return Scope(0, kernel.plan(problem, settings).items // (problem.batch * problem.num_heads))
+
+        return [replace(case, scope=first_head(case.problem, case.settings)) for case in cases]
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every padding at three shapes and both masks; one ragged problem for a kernel without padding."""
+        paddings = [((c.name, v),) for c in kernel.constants_of("pad") for v in c.values]
+        shapes = product((False, True), ((64, 32), (100, 64), (48, 128)))
+        problems = [cls(n, d, causal=causal) for causal, (n, d) in shapes]
+        return [Case(problem, setting) for setting in paddings for problem in problems] or [Case(cls(seq_len=100))]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Two sizes without a causal mask and three with one, if they launch few enough blocks.
+
+        Each has the defaults, and the tuned constants if they differ.
+        """
+        cases = []
+        for n, causal in ((512, False), (512, True), (2048, False), (2048, True), (4096, True)):
+            problem = cls(seq_len=n, head_dim=64, num_heads=8, causal=causal)
+            tuned = tuple((k, v) for k, v in kernel.settings_for(problem).items() if v != kernel.settings()[k])
+            if sum(launch.blocks for launch in kernel.plan(problem).launches) <= MOST_BLOCKS:
+                cases += [Case(problem), *([Case(problem, tuned)] if tuned else [])]
+        return cases
+
+
+@dataclass(frozen=True)
+class GroupedProblem(SixteenBitProblem):
+    """SixteenBitProblem in fp32: the same masks, grouped heads, layouts and `scores`."""
+
+    seq_len: int = problem_field(64, "queries per head", low=1, high=65536)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(32, 64, 128))
+    dtype: str = problem_field("float32", "type of all tensors", allowed=("float32",))
+
+    title: ClassVar[str] = "Attention in fp32, any shape"
+    recorded_length: ClassVar[int] = 48
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim}

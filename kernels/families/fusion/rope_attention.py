@@ -86,8 +86,7 @@ class RopeAttentionProblem(SixteenBitProblem):
             given[name] = np.ascontiguousarray(np.moveaxis(made.reshape(x.shape), 0, 2))
         kind = element_type(self.dtype).numpy
         q, k, v = (given[name].astype(kind) for name in ("q", "k", "v"))
-        o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
-        return {"o": self.logical(o), "lse": lse}
+        return self._outputs(*reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device))
 
     @classmethod
     def from_call(cls, call: Call) -> "RopeAttentionProblem":

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case, Problem, Work
-from kernels.core.reference import attention, on_device, on_host
+from kernels.core.reference import grouped_attention, on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 
@@ -100,7 +100,7 @@ class StepProblem(Problem):
         scores = self.scale * np.einsum("shd,shkd->shk", given["q"].astype(np.float64), given["k"])
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         o = np.einsum("shk,shkd->shd", weights / weights.sum(-1, keepdims=True), given["v"])
-        return {"o": o, "prompt_o": attention(q, k, v, self.scale, True)[0]}
+        return {"o": o, "prompt_o": grouped_attention(q, k, v, self.scale, True)[0][0]}
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """torch's attention in float32."""

@@ -1,29 +1,81 @@
-"""The problem of attention over several GPUs."""
+"""The problem of attention over several GPUs, with its cases, and the share of each GPU in each step.
+
+A GPU holds one part of the queries and starts with the same part of the keys. After each step, every part of the keys
+moves to the next GPU. A causal part in `zigzag` order is two chunks, one from each end of the sequence, so every GPU
+has equal work.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.core.fields import problem_field
-from kernels.core.heads import Head
-from kernels.core.problem import Size, Work
+from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
+from kernels.core.fields import problem_field, seed_field
+from kernels.core.heads import check_groups
+from kernels.core.problem import Case, Problem, Work
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.ring.cases import RingCases
-from kernels.families.ring.shares import Share, chunks, share
-from kernels.families.tensor_cores.fields import DTYPES
+from kernels.families.attention import DTYPES, SCALES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 MOST_GPUS = 8
+HEADS = ((1, 0), (2, 0), (4, 2), (3, 1))  # query heads and KV heads
+ROWS = (2, 6, 18, 34, 66, 130)  # of a GPU
 ORDERS = {
     "zigzag": "Zigzag order gives each GPU an early and a late part of the queries.",
     "plain": "Plain order gives each GPU one part of the queries, and later ones meet more keys.",
 }
 """An order -> what it means under a causal mask."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The work of a GPU in a step.
+
+    part: the part of the keys that the GPU holds.
+    row_first, rows: the first row and the end of its rows. No work without rows.
+    keys: the first `keys` keys of the part are visible.
+    offset: row i sees the keys up to i + offset.
+    final_rows: the rows before this one have met all their keys.
+    """
+
+    part: int
+    row_first: int
+    rows: int
+    keys: int
+    offset: int
+    final_rows: int
+
+    @property
+    def works(self) -> bool:
+        return self.rows > self.row_first
+
+
+def chunks(gpus: int, zigzag: bool) -> list[tuple[int, ...]]:
+    """The chunks of each GPU, in the order of its rows."""
+    return [(gpu, 2 * gpus - 1 - gpu) if zigzag else (gpu,) for gpu in range(gpus)]
+
+
+def share(gpus: int, step: int, gpu: int, rows: int, causal: bool, zigzag: bool) -> Share:
+    """The work of a GPU in a step of the ring. rows: of a part."""
+    part, last = (gpu - step) % gpus, step == gpus - 1
+    if not causal:
+        return Share(part, 0, rows, rows, rows, rows if last else 0)
+    if part == gpu:  # its own part: the diagonal
+        ends = gpus == 1 or not zigzag and gpu == 0
+        return Share(part, 0, rows, rows, 0, rows if ends else 0 if gpu or not zigzag else rows // 2)
+    if not zigzag:
+        seen = part < gpu
+        return Share(part, 0, rows if seen else 0, rows, rows, rows if step == gpu else 0)
+    half = rows // 2
+    if part < gpu:  # all rows see the first chunk
+        return Share(part, 0, rows, half, rows, rows if last else half if step == gpu else 0)
+    return Share(part, half, rows, rows, rows, rows if last else 0)  # the rows of the second chunk see all keys
 
 
 @lru_cache(maxsize=1)
@@ -38,7 +90,7 @@ def _yardstick(whole: SixteenBitProblem, device: str) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class RingProblem(RingCases):
+class RingProblem(Problem):
     """Attention over random Q, K and V [1, heads, seq_len, head_dim] of 16 bits, on `gpus` GPUs.
 
     Values of `split`:
@@ -59,7 +111,7 @@ class RingProblem(RingCases):
     causal: bool = problem_field(True, "each query sees only the keys up to itself", allowed=(False, True))
     dtype: str = problem_field("float16", "type of Q, K, V and O, with float32 sums", allowed=DTYPES)
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
-    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    seed: int = seed_field()
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     gpus: int = problem_field(4, "GPUs, virtual on a CPU and on one GPU", low=1, high=MOST_GPUS)
     split: str = problem_field("keys", "what is divided over the GPUs", allowed=("keys", "heads"))
@@ -70,11 +122,7 @@ class RingProblem(RingCases):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
-            raise ProblemError(
-                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, and "
-                "num_heads must be a multiple of num_kv_heads."
-            )
+        check_groups(self.num_heads, self.kv_heads)
         if self.split == "heads" and self.kv_heads % self.gpus:
             raise ProblemError(
                 f"The problem has {self.kv_heads} KV {'head' if self.kv_heads == 1 else 'heads'}, and {self.gpus} GPUs "
@@ -217,11 +265,6 @@ class RingProblem(RingCases):
         return self.whole.work
 
     @property
-    def bench_columns(self) -> dict[str, Size]:
-        """Empty: a run over virtual GPUs has no time of its own."""
-        return {}
-
-    @property
     def size(self) -> str:
         return f"seq_len {self.seq_len}, num_heads {self.num_heads}, head_dim {self.head_dim}, {self.gpus} GPUs"
 
@@ -251,6 +294,65 @@ class RingProblem(RingCases):
         terms = self.whole.largest_terms()
         return {tensor.name: terms[tensor.name.partition("_")[0]] for tensor in self.outputs}
 
-    def heads(self) -> Iterator[Head]:
-        """Empty: a wrong output belongs to one GPU's part of a head."""
-        return iter(())
+    # ---- cases ----
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "Four GPUs, causal, zigzag": {},
+            "Four GPUs, causal, plain": {"order": "plain"},
+            "Four GPUs, every key": {"causal": False, "order": "plain"},
+            "Two GPUs, causal, zigzag": {"gpus": 2},
+            "Eight GPUs, causal, plain": {"gpus": 8, "order": "plain"},
+            "Heads over four GPUs": {"split": "heads", "num_heads": 4, "seq_len": 64},
+        }
+
+    @classmethod
+    def bench_default(cls) -> Self:
+        """One GPU, so that a time has a meaning."""
+        return cls(seq_len=4096, head_dim=128, num_heads=16, gpus=1)
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """1 to 8 GPUs with parts of several lengths: every order and mask, both types, grouped heads.
+
+        Then follow heads split over GPUs, and each value of each constant.
+        """
+        cases: list[Case] = []
+
+        def add(settings: Settings = (), **fields: Any) -> None:
+            n = len(cases)
+            heads, kv_heads = HEADS[n % 4]
+            by_number = {
+                "head_dim": (64, 128)[n // 2 % 2],
+                "dtype": DTYPES[n % 2],
+                "score_scale": SCALES[n // 3 % 4],
+                "num_heads": heads,
+                "num_kv_heads": kv_heads,
+                "seed": n,
+            }
+            cases.append(Case(cls(**{**by_number, **fields}), settings))
+
+        for gpus in range(1, 9):
+            for number, (causal, order) in enumerate(((False, "plain"), (True, "plain"), (True, "zigzag"))):
+                for rows in (ROWS[(gpus + number) % 6], ROWS[(gpus + 2 * number + 3) % 6]):
+                    add(seq_len=rows * gpus, gpus=gpus, causal=causal, order=order)
+        for gpus, causal in ((2, False), (3, True), (4, True), (8, False)):
+            length = (65, 100, 17, 40)[gpus % 4]
+            add(seq_len=length, gpus=gpus, causal=causal, split="heads", num_heads=2 * gpus, num_kv_heads=gpus)
+        for setting in values(kernel):
+            for causal in (False, True):
+                add((setting,), seq_len=200, gpus=2, causal=causal, num_heads=1, num_kv_heads=0)
+        return tuned(kernel, cases)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both orders on four GPUs, full attention on two, and every what-if build."""
+        small = small_tiles(kernel)
+        cases = [Case(problem, small) for problem in (cls(), cls(order="plain"), cls(causal=False, gpus=2))]
+        return traced(kernel, tuned(kernel, cases + what_ifs(kernel, cls(gpus=2), small)))
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """A part on one GPU."""
+        return tuned(kernel, [Case(cls(gpus=1))])

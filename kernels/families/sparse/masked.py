@@ -1,30 +1,21 @@
-"""The fields of a mask, and the mask itself."""
+"""Attention with a mask of its own: the fields of the mask, the mask itself, and the truth."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from kernels.core import reference
 from kernels.core.fields import problem_field
 from kernels.core.masks import KINDS, Mask, Matrix, as_matrix, random_blocks, top_blocks
-from kernels.errors import ProblemError
+from kernels.core.problem import Size
+from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.attention import AttentionProblem
 
-MASKS = (
-    "all",
-    "window",
-    "sinks",
-    "documents",
-    "strided",
-    "dilated",
-    "hierarchical",
-    "random",
-    "random_blocks",
-    "top_blocks",
-    "drawn",
-)
 TAKES: dict[str, tuple[str, ...]] = {
+    "all": (),
     "window": ("window",),
     "sinks": ("window", "sinks"),
     "documents": ("documents",),
@@ -37,21 +28,13 @@ TAKES: dict[str, tuple[str, ...]] = {
     "drawn": ("drawn", "mask_block"),
 }
 """mask -> the other fields that it looks at."""
-
-
-class _Attention:
-    """The fields of the problem behind the mixin. This class is no dataclass, so it adds none."""
-
-    batch: int
-    num_heads: int
-    seq_len: int
-    causal: bool
-    seed: int
+MASKS = tuple(TAKES)
 
 
 @dataclass(frozen=True)
-class MaskFields(_Attention):
-    """The keys of each query. A mixin before a problem of attention with `causal`, `seed` and `inputs`.
+class MaskFields(AttentionProblem):
+    """The keys of each query. A mixin before a problem of attention. A row without visible keys has output 0 and lse
+    -inf.
 
     A mask of blocks (random_blocks, top_blocks, drawn) has blocks of mask_block x mask_block queries and keys,
     independent of the kernel's tiles. top_blocks differs from head to head. Every other mask serves all heads.
@@ -60,7 +43,7 @@ class MaskFields(_Attention):
     """
 
     masked: ClassVar[bool] = True
-    mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = TAKES
+    mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {mask: names for mask, names in TAKES.items() if names}
 
     mask: str = problem_field("window", "which keys a query sees", allowed=MASKS)
     window: int = problem_field(96, "keys up to and with the query's own", low=1, high=65536)
@@ -74,10 +57,7 @@ class MaskFields(_Attention):
     drawn: tuple = problem_field((), "columns of blocks that each row of blocks sees", low=0, high=4095, nested=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()  # type: ignore[misc]
-        self._check_drawn()
-
-    def _check_drawn(self) -> None:
+        super().__post_init__()
         rows, columns = self._mask_shape
         if self.mask != "drawn" or not self.drawn:
             return
@@ -95,35 +75,26 @@ class MaskFields(_Attention):
                 )
 
     @property
-    def query_count(self) -> int:
-        """Queries of a head."""
-        return self.seq_len
-
-    @property
-    def key_count(self) -> int:
-        """Keys of a head."""
-        return self.query_count
-
-    @property
     def listed_pairs(self) -> int:
         heads = self.batch * self.num_heads if self.mask == "top_blocks" else 1
-        return self.query_count * self.key_count * heads
+        return self.seq_len * self.keys * heads
 
     @property
     def _mask_shape(self) -> tuple[int, int]:
-        return -(-self.query_count // self.mask_block), -(-self.key_count // self.mask_block)
+        return -(-self.seq_len // self.mask_block), -(-self.keys // self.mask_block)
 
     @cached_property
     def masks(self) -> tuple[Mask, ...]:
         """The mask of all heads; of top_blocks one for each, batch by batch."""
         if self.mask != "top_blocks":
             return (self._mask(self._blocks),)
-        heads = self.query_heads()
-        return tuple(self._mask(top_blocks(q, k, self.mask_block, self.top)) for q, k in heads)
+        return tuple(self._mask(top_blocks(q, k, self.mask_block, self.top)) for q, k in self._query_heads())
 
-    def query_heads(self) -> Any:
+    def _query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """(q, k) of every query head, batch by batch: [queries, dim] and [keys, dim]."""
-        raise NotImplementedError
+        q, k, _ = self._rounded().values()
+        group = self.num_heads // self.kv_heads
+        return ((q[b, h], k[b, h // group]) for b, h in np.ndindex(q.shape[:2]))
 
     @property
     def _blocks(self) -> Matrix:
@@ -144,8 +115,8 @@ class MaskFields(_Attention):
         taken: Mapping[str, Any] = {name: getattr(self, name) for name in names}
         return Mask(
             kind,
-            self.query_count,
-            self.key_count,
+            self.seq_len,
+            self.keys,
             self.causal,
             seed=self.seed,
             block=self.mask_block,
@@ -156,5 +127,32 @@ class MaskFields(_Attention):
     @cached_property
     def visible(self) -> int:
         """Pairs of a query and a key that are seen, over all heads."""
-        heads = self.batch * self.num_heads
-        return sum(mask.visible for mask in self.masks) * (heads // len(self.masks))
+        return sum(mask.visible for mask in self.masks) * (self.batch * self.num_heads // len(self.masks))
+
+    @property
+    def score_count(self) -> int:
+        return self.visible
+
+    @property
+    def bench_columns(self) -> dict[str, Size]:
+        """Empty: times of different masks are not of one kind."""
+        return {}
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The logit of each head's sink, float32 [num_heads], -inf without sinks."""
+        return np.full(self.num_heads, -np.inf, np.float32)
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        return self._outputs(*reference.masked_attention(q, k, v, self.scale, self.masks, self.logits, on_gpu))
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        return self._outputs(*reference.torch_masked_attention(q, k, v, self.scale, self.masks, self.logits, device))
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
+        if len(self.masks) > 1:
+            raise PeerUnavailable("The peers take one mask for all heads. This one differs from head to head.")
+        options = {"mask": self.masks[0], "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
+        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options

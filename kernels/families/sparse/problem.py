@@ -1,30 +1,69 @@
-"""The problems of attention with masks: over 16-bit numbers, the same with lists of blocks, and in fp32 with CSR."""
+"""The problems of attention with masks, with their cases: over 16-bit numbers, the same with lists of blocks, and in
+fp32 with CSR."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from itertools import product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.build import own_values
-from kernels.core import masks, reference
+from kernels.core import masks
 from kernels.core.call import Call, attention_sizes
+from kernels.core.cases import Settings, traced, tuned, values, what_ifs
 from kernels.core.fields import problem_field
-from kernels.core.problem import Size
+from kernels.core.problem import Case, Sweeps
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.attention import DTYPES, HEADS, SCALES
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.sparse.cases import CsrCases, MaskedCases
-from kernels.families.sparse.masked import MaskFields
+from kernels.families.sparse.masked import MASKS, MaskFields
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 SINK_STREAM = 1  # of the seed: the sinks' logits
+HOPPER_BLOCKS = ((64, 64), (128, 128), (64, 128), (128, 64), (192, 64))
+BLOCKS = ((64, 32), (32, 32), (64, 64), (128, 64), (128, 128), (16, 32), (128, 32))
+RECORDED = ("A window", "Drawn by hand, one row empty")  # of PRESETS: a run takes more than half a megabyte
+DRAWN = ((0, 2), (), (1,), (0, 1, 2, 3))  # of which the second row of blocks sees nothing
+
+_LARGE = {"block_kv": 128}  # which not every kernel has room for
+_BLOCKS: dict[str, object] = {"mask": "random_blocks", "seq_len": 8192, "causal": "false"}
+BLOCK_SWEEPS: Sweeps = [
+    ([("window", [256, 1024, 4096])], _LARGE),
+    ([("window", [1024])], {}),
+    ([("density", [0.1, 0.25, 0.5])], {**_BLOCKS, **_LARGE}),
+    ([("density", [0.25])], _BLOCKS),
+    ([("mask", ["sinks", "documents"])], {"documents": "3000,1500,2500", "seq_len": 8192, **_LARGE}),
+]
+"""(sweeps, fields held) pairs of a bench."""
+
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "A window": {},
+    "A window with sink tokens": {"mask": "sinks", "window": 64, "sinks": 4},
+    "Packed documents": {"mask": "documents"},
+    "Every 64th key": {"mask": "strided", "window": 32, "stride": 64},
+    "Dilated": {"mask": "dilated", "window": 32, "dilation": 3},
+    "Own block and summaries": {"mask": "hierarchical"},
+    "A quarter of the blocks, at random": {"mask": "random_blocks", "density": 0.25, "causal": False},
+    "The two best blocks": {"mask": "top_blocks", "top": 2},
+    "Drawn by hand, one row empty": {"mask": "drawn", "drawn": ((0, 2), (), (1,), (0, 1, 3), (4, 5)), "causal": False},
+    "A tenth of all pairs, at random": {"mask": "random", "density": 0.1},
+    "A logit for each head": {"sink_logits": True},
+}
+
+
+def _drawn(length: int) -> tuple[tuple[int, ...], ...]:
+    """DRAWN, cut to the rows and columns of blocks of 64 tokens in so many."""
+    columns = -(-length // 64)
+    return tuple(tuple(c for c in row if c < columns) for row in DRAWN[:columns])
 
 
 @dataclass(frozen=True)
-class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
-    """Attention over 16-bit numbers with a mask. A row without visible keys has output 0 and lse -inf.
+class MaskedProblem(MaskFields, SixteenBitProblem):
+    """Attention over 16-bit numbers with a mask.
 
     sink_logits: each query head has its own logit. It counts in the sums and lse of its rows as a key without a value
       (Agarwal et al. 2025, gpt-oss).
@@ -36,25 +75,12 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
 
     title: ClassVar[str] = "Attention with a mask"
     valued: ClassVar[tuple[str, ...]] = ("q", "k", "v", "sink")
-
-    @property
-    def key_count(self) -> int:
-        return self.keys
-
-    @property
-    def score_count(self) -> int:
-        return self.visible
-
-    @property
-    def bench_columns(self) -> dict[str, Size]:
-        """Empty: times of different masks are not of one kind."""
-        return {}
+    listed: ClassVar[bool] = False  # whether the mask is given as lists of blocks
 
     @property
     def logits(self) -> np.ndarray:
-        """The logits, float32 [num_heads], -inf without sinks."""
         if not self.sink_logits:
-            return np.full(self.num_heads, -np.inf, np.float32)
+            return super().logits
         if own_values.is_name(self.scores):
             return own_values.load(self.scores, {"sink": (self.num_heads,)})["sink"]
         drawn = np.random.default_rng((self.seed, SINK_STREAM)).standard_normal(self.num_heads, np.float32)
@@ -64,24 +90,9 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         """SixteenBitProblem's, and sink [num_heads]."""
         return (*super().tensors(), Tensor("sink", (self.num_heads,), "float32", ("head",)))
 
-    def query_heads(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        q, k, _ = self._rounded().values()
-        group = self.num_heads // self.kv_heads
-        return ((q[b, h], k[b, h // group]) for b, h in np.ndindex(q.shape[:2]))
-
     def inputs(self) -> dict[str, np.ndarray]:
         """SixteenBitProblem's, and sink."""
         return {**super().inputs(), "sink": self.logits}
-
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        q, k, v = self._rounded().values()
-        o, lse = reference.masked_attention(q, k, v, self.scale, self.masks, self.logits, on_gpu)
-        return {"o": self.logical(o), "lse": lse}
-
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        q, k, v = self._rounded().values()
-        o, lse = reference.torch_masked_attention(q, k, v, self.scale, self.masks, self.logits, device)
-        return {"o": self.logical(o), "lse": lse}
 
     def largest_terms(self) -> dict[str, float]:
         terms = super().largest_terms()
@@ -91,10 +102,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         if self.sink_logits:
             raise PeerUnavailable("torch's attention has no sinks.")
-        if len(self.masks) > 1:
-            raise PeerUnavailable("The peers take one mask for all heads. This one differs from head to head.")
-        options = {"mask": self.masks[0], "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
-        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
+        return super().peer_inputs(inputs)
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
@@ -109,9 +117,93 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     def made(self) -> dict[str, np.ndarray]:
         return {"sink": self.logits}
 
+    # ---- cases ----
+
     @classmethod
-    def bench_default(cls) -> "MaskedProblem":
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return PRESETS
+
+    @classmethod
+    def bench_default(cls) -> Self:
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [([("window", [256, 1024])], {})]
+
+    @classmethod
+    def block_fields(cls, kernel: KernelSpec, number: int) -> dict[str, int]:
+        """The fields of the lists' blocks in a case with this number: none without lists."""
+        return {}
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Masks at several lengths, head_dims, types, blocks and heads.
+
+        Windows include 1 and lengths beyond the sequence. Some problems have more queries than keys, one token, rows
+        without blocks, or sinks. Then follows each value of each constant. The list leaves out problems that the
+        kernel's conditions refuse.
+        """
+        cases: list[Case] = []
+
+        def add(settings: Settings = (), **fields: Any) -> None:
+            n = len(cases)
+            by_number = {
+                "head_dim": (64, 128, 256)[n % 5 % 3],
+                "dtype": DTYPES[n // 2 % 2],
+                "score_scale": SCALES[n // 3 % 4],
+                "layout": ("bhsd", "bshd")[n // 4 % 2],
+                "sink_logits": n % 4 == 1,
+                "seed": n,
+                "num_heads": 1,
+            }
+            cases.append(Case(cls(**{**by_number, **cls.block_fields(kernel, n), **fields}), settings))
+
+        lengths = (1, 63, 100, 200, 257) if cls.listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)
+        for number, (mask, length) in enumerate(product(MASKS if cls.listed else ("window",), lengths)):
+            heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
+            causal, drawn = number % 3 != 2, {"drawn": _drawn(length), "mask_block": 64}
+            fields = drawn if mask == "drawn" else {"mask_block": 32}
+            fields |= {"mask": mask, "window": (16, 1, 64, 1000)[number % 4], "causal": causal}
+            add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, **fields)
+            for on in () if cls.listed else (0, 2):
+                size = (1, 5, 33, 100)[(number + on) % 4]
+                add(seq_len=length, window=size, causal=bool(on) != causal, num_heads=2)
+        pairs = ((40, 200, True), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
+        for queries, keys, causal in pairs:
+            for window in (1, 20, 500) if cls.listed else (1, 7, 20, 64, 500):
+                add(seq_len=queries, seq_len_kv=keys, causal=causal, window=window)
+        add(seq_len=1000, window=100, head_dim=64)
+        for setting in values(kernel):
+            for length, causal in ((65, False), (200, True)):
+                add((setting,), seq_len=length, causal=causal, head_dim=64)
+        for number, mask in enumerate(("drawn", "random_blocks", "top_blocks", "window") if cls.listed else ()):
+            fields = {"mask": mask, "drawn": ((), (), (0,), ()) if mask == "drawn" else (), "mask_block": 64}
+            fields |= {"causal": False, "density": 0.1, "head_dim": (64, 128)[number % 2]}
+            add(seq_len=256, num_heads=2, batch=2, **fields)
+        return tuned(kernel, cases)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """A few presets, each of its first head, and every what-if build."""
+        kept = [PRESETS[title] for title in RECORDED if cls.listed or "mask" not in PRESETS[title]]
+        small = () if cls.listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
+        cases = [Case(cls(**{"num_heads": 1, **fields}), small) for fields in kept]  # type: ignore[arg-type]
+        return traced(kernel, tuned(kernel, cases + what_ifs(kernel, cls(num_heads=1, seq_len=128), small)))
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """A window, with heads of both widths."""
+        fields = cls.block_fields(kernel, 0)
+        return tuned(kernel, [Case(cls(head_dim=d, **fields)) for d in (64, 128)])  # type: ignore[arg-type]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -190,16 +282,29 @@ class BlockSparseProblem(MaskedProblem):
         patterns = self.patterns if len(self.patterns) else np.zeros((1, self.block_q, self.block_kv // 32), np.int32)
         return {**super().made(), **made, "patterns": patterns}
 
+    # ---- cases ----
+
     @classmethod
-    def bench_default(cls) -> "BlockSparseProblem":
+    def bench_default(cls) -> Self:
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=64, mask_block=128)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return BLOCK_SWEEPS
+
+    @classmethod
+    def block_fields(cls, kernel: KernelSpec, number: int) -> dict[str, int]:
+        """Blocks that the kernel allows."""
+        sizes = HOPPER_BLOCKS if kernel.requires == "sm_90a" else tuple(b for b in BLOCKS if b[1] < 128)
+        block_q, block_kv = sizes[number % len(sizes)]
+        return {"block_q": block_q, "block_kv": block_kv}
 
 
 @dataclass(frozen=True)
-class CsrProblem(MaskFields, CsrCases, DenseProblem):
+class CsrProblem(MaskFields, DenseProblem):
     """Attention in fp32 with a list of keys for each query, as CSR.
 
-    The keys of query i are indices[indptr[i] : indptr[i + 1]]. A row without keys has output 0 and lse -inf.
+    The keys of query i are indices[indptr[i] : indptr[i + 1]].
     """
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
@@ -212,15 +317,6 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         """(indptr, indices), int32."""
         return masks.csr(self.masks[0])
 
-    @property
-    def score_count(self) -> int:
-        return self.visible
-
-    @property
-    def bench_columns(self) -> dict[str, Size]:
-        """Empty: times of different masks are not of one kind."""
-        return {}
-
     def tensors(self) -> tuple[Tensor, ...]:
         """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32.
 
@@ -229,7 +325,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         heads = ("batch", "head", "query")
         return (
             *super().tensors(),
-            Tensor("lse", self.shape[:3], "float32", heads, Role.OUTPUT),
+            Tensor("lse", (self.batch, self.num_heads, self.seq_len), "float32", heads, Role.OUTPUT),
             Tensor("indptr", (self.seq_len + 1,), "int32", ("row",)),
             Tensor("indices", (max(1, len(self.lists[1])),), "int32", ("entry",)),
         )
@@ -238,32 +334,58 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         indptr, indices = self.lists
         return {**super().inputs(), "indptr": indptr, "indices": indices if len(indices) else np.zeros(1, np.int32)}
 
-    def query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    def _query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         raise ProblemError("mask is top_blocks, which differs from head to head. A CSR list here is that of all heads.")
 
-    def _given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        given = super().inputs()
-        return given["q"], given["k"], given["v"]
-
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        none = np.full(self.num_heads, -np.inf)
-        o, lse = reference.masked_attention(*self._given(), self.scale, self.masks, none, on_gpu)
-        return {"o": o, "lse": lse}
-
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        none = np.full(self.num_heads, -np.inf)
-        o, lse = reference.torch_masked_attention(*self._given(), self.scale, self.masks, none, device)
-        return {"o": o, "lse": lse}
-
-    def largest_terms(self) -> dict[str, float]:
-        """The largest score for lse, which is at most the largest |Q| |K|."""
-        q, k, _ = self._given()
-        longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
-        return {**super().largest_terms(), "lse": self.scale * longest[0] * longest[1] + float(np.log(self.seq_len))}
-
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
-        return [inputs[name] for name in ("q", "k", "v")], {"mask": self.masks[0], "scale": self.scale}
+    # ---- cases ----
 
     @classmethod
-    def bench_default(cls) -> "CsrProblem":
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "A tenth of all pairs, at random": {"mask": "random", "density": 0.1},
+            "A window": {"window": 16},
+            "Every 16th key": {"mask": "strided", "window": 8, "stride": 16},
+            "Rows that see nothing": {"mask": "drawn", "mask_block": 16, "drawn": ((0,), (), (1, 2)), "causal": False},
+        }
+
+    @classmethod
+    def bench_default(cls) -> Self:
         return cls(seq_len=4096, head_dim=64, num_heads=8, mask="random", density=0.1)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [([("density", [0.01, 0.1, 0.25])], {})]
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every mask except top_blocks, at several lengths and every head_dim.
+
+        Some rows see no key. Windows include 1 and lengths beyond the sequence. Then follows each value of each
+        constant.
+        """
+        cases = []
+        kinds = [mask for mask in MASKS if mask != "top_blocks"]
+        for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):
+            batch, heads = n % 2 + 1 if length <= 100 else 1, n % 3 + 1 if length <= 64 else 1
+            fields = {"mask": mask, "drawn": _drawn(length) if mask == "drawn" else ()}
+            fields |= {"window": (16, 1, 64, 1000)[n % 4], "density": (0.1, 0.25, 0.01, 0.9)[n % 4]}
+            cases.append(
+                Case(cls(length, (32, 64, 128)[n % 3], batch, heads, n % 3 != 2, SCALES[n // 3 % 4], n, **fields))
+            )
+        for n, setting in enumerate(values(kernel, defaults=True)):
+            cases.append(Case(cls(70, seed=n, num_heads=1, mask="random"), (setting,)))
+        return cases
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Each preset's first head, and every what-if build."""
+        cases = [Case(cls(**{"num_heads": 1, **fields})) for fields in cls.presets().values()]  # type: ignore[arg-type]
+        return traced(kernel, cases + what_ifs(kernel, cls(num_heads=1, window=48)))
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls())]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []

@@ -1,74 +1,33 @@
-"""The problem of the dense kernels for tensor cores: attention over Q, K and V of 16 bits, with grouped heads, lengths
-of its own for queries and keys, and either of the usual orders in memory."""
+"""The problem of the dense kernels for tensor cores, with its cases: attention over Q, K and V of 16 bits, with grouped
+heads, lengths of its own for queries and keys, and either of the usual orders in memory."""
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import ClassVar, Self
-
-import numpy as np
+from itertools import product
+from typing import Any, ClassVar, Self
 
 from kernels.build import own_values
-from kernels.core import reference
 from kernels.core.call import Call, attention_sizes
-from kernels.core.dtypes import element_type
-from kernels.core.fields import problem_field
-from kernels.core.heads import Head
-from kernels.core.problem import Size, Work
-from kernels.core.tensors import Role, Tensor
-from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.tensor_cores.cases import SixteenBitCases
-from kernels.families.tensor_cores.fields import CLIMB_KEYS, CLIMBS, DTYPES, LOW_RANK, ORDERS, SCORES
+from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
+from kernels.core.fields import fields_of, problem_field, seed_field
+from kernels.core.heads import check_groups
+from kernels.core.problem import Case, Sweeps
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.families.attention import CLIMBS, DTYPES, HEADS, ORDERS, SCALES, SCORES, AttentionProblem
 
-_GROUPED: Mapping[str, tuple[str, ...]] = {
-    "keys": ("nk", "kvlen", "seqlenk", "seqlenkv", "kvseqlen"),
-    "kv_heads": ("hk", "kvh", "numkvheads", "nkvheads"),
-    "num_heads // kv_heads": ("group", "groupsize"),
-    "offset": ("shift", "causaloffset"),
-    "lse": ("l", "logsumexp", "softmaxlse"),
-}
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "q": ("query", "queries"),
-    "k": ("key",),
-    "v": ("value", "values"),
-    "o": ("out", "output", "result"),
-    "seq_len": ("n", "s", "t", "nq", "seqlen", "seq", "length", "len", "seqlenq", "nctx", "row", "rows"),
-    "head_dim": ("d", "dim", "headsize", "dhead", "hd"),
-    "batch": ("b", "bs", "batchsize", "batches"),
-    "num_heads": ("h", "nh", "heads", "nheads", "head"),
-    "batch * num_heads": ("bh", "nbh", "batchheads"),
-    "scale": ("softmaxscale", "smscale", "scaling", "sc"),
-    "causal": ("iscausal", "usecausal"),
-    "s": ("scores", "score", "qk", "logits"),
-    "p": ("probs", "probabilities", "att", "attn", "attention", "weights"),
-    "m": ("rowmax", "maxes", "max"),
-    "l": ("rowsum", "sums", "sum", "denominator"),
-    **_GROUPED,
-}
-FOLDED: Mapping[str, str] = {"num_heads": "batch * num_heads"}
-_ROW = (("batch", "batch"), ("head", "num_heads"), ("query", "seq_len"))
-_MATRIX = (*_ROW, ("key", "keys"))
-INTERMEDIATES: Mapping[str, tuple[tuple[str, str], ...]] = {"s": _MATRIX, "p": _MATRIX, "m": _ROW, "l": _ROW}
-
-
-@lru_cache(maxsize=1)
-def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
-    """The last problem's numbers: inputs, float64 and torch's answer all begin with them, and drawing takes seconds."""
-    kind = element_type(problem.dtype).numpy
-    return {name: array.astype(kind) for name, array in problem._drawn().items()}
+LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
+PAIRS = ((40, 200, True), (40, 200, False), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
+LONGEST = 3000
 
 
 @dataclass(frozen=True)
-class SixteenBitProblem(SixteenBitCases):
+class SixteenBitProblem(AttentionProblem):
     """Attention over random Q [batch, num_heads, seq_len, head_dim] and K, V [batch, num_kv_heads, seq_len_kv,
     head_dim].
 
     Numbers have 16 bits and sums are float32. Each group of num_heads / num_kv_heads neighbouring query heads reads one
     KV head.
-
-    The causal mask ends at the last key, as in FlashAttention: query i sees the keys up to i + seq_len_kv - seq_len. A
-    query without keys has output 0 and lse -inf. lse is the natural logarithm of the sum of e^score, float32.
 
     Values of `scores`:
     random: normal, of standard deviation `score_scale`.
@@ -86,82 +45,19 @@ class SixteenBitProblem(SixteenBitCases):
     causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
     dtype: str = problem_field("float16", "type of Q, K, V and O, with float32 sums", allowed=DTYPES)
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
-    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    seed: int = seed_field()
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     seq_len_kv: int = problem_field(0, "keys per head, or 0 for as many as queries", low=0, high=65536)
     layout: str = problem_field("bhsd", "order in memory: b batch, h head, s row, d dim", allowed=tuple(ORDERS))
     scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES, also=own_values.PATTERN)
 
     title: ClassVar[str] = "Attention in 16 bits"
-    remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
-    operator: ClassVar[str] = "attention"
     valued: ClassVar[tuple[str, ...]] = ("q", "k", "v")
-    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
-    folded: ClassVar[Mapping[str, str]] = FOLDED
-    intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = INTERMEDIATES
-    picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
+    recorded_length: ClassVar[int] = 192  # queries of most recorded runs
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
-            raise ProblemError(
-                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, and "
-                "num_heads must be a multiple of num_kv_heads."
-            )
-
-    @property
-    def keys(self) -> int:
-        """Keys per head."""
-        return self.seq_len_kv or self.seq_len
-
-    @property
-    def kv_heads(self) -> int:
-        return self.num_kv_heads or self.num_heads
-
-    @property
-    def offset(self) -> int:
-        """Query i sees the keys up to i + offset."""
-        return self.keys - self.seq_len
-
-    @property
-    def scale(self) -> float:
-        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
-        return 1.0 / math.sqrt(self.head_dim)
-
-    @property
-    def score_count(self) -> int:
-        """How many (query, key) pairs are attended, over all heads."""
-        n, keys = self.seq_len, self.keys
-        if not self.causal:
-            return self.batch * self.num_heads * n * keys
-        blind = max(0, -self.offset)  # the first queries, which see no key
-        first = max(0, self.offset) + 1  # keys of the first query that sees any
-        return self.batch * self.num_heads * (first + keys) * (n - blind) // 2
-
-    def in_memory(self, sizes: tuple) -> tuple:
-        """Sizes, or names, given as batch, head, row, dim: in the order of memory."""
-        return tuple(sizes[axis] for axis in ORDERS[self.layout])
-
-    def logical(self, array: np.ndarray) -> np.ndarray:
-        """A tensor of this problem as [batch, head, row, dim], and back: a view."""
-        return array.transpose(ORDERS[self.layout])
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """q, k, v and o in `layout`'s order, and lse [batch, num_heads, seq_len]."""
-
-        def tensor(name: str, heads: int, rows: int, axis: str, role: Role = Role.INPUT) -> Tensor:
-            shape, axes = (self.batch, heads, rows, self.head_dim), ("batch", "head", axis, "dim")
-            return Tensor(name, self.in_memory(shape), self.dtype, self.in_memory(axes), role)
-
-        return (
-            tensor("q", self.num_heads, self.seq_len, "query"),
-            tensor("k", self.kv_heads, self.keys, "key"),
-            tensor("v", self.kv_heads, self.keys, "key"),
-            tensor("o", self.num_heads, self.seq_len, "query", Role.OUTPUT),
-            Tensor(
-                "lse", (self.batch, self.num_heads, self.seq_len), "float32", ("batch", "head", "query"), Role.OUTPUT
-            ),
-        )
+        check_groups(self.num_heads, self.kv_heads)
 
     @property
     def sizes(self) -> dict[str, object]:
@@ -178,114 +74,8 @@ class SixteenBitProblem(SixteenBitCases):
     def defines(self) -> dict[str, int]:
         return {"HEAD_DIM": self.head_dim, "BF16": int(self.dtype == "bfloat16"), "CAUSAL": int(self.causal)}
 
-    @property
-    def cpu_steps(self) -> int:
-        """The multiply-adds of the two matrix products."""
-        return 2 * self.score_count * self.head_dim
-
-    @property
-    def work(self) -> Work:
-        """A multiply-add has two floating-point operations. A token is a query of a sequence."""
-        return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
-
-    @property
-    def bench_columns(self) -> dict[str, Size]:
-        """Empty if queries and keys differ in number, or if the scores are not random."""
-        if self.offset or self.scores != "random":
-            return {}
-        heads = {"num_heads": self.num_heads, "num_kv_heads": self.kv_heads}
-        rest: dict[str, Size] = {"head_dim": self.head_dim, "causal": self.causal, "dtype": self.dtype}
-        return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
-
-    @property
-    def size(self) -> str:
-        keys = f", {self.keys} keys" if self.offset else ""
-        return f"seq_len {self.seq_len}{keys}, batch {self.batch}, num_heads {self.num_heads}"
-
-    @property
-    def shared_remedy(self) -> str:
-        return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
-
-    def _drawn(self) -> dict[str, np.ndarray]:
-        """q, k, v as [batch, head, row, dim] in float32, not yet rounded to `dtype`."""
-        rng = np.random.default_rng(self.seed)
-        shapes = {"q": (self.num_heads, self.seq_len), "k": (self.kv_heads, self.keys), "v": (self.kv_heads, self.keys)}
-        sizes = {name: (self.batch, heads, rows, self.head_dim) for name, (heads, rows) in shapes.items()}
-        if own_values.is_name(self.scores):
-            drawn = own_values.load(self.scores, sizes)
-        else:
-            drawn = {name: rng.standard_normal(size, dtype=np.float32) for name, size in sizes.items()}
-        if self.scores == "low_rank":
-            basis = rng.standard_normal((LOW_RANK, self.head_dim), dtype=np.float32)
-            for name in ("q", "k"):
-                drawn[name] = drawn[name][..., :LOW_RANK] @ basis / np.float32(math.sqrt(LOW_RANK))
-        if self.scores == "rising":
-            drawn["q"] = np.abs(drawn["q"])
-            drawn["k"] = np.abs(drawn["k"]) * np.linspace(0.05, 3, self.keys, dtype=np.float32)[:, None]
-        if self.scores == "sink":
-            drawn["k"][:, :, 0] = 1
-            drawn["q"] = drawn["q"] + 10 / np.float32(math.sqrt(self.head_dim))
-        if self.scores in CLIMBS:  # a tile's number is exact in 16 bits up to 256
-            drawn["k"][..., 0] = np.arange(self.keys) // CLIMB_KEYS
-            drawn["q"][..., 0] = CLIMBS[self.scores] / self.scale
-        drawn["q"] *= np.float32(self.score_scale)
-        return drawn
-
     def with_values(self, name: str) -> Self | None:
         return replace(self, scores=name)
-
-    def _rounded(self) -> dict[str, np.ndarray]:
-        """The same, rounded to `dtype`. Nobody writes into them."""
-        return _rounded(self)
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v in `dtype` and `layout`. Equal problems give equal arrays."""
-        return {name: np.array(self.logical(array), order="C") for name, array in self._rounded().items()}
-
-    def unrounded(self) -> dict[str, np.ndarray]:
-        """q, k, v in float32 and `layout`. A DenseProblem with equal fields draws equal numbers."""
-        return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._drawn().items()}
-
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o and lse in float64.
-
-        on_gpu: compute a long sequence on the GPU, because the CPU takes minutes.
-        """
-        q, k, v = self._rounded().values()
-        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
-        return {"o": self.logical(o), "lse": lse}
-
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch's scaled_dot_product_attention in `dtype`, and lse from scores in float32."""
-        q, k, v = self._rounded().values()
-        o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
-        return {"o": self.logical(o), "lse": lse}
-
-    def largest_terms(self) -> dict[str, float]:
-        """The largest |V| for O. For lse, the largest score, which is at most the largest |Q| |K|."""
-        q, k, v = (np.abs(array.astype(np.float32)) for array in self._rounded().values())
-        longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
-        return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
-
-    def heads(self) -> Iterator[Head]:
-        q, k, v = (array.astype(np.float64) for array in self._rounded().values())
-        group, shape = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-        seen = np.tri(*shape, self.offset, dtype=bool) if self.causal else np.ones(shape, bool)
-        for batch, head in np.ndindex(q.shape[:2]):
-            keys, values = k[batch, head // group], v[batch, head // group]
-            yield Head(
-                "o", (batch, head), reference.scores(q[batch, head], keys, self.scale, causal=False), values, seen
-            )
-
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
-        if self.causal and self.offset:
-            raise PeerUnavailable("torch's causal mask starts with the first key. This one ends at the last.")
-        options: dict[str, object] = {
-            "is_causal": self.causal,
-            "scale": self.scale,
-            "enable_gqa": self.kv_heads < self.num_heads,
-        }
-        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
@@ -293,6 +83,8 @@ class SixteenBitProblem(SixteenBitCases):
         if call.has("sink"):
             raise ProblemError("Its kernels have no sink.")
         return cls(**attention_sizes(call))
+
+    # ---- cases ----
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, object]]:
@@ -309,5 +101,72 @@ class SixteenBitProblem(SixteenBitCases):
         }
 
     @classmethod
-    def bench_default(cls) -> "SixteenBitProblem":
+    def bench_default(cls) -> Self:
         return cls(seq_len=4096, head_dim=128, batch=4, num_heads=16)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [
+            ([("seq_len", [512, 1024, 2048, 4096, 8192])], {}),
+            ([("seq_len", [512, 1024, 2048, 4096, 8192])], {"causal": "true"}),
+            ([("seq_len", [1024, 4096, 8192])], {"head_dim": 64, "num_heads": 32}),
+        ]
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Lengths, head_dims, masks, types, grouped heads, layouts and kinds of scores.
+
+        Some problems have more queries than keys, some have fewer, and one has 3,000 tokens. Then follows each value
+        of each constant. The list leaves out problems that the kernel's conditions refuse.
+        """
+        dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
+        cases: list[Case] = []
+
+        def add(n: int, d: int, settings: Settings = (), **fields: Any) -> None:
+            cases.append(Case(cls(n, d, **{"num_heads": 1, **fields}), settings))
+
+        for number, (n, d, causal) in enumerate(product(LENGTHS, dims, (False, True))):
+            heads, kv_heads = HEADS[number % 4] if n <= 100 else (1, 1)
+            fields = {"num_heads": heads, "num_kv_heads": kv_heads, "batch": number % 2 + 1 if n <= 100 else 1}
+            fields |= {"dtype": dtypes[number // 2 % len(dtypes)], "layout": ("bhsd", "bshd")[number // 4 % 2]}
+            add(n, d, causal=causal, score_scale=SCALES[number // 3 % 4], seed=number, **fields)
+        for number, (queries, keys, causal) in enumerate(PAIRS):
+            add(queries, 64, seq_len_kv=keys, causal=causal, dtype=dtypes[number % len(dtypes)], seed=number)
+        for number, (scores, causal) in enumerate(product(("rising", "sink", "low_rank"), (False, True))):
+            add(200, (64, 128)[number % 2], scores=scores, causal=causal, score_scale=2.0, seed=number)
+        for number, scores in enumerate(CLIMBS):
+            fields = {"seq_len_kv": 400, "dtype": dtypes[number % len(dtypes)], "causal": bool(number)}
+            add(100, (64, 128)[number], scores=scores, seed=number, **fields)
+        add(LONGEST, 64, causal=True)
+        for number, setting in enumerate(values(kernel)):
+            for n, causal in ((65, False), (200, True)):
+                add(n, (64, 128)[number % 2], (setting,), causal=causal, seed=number)
+        return tuned(kernel, cases)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """The first head of a few problems: small tiles, causal, ragged with heads of 128, and every what-if build."""
+        length = cls.recorded_length
+        default, small = cls(length, num_heads=1), small_tiles(kernel)
+        problems = [default, replace(default, causal=True), replace(default, seq_len=length // 2 + 4, head_dim=128)]
+        if any(c.name == "STREAK" for c in kernel.constants):  # so many tiles that the kernel skips the max of some
+            problems.append(replace(default, seq_len=64, seq_len_kv=1024, score_scale=0.5))
+        cases = [Case(problem, small) for problem in problems]
+        return traced(kernel, tuned(kernel, cases + what_ifs(kernel, replace(default, seq_len=length * 2 // 3), small)))
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both masks and both head_dims."""
+        shapes = ((128, 64, False), (100, 64, True), (256, 128, False))
+        return tuned(kernel, [Case(cls(n, d, causal=causal)) for n, d, causal in shapes])
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both masks at 2,048 tokens, with heads of 64."""
+        return [Case(cls(2048, 64, num_heads=8, causal=causal)) for causal in (False, True)]
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Both masks at 4,096 tokens, with heads of 128 and 64: the sizes of the compared times."""
+        sizes = ((128, False), (128, True), (64, False))
+        return tuned(kernel, [Case(cls(4096, d, num_heads=16, causal=causal)) for d, causal in sizes])

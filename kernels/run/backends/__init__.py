@@ -64,7 +64,6 @@ class Survey:
 
 
 def module(name: str) -> ModuleType:
-    """The module of a backend."""
     return import_module(f"{__name__}.{name}")
 
 

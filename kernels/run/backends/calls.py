@@ -52,7 +52,6 @@ class Own:
         self._held = list[np.ndarray]()
 
     def put(self, data: bytes) -> int:
-        """The address of a copy of the bytes."""
         self._held.append(np.frombuffer(bytearray(data), np.uint8))
         return address(self._held[-1])
 
@@ -72,7 +71,6 @@ def spare() -> int:
 
 
 def address(array: np.ndarray) -> int:
-    """The address of an array's first element."""
     return int(array.ctypes.data)
 
 

@@ -26,14 +26,10 @@ def with_tables(
     for number, own in enumerate(extras):
         children = plan.children_of(number)
         if children and own:
-            found[number] = (*own, store(_table([[address(value) for value in extras[n]] for n in children])))
+            rows = [[address(value) for value in extras[n]] for n in children]
+            layout = np.dtype([(f"f{n}", value.dtype) for n, value in enumerate(rows[0])], align=True)
+            table = np.zeros(len(rows), layout)  # of ProbeChild (device/children.cuh). Its padding reaches a stranger
+            for n, row in enumerate(rows):
+                table[n] = tuple(row)
+            found[number] = (*own, store(table.view(np.uint8)))
     return found
-
-
-def _table(rows: Sequence[Sequence[np.generic]]) -> np.ndarray:
-    """An array of ProbeChild (device/children.cuh), as bytes."""
-    layout = np.dtype([(f"f{n}", value.dtype) for n, value in enumerate(rows[0])], align=True)
-    table = np.zeros(len(rows), layout)  # its padding reaches a stranger too
-    for n, row in enumerate(rows):
-        table[n] = tuple(row)
-    return table.view(np.uint8)

@@ -23,7 +23,6 @@ from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.signatures import symbol_of
 from kernels.core.streams import last_order
-from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
 from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text
@@ -103,7 +102,8 @@ def device() -> Device:
             f"{platform.machine()}."
         )
     cpp_compiler()
-    return Device("cpu", _processor(), CPU, SHARED_MAX)
+    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return Device("cpu", found[1].strip() if found else platform.machine(), CPU, SHARED_MAX)
 
 
 def free_bytes() -> int:
@@ -111,12 +111,6 @@ def free_bytes() -> int:
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(free, spare())
-
-
-def _processor() -> str:
-    """The processor's model name from Linux."""
-    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    return found[1].strip() if found else platform.machine()
 
 
 _loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # in order of their last use
@@ -140,8 +134,7 @@ def _load(path: Path) -> ctypes.CDLL:
     try:
         data = path.read_bytes()
     except OSError as error:
-        reason = f"The build of {path.stem} could not be read: {error.strerror}."
-        raise RunError(f"{reason} Run it again: it is built anew.") from None
+        raise jailed.unreadable(path, error) from None
 
     def load(folder: Path) -> ctypes.CDLL:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
@@ -235,7 +228,6 @@ def _run_all(
 
 
 def _address(value: np.ndarray | np.generic) -> np.generic:
-    """The address of an array. A number stays as it is."""
     return _pointer(value) if isinstance(value, np.ndarray) else value
 
 
@@ -245,31 +237,26 @@ def rest() -> float | None:
 
 
 def arguments_of(step: Launch, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.generic]:
-    """The arguments of a launch: addresses, numbers and structs."""
     return [_argument(argument, plan, arrays) for argument in step.args]
 
 
 def _argument(
     argument: str | TensorMap | Texture | np.generic, plan: Plan, arrays: dict[str, np.ndarray]
 ) -> np.generic:
-    if isinstance(argument, TensorMap):
-        return _tensor_map(plan.tensor(argument.tensor), argument, arrays[argument.tensor])
+    if isinstance(argument, TensorMap):  # as driver.tensor_map: 128 bytes by value, the innermost dimension first
+        tensor = plan.tensor(argument.tensor)
+        shape, strides = driver.dimensions(tensor, argument)
+        driver.check_map(tensor, argument, strides[:-1])
+
+        def inward(values: Sequence[int]) -> tuple[int, ...]:
+            return (*values[::-1], *[0] * (5 - len(values)))
+
+        sizes = (inward(strides), inward(shape), inward(argument.box))
+        encoded = _TensorMap(arrays[argument.tensor].ctypes.data, *sizes, len(shape), tensor.itemsize, argument.swizzle)
+        return np.frombuffer(bytes(encoded), f"V{ctypes.sizeof(encoded)}")[0]
     if isinstance(argument, Texture):  # a texture object of the shim is the address of its texels
         return _pointer(arrays[argument.tensor])
     return _pointer(arrays[argument]) if isinstance(argument, str) else argument
-
-
-def _tensor_map(tensor: Tensor, layout: TensorMap, array: np.ndarray) -> np.void:
-    """The shim's form of driver.tensor_map: 128 bytes by value, the innermost dimension first."""
-    shape, strides = driver.dimensions(tensor, layout)
-    driver.check_map(tensor, layout, strides[:-1])
-
-    def inward(values: Sequence[int]) -> tuple[int, ...]:
-        return (*values[::-1], *[0] * (5 - len(values)))
-
-    sizes = (inward(strides), inward(shape), inward(layout.box))
-    encoded = _TensorMap(array.ctypes.data, *sizes, len(shape), tensor.itemsize, layout.swizzle)
-    return np.frombuffer(bytes(encoded), f"V{ctypes.sizeof(encoded)}")[0]
 
 
 def _pointer(array: np.ndarray) -> np.uint64:
@@ -296,10 +283,7 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
 
 
 class Run:
-    """The calls of a run, in order.
-
-    calls: launches, copies, and calls of the caller.
-    """
+    """The calls of a run, in order. calls: launches, copies, and calls of the caller."""
 
     def __init__(self, build: Build, memory: Memory) -> None:
         self.build, self.memory = build, memory
@@ -341,7 +325,6 @@ class Run:
         self.calls.append(self._launches[-1][1])
 
     def copy(self, plan: Plan, number: int, arrays: dict[str, np.ndarray]) -> None:
-        """Adds the copies after a launch of the plan."""
         for copy in plan.copies_after(number):
             target, source = arrays[copy.target], arrays[copy.source]
             self.calls.append(Call("", (address(target), address(source), target.nbytes)))

@@ -101,11 +101,8 @@ def launch_config(handle: Any, step: Launch) -> Any:
     from cuda.bindings import driver as cuda
 
     if step.cluster and np.prod(step.cluster) > PORTABLE_CLUSTER:
-        checked(
-            cuda.cuFuncSetAttribute(
-                handle, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1
-            )
-        )
+        allowed = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        checked(cuda.cuFuncSetAttribute(handle, allowed, 1))
     attributes = _attributes(step)
     config = cuda.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = step.grid
@@ -156,9 +153,7 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
             [cuda.cuuint32_t(n) for n in box],
             [cuda.cuuint32_t(1)] * len(shape),
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(
-                swizzles, f"CU_TENSOR_MAP_SWIZZLE_{layout.swizzle}B" if layout.swizzle else "CU_TENSOR_MAP_SWIZZLE_NONE"
-            ),
+            getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{f'{layout.swizzle}B' if layout.swizzle else 'NONE'}"),
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )

@@ -77,19 +77,12 @@ def device() -> Device:
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])
-    return Device("gpu", facts["name"].decode(), arch, shared, _driver_version(), multiprocessors)
-
-
-def _driver_version() -> str:
-    """The version of the kernel module, if Linux reports it, and the driver's CUDA version."""
-    import cupy
-
     number = cupy.cuda.runtime.driverGetVersion()
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
-    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:
+    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:  # of the kernel module
         own = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "")
-        return f"{own} ({version})".strip()
-    return version
+        version = f"{own} ({version})".strip()
+    return Device("gpu", facts["name"].decode(), arch, shared, version, multiprocessors)
 
 
 def free_bytes() -> int:
@@ -149,7 +142,6 @@ def _probed(
 
 
 def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
-    """The additional arguments of each launch, with the tables of its children."""
     import cupy
 
     def address(value: "cupy.ndarray | np.generic") -> np.generic:
@@ -280,7 +272,7 @@ def launcher(
     A child needs none: its parent launches it.
     """
     if step.parent:
-        return _nothing
+        return lambda: None
     function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)
     if step.has_attributes:
         return driver.launcher(function.kernel.ptr, step, given)
@@ -288,17 +280,11 @@ def launcher(
 
 
 def function_of(build: Build, step: Launch) -> int:
-    """The CUfunction of a launch."""
     return int(_ready(build, step).kernel.ptr)
 
 
 def arguments(plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"]) -> tuple[object, ...]:
-    """The arguments of a launch for CuPy."""
     return tuple(_argument(plan, a, on_gpu) for a in step.args)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:

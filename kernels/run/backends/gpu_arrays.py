@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.core.copies import Copy
 from kernels.core.dtypes import element_type
-from kernels.core.launch import Plan
+from kernels.core.launch import Copy, Plan
 from kernels.core.tensors import Tensor
 
 if TYPE_CHECKING:

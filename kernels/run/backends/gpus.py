@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.build import Build
-from kernels.core.copies import Copy
 from kernels.core.devices import waits_of_copy, waits_of_launch
-from kernels.core.launch import Plan
+from kernels.core.launch import Copy, Plan
 from kernels.core.tensors import Initial, Role
 from kernels.errors import BackendUnavailable
 from kernels.run.backends import gpu, gpu_arrays
@@ -26,7 +25,6 @@ Span = tuple[float, float]  # microseconds from the start of the run on the step
 
 
 def count() -> int:
-    """The number of GPUs that this process sees."""
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceCount())
@@ -55,10 +53,7 @@ def _reach(own: int, other: int) -> None:
 
 
 class ReadyPlan:
-    """A plan on real GPUs, ready to run.
-
-    arrays: tensor -> its bytes on its GPU.
-    """
+    """A plan on real GPUs, ready to run. arrays: tensor -> its bytes on its GPU."""
 
     def __init__(self, build: Build, plan: Plan, inputs: Mapping[str, np.ndarray]) -> None:
         import cupy
@@ -81,7 +76,6 @@ class ReadyPlan:
         self._wait()  # the streams of a run do not wait for the default streams, which filled the arrays
 
     def _wait(self) -> None:
-        """Waits for all work on each GPU."""
         import cupy
 
         for device in self.devices:

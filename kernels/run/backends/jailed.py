@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +92,6 @@ class Shared:
         return self._all[start : start + size].view(dtype).reshape(shape)
 
     def put(self, data: bytes) -> int:
-        """The address of a copy of the bytes."""
         room = -(-max(len(data), 1) // 64) * 64
         if room > len(self._piece):
             self._piece = self.zeros(max(room, PIECE), np.uint8)
@@ -213,7 +212,11 @@ def make(calls: Sequence[Call], held: Shared, library: Path, seconds: float | No
 def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: float) -> tuple[bytes, int, bool]:
     """The answer of the process, its exit code, and whether it was late."""
     fcntl.fcntl(held.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    with _opened(library) as opened, runner().open("rb") as program:
+    try:
+        held_open = library.open("rb")
+    except OSError as error:
+        raise unreadable(library, error) from None
+    with held_open as opened, runner().open("rb") as program:
         fds = (held.file.fileno(), opened.fileno())
         process = subprocess.Popen(
             ["kernel"],
@@ -244,9 +247,6 @@ def _asked(rows: np.ndarray, held: Shared, library: Path, limits: Limits, end: f
     return answer, process.returncode, late
 
 
-def _opened(library: Path) -> IO[bytes]:
-    try:
-        return library.open("rb")
-    except OSError as error:
-        reason = f"The build of {library.stem} could not be read: {error.strerror}."
-        raise RunError(f"{reason} Run it again: it is built anew.") from None
+def unreadable(build: Path, error: OSError) -> RunError:
+    """The error of a build that is gone."""
+    return RunError(f"The build of {build.stem} could not be read: {error.strerror}. Run it again: it is built anew.")

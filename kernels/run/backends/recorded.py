@@ -11,7 +11,6 @@ import pyarrow as pa
 from kernels.core.dtypes import element_type, widened
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
-from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.recordings import run_files, run_index
 from kernels.run.backends import Device
@@ -46,7 +45,13 @@ def load(request: Request) -> Run:
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
     held = run_files.read_outputs(entry)
     try:
-        outputs = {tensor.name: _as_tensor(held[tensor.name], tensor) for tensor in request.problem.outputs}
+        outputs = {
+            tensor.name: held[tensor.name]
+            .to_numpy(zero_copy_only=False)
+            .astype(element_type(tensor.dtype).numpy)
+            .reshape(tensor.shape)
+            for tensor in request.problem.outputs
+        }
     except (KeyError, ValueError) as error:
         raise TraceError(f"{entry.name} has not the outputs of its problem: {error}. {run_index.REMEDY}.") from None
     arrays = {**request.problem.inputs(), **outputs}
@@ -59,7 +64,6 @@ def load_yardsticks(request: Request) -> dict[str, float]:
 
 
 def load_traffic(request: Request) -> Traffic:
-    """The recorded Traffic."""
     entry = run_index.find(request)
     return Traffic(run_files.read_traffic(entry), entry.traffic_whole)
 
@@ -81,8 +85,3 @@ def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path
         yardsticks=dict(yardsticks),
         traffic_whole=traffic.whole,
     )
-
-
-def _as_tensor(numbers: pa.Array, tensor: Tensor) -> np.ndarray:
-    kind = element_type(tensor.dtype).numpy
-    return numbers.to_numpy(zero_copy_only=False).astype(kind).reshape(tensor.shape)

@@ -32,27 +32,14 @@ def enqueuer(
     Tensors with a copy from host memory are poisoned here. Each run copies them anew.
     """
     if not plan.graph and not any(launch.stream or launch.fetch for launch in plan.launches):
-        return partial(_one_stream, starts)
+        return partial(_one_after_another, starts)
     copies = _copies(plan, on_gpu)
     if mark:
-        copies = {step: partial(_marked, mark, step, copy) for step, copy in copies.items()}
+        marked = {step: (partial(mark, step, 0), copy, partial(mark, step, 1)) for step, copy in copies.items()}
+        copies = {step: partial(_one_after_another, calls) for step, calls in marked.items()}
     run = _Streams(plan, starts, copies).enqueue
-    return _captured(run) if plan.graph else run
-
-
-def _one_stream(starts: Sequence[Callable[[], None]]) -> None:
-    for start in starts:
-        start()
-
-
-def _marked(mark: Callable[[Step, int], None], step: Step, copy: Callable[[], None]) -> None:
-    mark(step, 0)
-    copy()
-    mark(step, 1)
-
-
-def _captured(run: Callable[[], None]) -> Callable[[], None]:
-    """A function that launches the run as one graph."""
+    if not plan.graph:
+        return run
     import cupy
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -66,9 +53,12 @@ def _captured(run: Callable[[], None]) -> Callable[[], None]:
     return launch
 
 
-class _Streams:
-    """The streams and events of a plan."""
+def _one_after_another(calls: Sequence[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
+
+class _Streams:
     def __init__(self, plan: Plan, starts: Sequence[Callable[[], None]], copies: Mapping[Step, Callable[[], None]]):
         import cupy
 
@@ -82,7 +72,6 @@ class _Streams:
         self.begun, self.ended = _event(), {n: _event() for n in self.others}
 
     def enqueue(self) -> None:
-        """Enqueues one run."""
         import cupy
 
         main = cupy.cuda.get_current_stream()

@@ -54,7 +54,6 @@ def limit(most: int) -> None:
 
 
 def most() -> int:
-    """The accepted bytes of JSON in a message."""
     return _most_json
 
 
@@ -85,7 +84,6 @@ class _Reader:
         self._question = given
 
     def read(self, said: Json) -> object:
-        """The value of its JSON."""
         if said is None or isinstance(said, (bool, int, float)):
             return said
         if isinstance(said, str):
@@ -95,25 +93,18 @@ class _Reader:
             raise Unreadable(f"{said!r:.60} is no value")
         kind, *parts = said
         if kind in TYPES:
-            return self._dataclass(kind, parts)
+            dataclass, hints = _type(kind)
+            named, values = fields(dataclass), [self.read(part) for part in parts]
+            for field, value in zip(named, values, strict=True):
+                if not fits(value, hints[field.name]):
+                    raise Unreadable(f"{kind}.{field.name} is a {type(value).__name__}")
+            return dataclass(**{field.name: value for field, value in zip(named, values)})
         if kind not in self.KINDS:
             raise Unreadable(f"{kind!r:.60} is no kind of value")
         return self.KINDS[kind](self, *parts)
 
     def _list(self, *parts: Json) -> list[object]:
         return [self.read(part) for part in parts]
-
-    def _tuple(self, *parts: Json) -> tuple[object, ...]:
-        return tuple(self._list(*parts))
-
-    def _dict(self, *pairs: list[Json]) -> dict[object, object]:
-        return {self.read(key): self.read(value) for key, value in pairs}
-
-    def _path(self, text: str) -> Path:
-        return Path(_checked(text, str))
-
-    def _bytes(self, place: list[int]) -> bytes:
-        return bytes(self._buffer(place))
 
     def _array(self, name: str, shape: list[int], place: list[int]) -> np.ndarray:
         dtype, data = ARRAYS[name], self._buffer(place)
@@ -165,18 +156,6 @@ class _Reader:
             error.add_note(_checked(self.read(note), str))
         return error
 
-    def _given(self, number: int) -> object:
-        return list(parts_of(self._question))[max(_checked(number, int), 0)]
-
-    def _dataclass(self, name: str, parts: list[Json]) -> object:
-        dataclass, hints = _type(name)
-        named = fields(dataclass)
-        values = [self.read(part) for part in parts]
-        for field, value in zip(named, values, strict=True):
-            if not fits(value, hints[field.name]):
-                raise Unreadable(f"{name}.{field.name} is a {type(value).__name__}")
-        return dataclass(**{field.name: value for field, value in zip(named, values)})
-
     def _buffer(self, place: list[int]) -> memoryview:
         """The next buffer. Buffers come in order, so none is read twice."""
         number, size = place
@@ -188,15 +167,15 @@ class _Reader:
 
     KINDS: typing.ClassVar[dict[str, Callable[..., object]]] = {
         "list": _list,
-        "tuple": _tuple,
-        "dict": _dict,
-        "path": _path,
-        "bytes": _bytes,
+        "tuple": lambda self, *parts: tuple(self._list(*parts)),
+        "dict": lambda self, *pairs: {self.read(key): self.read(value) for key, value in pairs},
+        "path": lambda self, text: Path(_checked(text, str)),
+        "bytes": lambda self, place: bytes(self._buffer(place)),
         "array": _array,
         "table": _table,
         "frame": _frame,
         "error": _error,
-        "given": _given,
+        "given": lambda self, number: list(parts_of(self._question))[max(_checked(number, int), 0)],
     }
 
 
@@ -208,7 +187,6 @@ def _checked(value: object, kind: type[T]) -> T:
 
 @cache
 def _type(name: str) -> tuple[type, dict[str, Any]]:
-    """A dataclass of the table, and the types of its fields."""
     dataclass = getattr(import_module(TYPES[name]), name)
     return dataclass, typing.get_type_hints(dataclass, localns={"KernelSpec": KernelSpec})
 

@@ -90,7 +90,6 @@ def encode(value: object, given: object = None) -> list[bytes | memoryview]:
 
 
 def message(value: object) -> bytes:
-    """A value's whole message."""
     return b"".join(encode(value))
 
 
@@ -138,9 +137,15 @@ class _Writer:
             flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             return ["array", value.dtype.name, list(value.shape), self._buffer(flat.data)]
         if isinstance(value, pa.Table):
-            return ["table", *(self._column(name, value[name]) for name in value.column_names)]
+            columns = ((name, value[name]) for name in value.column_names)
+            return ["table", *([n, *map(self._chunk, c.chunks or [pa.array([], c.type)])] for n, c in columns)]
         if isinstance(value, pd.DataFrame):
-            return self._frame(value)
+            types = [str(kind) for kind in value.dtypes]
+            if wrong := set(types) - FRAMES:
+                raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
+            plain = value.index.equals(pd.RangeIndex(len(value)))
+            table = pa.Table.from_pandas(value, preserve_index=False)
+            return ["frame", [*types], self.write(table), None if plain else self.write(value.index.to_numpy())]
         if isinstance(value, Exception):
             return self._error(value)
         if is_dataclass(value) and not isinstance(value, type):
@@ -153,9 +158,6 @@ class _Writer:
         self.buffers.append(view)
         return [len(self.buffers) - 1, len(view)]
 
-    def _column(self, name: str, column: pa.ChunkedArray) -> list[Json]:
-        return [name, *map(self._chunk, column.chunks or [pa.array([], column.type)])]
-
     def _chunk(self, array: pa.Array) -> list[Json]:
         if isinstance(array, pa.DictionaryArray):
             return ["dictionary", self._chunk(array.indices), self._chunk(array.dictionary)]
@@ -163,15 +165,6 @@ class _Writer:
             raise TypeError(f"A worker cannot send back a column of the type {array.type}.")
         buffers = [None if buffer is None else self._buffer(buffer) for buffer in array.buffers()]
         return [str(array.type), len(array), array.offset, buffers]
-
-    def _frame(self, frame: pd.DataFrame) -> list[Json]:
-        """Kind, types of the columns, columns, index (None for 0, 1, ...)."""
-        types = [str(kind) for kind in frame.dtypes]
-        if wrong := set(types) - FRAMES:
-            raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
-        plain = frame.index.equals(pd.RangeIndex(len(frame)))
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        return ["frame", [*types], self.write(table), None if plain else self.write(frame.index.to_numpy())]
 
     def _error(self, error: Exception) -> list[Json]:
         """Kind, class, arguments, notes. An unlisted subclass comes back as its listed base."""

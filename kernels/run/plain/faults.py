@@ -56,7 +56,6 @@ class Fault:
     count: int = 1
 
     def as_json(self) -> dict[str, object]:
-        """The fault with JSON's types."""
         return {**vars(self), "lines": list(self.lines), "index": list(self.index)}
 
 
@@ -84,9 +83,8 @@ def of_finding(found: np.void, lines: Lines, regions: list[Region]) -> Fault:
     index = region.index(int(found["offset"])) if region.name else ()
     word = f"{region.name}[{', '.join(map(str, index))}]"
     kind = int(found["kind"])
-    level = (
-        "note" if kind in (LEFT_EARLY, STATIC) or (kind in (RACE, WARP_RACE, BLOCK_RACE) and found["same"]) else "error"
-    )
+    forgiven = kind in (LEFT_EARLY, STATIC) or (kind in (RACE, WARP_RACE, BLOCK_RACE) and found["same"])
+    level = "note" if forgiven else "error"
     text = _text(kind, found, word, first, second)
     places = tuple(dict.fromkeys(line for line in (first, second) if line))
     return Fault(KINDS[kind], level, text, file, places, region.name, index, int(found["count"]))

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from kernels.build.plain import watching
 from kernels.build.plain.edits import dynamic_names
-from kernels.build.plain.functions import line_of_kernel
 from kernels.build.plain.lines import LINE_BITS
+from kernels.build.plain.tokens import line_of_kernel
 from kernels.core.distinct import distinct
 from kernels.core.launch import Plan
 from kernels.core.scope import Scope
@@ -67,13 +67,16 @@ def traffic(trace: Trace) -> pd.DataFrame:
 
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
-    rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], _start(probed, kernel, plan.launches[number].entry))
+    file, line = line_of_kernel(kernel.files, plan.launches[number].entry)
+    rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], probed.lines.place(file, line))
     marks = watching.marks(kernel)
     rows, keys = _keyed(rows, marks)
     seq = _counted(rows)
     identity = (rows["place"].astype(np.uint64) << np.uint64(16)) | (rows["region"].astype(np.uint64) << np.uint64(8))
     kinds, place = np.unique(identity | rows["what"], return_inverse=True)
-    symbols = _symbols(kernel, plan, number)
+    step, arrays = plan.launches[number], dynamic_names(kernel.files)
+    found = {("global", arg): name for name, arg in zip(kernel.symbols(step.entry), step.args) if isinstance(arg, str)}
+    symbols = found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})
     listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
     # Each launch has the same columns: those of all marks, then its own sites.
     all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in marks)
@@ -107,12 +110,6 @@ def _keyed(rows: np.ndarray, marks: tuple[watching.Mark, ...]) -> tuple[np.ndarr
             columns[name] = np.where(is_mark, columns[name][last], columns[name])
             valid[name] = np.where(is_mark, valid[name][last], valid[name])
     return rows[whole], {name: pa.array(columns[name][whole], mask=~valid[name][whole]) for name in columns}
-
-
-def _start(probed: Probed, kernel: KernelSpec, entry: str) -> int:
-    """The place of the first line of an entry."""
-    file, line = line_of_kernel(kernel.files, entry)
-    return probed.lines.place(file, line)
 
 
 def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
@@ -158,11 +155,3 @@ def _site(
     space = "shared" if held.shared else "global"
     name = symbols.get((space, held.name), held.name).removesuffix("_smem").removesuffix("_gmem")
     return Site(file, line, "access", EVENTS[kind], (), space, name, width, line)
-
-
-def _symbols(kernel: KernelSpec, plan: Plan, number: int) -> dict[tuple[str, str], str]:
-    """A launch's memory and tensor -> the name in the source. Dynamic shared memory has its array's name, if it has
-    only one."""
-    step, arrays = plan.launches[number], dynamic_names(kernel.files)
-    found = {("global", arg): name for name, arg in zip(kernel.symbols(step.entry), step.args) if isinstance(arg, str)}
-    return found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})

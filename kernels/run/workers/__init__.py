@@ -28,9 +28,8 @@ from kernels.run.workers import cluster, devices, frames
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.forks import warm_up as _warm_up
-from kernels.run.workers.job import Job
 from kernels.run.workers.local import LocalWorker
-from kernels.run.workers.pool import Pool, Status
+from kernels.run.workers.pool import Job, Pool, Status
 
 __all__ = [
     "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "limit_of", "ready",
@@ -84,7 +83,12 @@ def submit(
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}. Known GPUs: {known}.")
-    pool = _pool("gpu" if backend == "gpu" else "cpu")
+    _connected()
+    kind, on = ("gpu", devices.gpus()) if backend == "gpu" else ("cpu", (None,) * CPU_WORKERS)
+    with _lock:
+        if kind not in _pools:
+            _pools[kind] = Pool(kind, [LocalWorker(one) for one in on])
+        pool = _pools[kind]
     return pool.submit(limited, (time_limit, function, *args), title, time_limit, client, gpu, estimate)
 
 
@@ -136,7 +140,6 @@ def _without_gpu(reason: str) -> backends.Survey:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs for tasks."""
     connected = _connected()
     return connected.gpus() if connected else devices.gpus()
 
@@ -169,7 +172,6 @@ def status() -> list[Status]:
 
 
 def stop() -> None:
-    """Ends all workers."""
     global _cluster
     with _lock:
         pools, connected = list(_pools.values()), _cluster
@@ -183,16 +185,6 @@ def stop() -> None:
 
 
 atexit.register(stop)
-
-
-def _pool(backend: str) -> Pool:
-    _connected()
-    with _lock:
-        if backend not in _pools:
-            gpu_workers = [LocalWorker(gpu) for gpu in devices.gpus()] if backend == "gpu" else []
-            cpu_workers = [LocalWorker() for _ in range(CPU_WORKERS)] if backend == "cpu" else []
-            _pools[backend] = Pool(backend, [*gpu_workers, *cpu_workers])
-        return _pools[backend]
 
 
 def _connected() -> Cluster | None:

@@ -52,7 +52,6 @@ class RemoteWorker(Worker):
         self._lock = threading.Lock()
 
     def alive(self) -> bool:
-        """Whether its host is connected."""
         return not self.gone
 
     def ready(self) -> None:
@@ -61,7 +60,6 @@ class RemoteWorker(Worker):
             raise WorkerDied("The host of this worker is not connected any more.")
 
     def answer(self, call: bytes, limit: float) -> bytes:
-        """The answer of its host."""
         with self._lock:
             stopped, self._stopped_early = self._stopped_early, False
             self._number = "" if stopped else uuid.uuid4().hex
@@ -77,7 +75,6 @@ class RemoteWorker(Worker):
         return found
 
     def _ask(self, number: str, call: bytes, limit: float) -> bytes | Exception:
-        """The answer of its host to a call, or the error."""
         from distributed import CancelledError, KilledWorker
 
         from kernels.run.workers import agent
@@ -119,7 +116,6 @@ class RemoteWorker(Worker):
                 future.release()
 
     def kill(self) -> None:
-        """Asks its host to end its task."""
         from kernels.run.workers import agent
 
         def ask(number: str) -> None:
@@ -138,28 +134,21 @@ class RemoteWorker(Worker):
 
 
 class Cluster:
-    """A connection to a scheduler.
-
-    pools: backend -> the pool of the connected workers.
-    """
+    """A connection to a scheduler. pools: backend -> the pool of the connected workers."""
 
     def __init__(self, address: str):
         self.address = address
         self.client: Any = None
-        self.pools = {
-            backend: Pool(backend, absent=functools.partial(self._absent, backend)) for backend in ("gpu", "cpu")
-        }
+        self.pools = {name: Pool(name, absent=functools.partial(self._absent, name)) for name in ("gpu", "cpu")}
         self._workers: dict[str, tuple[str, RemoteWorker]] = {}  # address -> backend, worker
         self._stopped, self._looked = threading.Event(), threading.Event()
         threading.Thread(target=self._look, daemon=True).start()
         self._looked.wait(2 * CONNECT)
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs of the connected workers."""
         return tuple(worker.gpu for _, worker in list(self._workers.values()) if worker.gpu)
 
     def stop(self) -> None:
-        """Ends the pools and the connection."""
         self._stopped.set()
         for pool in self.pools.values():
             pool.stop()

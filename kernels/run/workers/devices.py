@@ -80,11 +80,6 @@ def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gp
     return tuple(dict.fromkeys(found))
 
 
-def environment(gpu: Gpu) -> dict[str, str]:
-    """The environment before the start of CUDA, in which only that GPU is visible."""
-    return {VISIBLE: gpu.id} if gpu.id else {}
-
-
 def prove() -> None:
     """Sends bytes to this process's GPU and back. Raises BackendUnavailable with the reason if it fails."""
     from kernels.run.backends import gpu

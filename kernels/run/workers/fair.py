@@ -31,13 +31,11 @@ class _Turns:
         return max(self.now, self.next.get(taker, 0)) + tasks_before
 
     def take(self, taker: str, number: int) -> None:
-        """Notes that a task of this round was taken."""
         self.now, self.next[taker] = max(self.now, number), number + 1
         ahead = [(one, turn) for one, turn in self.next.items() if turn > self.now]
         self.next = dict(ahead[-KEPT:])
 
     def give_back(self, taker: str) -> None:
-        """Returns the taker's last turn."""
         self.next[taker] = self.now
 
 
@@ -82,7 +80,6 @@ class Fair(Generic[T]):
             self._numbers.pop(task, None)
 
     def remove(self, task: T) -> None:
-        """Removes a task."""
         for client in list(self._waiting):
             self.leave(task, client)
 
@@ -111,7 +108,6 @@ class Fair(Generic[T]):
         return sum(key < best[task] and counts(one) for one, key in best.items()) if task in best else 0
 
     def _entries(self) -> list[Entry[T]]:
-        """The entries of all tasks, one for each client of a task."""
         groups: dict[str, list[tuple[Key, str, T]]] = {}
         for client, tasks in self._waiting.items():
             turns = self._turns(group_of(client))

@@ -48,7 +48,6 @@ util.spawnv_passfds = _spawn
 
 
 def descriptors() -> list[int]:
-    """The open descriptors of this process."""
     found = []
     for path in Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir():
         with contextlib.suppress(OSError):  # the list's own descriptor
@@ -123,7 +122,6 @@ def children(of: int) -> list[int]:
 
 
 def kill(processes: Iterable[int]) -> None:
-    """Kills the processes with these ids."""
     for pid in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -21,12 +21,10 @@ def limit(most: int) -> None:
 
 
 def most() -> int:
-    """The accepted bytes of a frame."""
     return _most
 
 
 def send(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
-    """Writes the parts as a frame."""
     for part in (_SIZE.pack(sum(map(len, parts))), *parts):
         view = memoryview(part)
         while view:

@@ -29,14 +29,13 @@ class LocalWorker(Worker):
 
     def __init__(self, gpu: Gpu | None = None):
         super().__init__(gpu)
-        self._environment = devices.environment(gpu) if gpu else {}
+        self._environment = {devices.VISIBLE: gpu.id} if gpu and gpu.id else {}  # CUDA then sees only that GPU
         self._most_bytes = None if gpu else limits.most_bytes()
         self._process: ForkServerProcess | None = None
         self._pipe: connection.Connection | None = None
         self._killed = False
 
     def alive(self) -> bool:
-        """Whether its process runs."""
         process = self._process
         return process is not None and not connection.wait([process.sentinel], 0)
 
@@ -88,7 +87,6 @@ class LocalWorker(Worker):
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def answer(self, call: bytes, limit: float) -> memoryview:
-        """The unchecked bytes of its process's answer."""
         if self._pipe is None:
             raise Unbegun
         try:

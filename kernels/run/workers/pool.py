@@ -6,14 +6,15 @@ Three limits keep a worker within reach of everybody. They count the jobs of cli
 - A browser runs jobs on half of the workers, and an address on three quarters, but each on at least two.
 """
 
+import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kernels.errors import RunTimeout, WarpglassError
+from kernels.errors import RunCancelled, RunTimeout, WarpglassError
 from kernels.run.workers.fair import Fair, group_of
-from kernels.run.workers.job import Job, cancelled
 from kernels.run.workers.worker import Died, OutOfTime, Unbegun, Worker, death
 
 HANDED = 5  # workers that may be lost before they read a job
@@ -21,6 +22,79 @@ STOP = 10.0  # seconds for the end of running jobs
 SHORT = 5.0  # estimated seconds. A job with a higher estimate is long
 LEAST = 2  # running jobs of a browser, and of an address
 GRACE = 10.0  # seconds after which a running job is long, whatever its estimate
+
+
+class Job(concurrent.futures.Future[Any]):
+    """function(*args) in a worker, and its result.
+
+    title: its name in messages.
+    time_limit: seconds from its start.
+    client: its submitter, and from its start the client with the turn.
+    gpu: the id of its GPU, or "" for any GPU.
+    long: whether it takes many seconds, as estimated or as seen.
+    began: the time of its start (time.monotonic), or None before.
+    handed: the number of workers that received it.
+    evicted: whether it lost its worker to short jobs.
+    stopped: whether a client has stopped it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        time_limit: float,
+        function: Callable[..., object] = lambda: None,
+        args: tuple[object, ...] = (),
+        client: str = "",
+        gpu: str = "",
+        pool: "Pool | None" = None,
+        long: bool = False,
+    ):
+        super().__init__()
+        self.title, self.time_limit, self.client, self.gpu = title, time_limit, client, gpu
+        self.function, self.args, self.long = function, args, long
+        self.began: float | None = None
+        self.handed = 0
+        self.evicted = self.stopped = False
+        self._pool = pool
+
+    def seconds(self) -> float | None:
+        """Seconds since its start, or None while it waits."""
+        return None if self.began is None else time.monotonic() - self.began
+
+    def ahead(self) -> int:
+        """The number of waiting jobs before it. A long job holds up no short one."""
+        return self._pool.ahead(self) if self._pool else 0
+
+    def held(self, client: str) -> str:
+        """The reason why it may not start for this client now, or ""."""
+        return self._pool.held(self, client) if self._pool else ""
+
+    def join(self, client: str) -> None:
+        """Adds a client while it waits. The job takes the better of the two places."""
+        if self._pool:
+            self._pool.join(self, client)
+
+    def leave(self, client: str) -> None:
+        """Removes a client while it waits. The last client keeps its place, and the job still runs."""
+        if self._pool:
+            self._pool.leave(self, client)
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Calls `call`, from any thread, after the job's end."""
+        self.add_done_callback(lambda _: call())
+
+    def cancel(self) -> bool:
+        """Stops the job, waiting or running. Its result is RunCancelled."""
+        if self._pool:
+            self._pool.stop_job(self)
+        elif not self.done():
+            self.set_exception(cancelled(self))
+        return True
+
+
+def cancelled(job: Job) -> RunCancelled:
+    """The error of a stopped job."""
+    return RunCancelled(f"{job.title} was stopped.")
 
 
 @dataclass(frozen=True)
@@ -52,10 +126,7 @@ class Status:
 
 
 class Pool:
-    """The workers of a backend and their queue.
-
-    absent: makes the error of a job without any worker.
-    """
+    """The workers of a backend and their queue. absent: makes the error of a job without any worker."""
 
     def __init__(
         self, backend: str, workers: Sequence[Worker] = (), absent: Callable[[], WarpglassError] = WarpglassError
@@ -70,7 +141,6 @@ class Pool:
         self._changed = threading.Condition()
 
     def add(self, worker: Worker) -> None:
-        """Adds a worker."""
         with self._changed:
             self._workers.append(worker)
         self._assign()
@@ -91,10 +161,6 @@ class Pool:
         gpu: str,
         estimate: float = 0.0,
     ) -> Job:
-        """A Job of function(*args) in the queue.
-
-        estimate: seconds.
-        """
         job = Job(title, limit, function, args, client, gpu, self, estimate > SHORT)
         with self._changed:
             self._queue.add(job, client)
@@ -104,24 +170,20 @@ class Pool:
     # ---- called by a Job ----
 
     def ahead(self, job: Job) -> int:
-        """The number of waiting jobs before this one. A long job holds up no short one."""
         with self._changed:
             return self._queue.before(job, lambda other: job.long or not other.long)
 
     def held(self, job: Job, client: str) -> str:
-        """The reason why a waiting job may not start for this client now, or ""."""
         with self._changed:
             return self._held(client, job) if job in self._queue else ""
 
     def join(self, job: Job, client: str) -> None:
-        """Adds a client to a waiting job, which starts if this client may start it."""
         with self._changed:
             if job in self._queue:
                 self._queue.add(job, client)
         self._assign()
 
     def leave(self, job: Job, client: str) -> None:
-        """Removes a client from a waiting job. The last client keeps its place."""
         with self._changed:
             if job in self._queue:
                 self._queue.leave(job, client)
@@ -129,7 +191,6 @@ class Pool:
                     self._queue.add(job, client)
 
     def stop_job(self, job: Job) -> None:
-        """Stops a job, waiting or running."""
         with self._changed:
             if job in self._running:
                 job.stopped = True
@@ -269,8 +330,15 @@ class Pool:
                 worker.deaths += isinstance(error, Died)
         if job.stopped:
             job.set_exception(cancelled(job))
+        elif isinstance(error, Died):
+            job.set_exception(death(job.title, error.code))
+        elif isinstance(error, OutOfTime):
+            limit = (
+                f"{job.title} ran past its limit of {job.time_limit:g} s and was stopped. A new worker has taken its"
+            )
+            job.set_exception(RunTimeout(f"{limit} place. Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT."))
         elif error:
-            job.set_exception(_explained(error, job))
+            job.set_exception(error)
         else:
             job.set_result(value)
 
@@ -295,7 +363,6 @@ class Pool:
     # ---- all workers ----
 
     def status(self) -> list[Status]:
-        """A Status for each GPU, or for all workers of the CPU."""
         with self._changed:
             groups: dict[str, list[Worker]] = {}
             for worker in self._workers:
@@ -335,15 +402,3 @@ class Pool:
             self._changed.wait_for(lambda: not self._busy, STOP)
         for worker in self._workers:
             worker.end()
-
-
-def _explained(error: Exception, job: Job) -> Exception:
-    """The error for the job's clients."""
-    if isinstance(error, Died):
-        return death(job.title, error.code)
-    if isinstance(error, OutOfTime):
-        return RunTimeout(
-            f"{job.title} ran past its limit of {job.time_limit:g} s and was stopped. A new worker has taken its "
-            "place. Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT."
-        )
-    return error

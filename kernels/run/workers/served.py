@@ -54,32 +54,27 @@ def serve(pipe: connection.Connection, environment: dict[str, str], most: int | 
 def _isolate(pipe: connection.Connection) -> None:
     """Gives this process its own group, default signals and no foreign descriptors. It ends with its server."""
     os.setsid()
-    _close_others(pipe)
+    server = multiprocessing.parent_process()
+    assert server
+    kept = {0, 1, 2, pipe.fileno(), server.sentinel}
+    for (
+        number
+    ) in forks.descriptors():  # those of the fork server and of multiprocessing's tracker: a kernel could write
+        if number not in kept:
+            os.close(number)
+    forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the server decides
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":  # ends with the fork server, the only reporter of this process's end
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_end_with_server, daemon=True).start()
 
+    def end_with_server() -> None:
+        connection.wait([server.sentinel])
+        os.killpg(0, signal.SIGKILL)
 
-def _close_others(pipe: connection.Connection) -> None:
-    """Closes the descriptors of the fork server and of multiprocessing's tracker: a kernel could write to them."""
-    parent = multiprocessing.parent_process()
-    assert parent
-    kept = {0, 1, 2, pipe.fileno(), parent.sentinel}
-    for number in forks.descriptors():
-        if number not in kept:
-            os.close(number)
-    forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
-    resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
-
-
-def _end_with_server() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent
-    connection.wait([parent.sentinel])
-    os.killpg(0, signal.SIGKILL)
+    threading.Thread(target=end_with_server, daemon=True).start()
 
 
 def _answer(call: bytes) -> list[bytes | memoryview]:
@@ -101,18 +96,13 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     compiling = cache.seconds_making() - before
     try:
         parts = encode((good, value, compiling), args)
-        _check_sizes(parts, *accepted)
+        for size, most, unit in zip((sum(map(len, parts)), len(parts[1])), accepted, ("bytes", "bytes of JSON")):
+            if size > most:
+                said = f"The result has {size:,} {unit}, and the process that asked accepts {most:,}."
+                raise TooLargeError(f"{said} Choose a smaller problem.")
         return parts
     except Exception as error:  # a result that no message holds
         return encode((False, _traced(error), compiling))
-
-
-def _check_sizes(parts: list[bytes | memoryview], most: int, most_json: int) -> None:
-    """TooLargeError for a message that the server does not accept."""
-    for size, accepted, unit in ((sum(map(len, parts)), most, "bytes"), (len(parts[1]), most_json, "bytes of JSON")):
-        if size > accepted:
-            said = f"The result has {size:,} {unit}, and the process that asked accepts {accepted:,}."
-            raise TooLargeError(f"{said} Choose a smaller problem.")
 
 
 def _traced(error: Exception) -> Exception:

@@ -114,7 +114,6 @@ def read_answer(answer: "Buffer", args: tuple[object, ...]) -> tuple[object, flo
 
 
 def garbled(error: Unreadable) -> RunError:
-    """The error of a task with an unreadable answer."""
     return RunError(
         f"The worker process answered with bytes that cannot be read: {error}. The kernel may have overwritten memory "
         "of its process. Its worker was replaced. Look for a write out of bounds."

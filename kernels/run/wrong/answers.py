@@ -28,14 +28,14 @@ def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
     return lambda head: softmax(head.scores, seen(head)) @ head.values
 
 
-def _to_keys(first: Callable[[int], int], end: Callable[[int], int]) -> Answer:
-    """Attention to the keys [first, end), each a function of the number of keys."""
+def _from_key(first: Callable[[int], int]) -> Answer:
+    """Attention to the keys from `first` on, a function of the number of keys."""
+    return _with_keys(lambda head: head.seen & (_numbers(head) >= first(_keys(head))))
 
-    def seen(head: Head) -> np.ndarray:
-        keys = _keys(head)
-        return head.seen & (_numbers(head) >= first(keys)) & (_numbers(head) < end(keys))
 
-    return _with_keys(seen)
+def _to_key(end: Callable[[int], int]) -> Answer:
+    """Attention to the keys before `end`, a function of the number of keys."""
+    return _with_keys(lambda head: head.seen & (_numbers(head) < end(_keys(head))))
 
 
 def _bounds(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
@@ -44,31 +44,15 @@ def _bounds(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
     pad = "Zeros behind the last key count as keys, up to a whole tile. Give them the score -inf."
     for tile in TILES[3:]:
         if any(_keys(one.head) % tile for one in found):
-            yield "bound", whole, _to_keys(_zero, partial(_floor, tile))
+            yield "bound", whole, _to_key(lambda keys, tile=tile: keys // tile * tile)
             yield "bound", pad, partial(_padded, tile)
-    yield "bound", "The last key is missing. Look at the bound of a loop over keys.", _to_keys(_zero, lambda n: n - 1)
-    yield "bound", "The first key is missing. Look at the start of a loop over keys.", _to_keys(lambda n: 1, _same)
+    yield "bound", "The last key is missing. Look at the bound of a loop over keys.", _to_key(lambda keys: keys - 1)
+    yield "bound", "The first key is missing. Look at the start of a loop over keys.", _from_key(lambda keys: 1)
     for tile in TILES[3:]:
         first = f"The first {tile} keys are missing. Look at the start of the loop over the tiles."
-        yield "bound", first, _to_keys(partial(min, tile), _same)
+        yield "bound", first, _from_key(partial(min, tile))
         last = f"Only the last tile of {tile} keys counts. Add to the sums, and do not overwrite them."
-        yield "sum", last, _to_keys(partial(_last, tile), _same)
-
-
-def _zero(keys: int) -> int:
-    return 0
-
-
-def _same(keys: int) -> int:
-    return keys
-
-
-def _floor(tile: int, keys: int) -> int:
-    return keys // tile * tile
-
-
-def _last(tile: int, keys: int) -> int:
-    return (keys - 1) // tile * tile
+        yield "sum", last, _from_key(lambda keys, tile=tile: (keys - 1) // tile * tile)
 
 
 def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
@@ -77,17 +61,12 @@ def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
         yield "mask", late, _with_keys(partial(_shifted, 1))
         early = "No query sees its own key. The causal mask is off by one."
         yield "mask", early, _with_keys(partial(_shifted, -1))
-        yield "mask", early, _with_keys(_shifted_but_first)
+        yield "mask", early, _with_keys(lambda head: _shifted(-1, head) | (_numbers(head) == 0) & head.seen)
         everything = "All queries see all keys. The mask is missing."
         yield "mask", everything, _with_keys(lambda head: np.ones_like(head.seen))
     else:
         causal = "Queries do not see the keys after their own, and this problem has no mask."
-        yield "mask", causal, _with_keys(_causal)
-
-
-def _causal(head: Head) -> np.ndarray:
-    queries, keys = head.seen.shape
-    return np.tri(queries, keys, keys - queries, dtype=bool)
+        yield "mask", causal, _with_keys(lambda head: np.tri(*head.seen.shape, np.diff(head.seen.shape)[0], dtype=bool))
 
 
 def _shifted(by: int, head: Head) -> np.ndarray:
@@ -96,28 +75,23 @@ def _shifted(by: int, head: Head) -> np.ndarray:
     return _numbers(head) <= (last + by)[:, None]
 
 
-def _shifted_but_first(head: Head) -> np.ndarray:
-    """One less visible key, but at least the first."""
-    return _shifted(-1, head) | (_numbers(head) == 0) & head.seen
-
-
 def _sums(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
     yield "sum", "O is not divided by l.", lambda head: exponentials(head.scores, head.seen) @ head.values
-    yield "sum", "l has 1 too much. It must start at 0.", partial(_over, lambda e: e.sum(axis=1) + 1.0)
+    yield "sum", "l has 1 too much. It must start at 0.", _over(lambda e: e.sum(axis=1) + 1.0)
     last = "Only the last key counts: each one starts anew. Keep m, l and O of the keys before."
     yield "sum", last, _with_keys(lambda head: _shifted(0, head) & ~_shifted(-1, head))
     yield "sum", "O adds each V without its weight exp(S - m).", _unweighed
     for step, name in ((2, "second"), (4, "fourth"), (8, "eighth")):
         every = f"l has only every {name} key. Look at the sum over the threads."
-        yield "sum", every, partial(_over, partial(_part, slice(None, None, step)))
+        yield "sum", every, _over(lambda e, step=step: e[:, ::step].sum(axis=1))
         of_o = f"O has only every {name} key, and l has all. Look at the sum of O over the threads."
-        yield "sum", of_o, partial(_part_of_o, step)
+        yield "sum", of_o, lambda head, step=step: softmax(head.scores, head.seen)[:, ::step] @ head.values[::step]
     for lanes in (8, 16, 32, 64, 128):
         part = f"l has only the first {lanes} keys. Look at the sum over the threads."
-        yield "sum", part, partial(_over, partial(_part, slice(lanes)))
+        yield "sum", part, _over(lambda e, lanes=lanes: e[:, :lanes].sum(axis=1))
     for times in (2, 4, 8, 16, 32):
         often = f"l is {times} times too large. Threads add a sum more than once."
-        yield "sum", often, partial(_over, partial(_multiple, times))
+        yield "sum", often, _over(lambda e, times=times: times * e.sum(axis=1))
 
 
 def _unweighed(head: Head) -> np.ndarray:
@@ -128,23 +102,15 @@ def _unweighed(head: Head) -> np.ndarray:
     return weights @ head.values / exponentials(head.scores, head.seen).sum(axis=1, keepdims=True)
 
 
-def _part_of_o(step: int, head: Head) -> np.ndarray:
-    return softmax(head.scores, head.seen)[:, ::step] @ head.values[::step]
-
-
-def _part(keys: slice, exponentials: np.ndarray) -> np.ndarray:
-    return np.asarray(exponentials[:, keys].sum(axis=1))
-
-
-def _multiple(times: int, exponentials: np.ndarray) -> np.ndarray:
-    return np.asarray(times * exponentials.sum(axis=1))
-
-
-def _over(l_of: Callable[[np.ndarray], np.ndarray], head: Head) -> np.ndarray:
+def _over(l_of: Callable[[np.ndarray], np.ndarray]) -> Answer:
     """O with another l, a function of exp(S - m)."""
-    e = exponentials(head.scores, head.seen)
-    with np.errstate(all="ignore"):
-        return e @ head.values / l_of(e)[:, None]
+
+    def answer(head: Head) -> np.ndarray:
+        e = exponentials(head.scores, head.seen)
+        with np.errstate(all="ignore"):
+            return e @ head.values / l_of(e)[:, None]
+
+    return answer
 
 
 def _padded(tile: int, head: Head) -> np.ndarray:
@@ -203,17 +169,14 @@ def _weighed(function: Callable[[np.ndarray], np.ndarray], divided: bool, head: 
 
 def _factor(found: list[Found]) -> Reason | None:
     """One factor between all values and the truth."""
-    values, truth = (np.concatenate([a.ravel() for a in arrays]) for arrays in _pairs(found))
+    values = np.concatenate([one.values.ravel() for one in found])
+    truth = np.concatenate([one.truth.ravel() for one in found])
     if not np.isfinite(values).all():
         return None
     factor = float(values @ truth / (truth @ truth))
     if factor and all(one.matches(factor * one.truth) for one in found):
         return Reason("scale", f"All values are {_times(factor)}. Look for one factor on the whole output.")
     return None
-
-
-def _pairs(found: list[Found]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    return [one.values for one in found], [one.truth for one in found]
 
 
 def _scale(found: list[Found]) -> Reason | None:

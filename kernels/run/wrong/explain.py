@@ -49,18 +49,18 @@ def explain(
     if rounding and not reason:
         return rounding
     reason = reason or _unknown(found)
-    return replace(reason, index=_first(found), first=_of_probes(request, found))
+    index: tuple[int, ...] = ()  # of the first wrong element, in logical order
+    if one := next((one for one in found if one.wrong.any()), None):
+        row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
+        index = (*one.head.at, *((int(row),) if len(one.wrong) > 1 else ()), int(dim))
+    return replace(reason, index=index, first=_of_probes(request, found))
 
 
 def _of_probes(request: Request, found: list[Found]) -> First | None:
     """The first wrong intermediate, from another run that traces all items of a small problem."""
     small = request.backend == "cpu" and request.problem.cpu_steps <= MOST_STEPS
-    if (
-        not small
-        or request.kernel.plain
-        and not request.kernel.watch
-        or len(found) != sum(1 for _ in request.problem.heads())
-    ):
+    probed = not request.kernel.plain or request.kernel.watch
+    if not small or not probed or len(found) != sum(1 for _ in request.problem.heads()):
         return None
     run = execute.run(replace(request, scope=Scope.everything(request.plan)))
     return None if run.trace.lost else firsts.first(request, run.trace, found)
@@ -101,26 +101,14 @@ def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | N
             index = tuple(int(i) for i in np.unravel_index(int(np.argmax(same)), array.shape))
             place = f"{tensor.name}[{', '.join(map(str, index))}]"
             count = f"{int(same.sum()):,} of {array.size:,}"
-            if _has_holes(request, arrays):
+            given = [
+                t for t in request.problem.tensors() if t.initial is Initial.GIVEN and element_type(t.dtype).is_float
+            ]
+            if any(bool(np.isnan(arrays[t.name].astype(np.float32)).any()) for t in given if t.name in arrays):
                 text = f"{count} values of {tensor.name} have no number. Look for a read of an input's empty place."
                 return Reason("nan", text, index)
             return Reason("unwritten", f"{count} values of {tensor.name} are never written, first {place}.", index)
     return None
-
-
-def _has_holes(request: Request, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether an input has places without a number, such as empty slots of a cache."""
-    given = [t for t in request.problem.tensors() if t.initial is Initial.GIVEN and element_type(t.dtype).is_float]
-    return any(bool(np.isnan(arrays[t.name].astype(np.float32)).any()) for t in given if t.name in arrays)
-
-
-def _first(found: list[Found]) -> tuple[int, ...]:
-    """The first wrong element, in logical order."""
-    for one in found:
-        if one.wrong.any():
-            row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
-            return (*one.head.at, *((int(row),) if len(one.wrong) > 1 else ()), int(dim))
-    return ()
 
 
 def _unknown(found: list[Found]) -> Reason:

@@ -108,15 +108,12 @@ def _truths(
     if name == "O" and dim is not None and tile is None:
         yield one.truth[row, dim]
         yield (exponentials(head.scores, head.seen) @ head.values)[row, dim]
-    for size in _sizes(hidden.shape[1], tile):
+    keys = hidden.shape[1]
+    sizes = [size for size in TILES if size < 2 * keys]
+    if tile is not None:  # as many tiles as the records have
+        sizes = [size for size in (*TILES, keys) if -(-keys // size) == tile.max(initial=0) + 1]
+    for size in sizes:
         yield from _tiled(one, name, hidden, size, row, key, tile, dim)
-
-
-def _sizes(keys: int, tile: np.ndarray | None) -> list[int]:
-    """The sizes of a tile that give as many tiles as the records have."""
-    if tile is None:
-        return [size for size in TILES if size < 2 * keys]
-    return [size for size in (*TILES, keys) if -(-keys // size) == tile.max(initial=0) + 1]
 
 
 def _tiled(
@@ -141,11 +138,8 @@ def _tiled(
         with np.errstate(invalid="ignore"):
             yield np.exp(hidden[row, key] - tops[row, at])
     if name in ("l", "O") and (name == "l" or dim is not None):
-        sums = np.stack([_running(one, hidden[:, :end], name) for end in ends])  # [tiles, queries(, dim)]
-        yield sums[at, row] if name == "l" else sums[at, row, dim]
-
-
-def _running(one: Found, hidden: np.ndarray, name: str) -> np.ndarray:
-    """l or the undivided O over the first keys."""
-    weights = exponentials(hidden, np.isfinite(hidden))
-    return weights.sum(axis=1) if name == "l" else weights @ one.head.values[: hidden.shape[1]]
+        first = [(end, exponentials(hidden[:, :end], np.isfinite(hidden[:, :end]))) for end in ends]
+        if name == "l":
+            yield np.stack([weights.sum(axis=1) for _, weights in first])[at, row]
+        else:  # the undivided O
+            yield np.stack([weights @ one.head.values[:end] for end, weights in first])[at, row, dim]

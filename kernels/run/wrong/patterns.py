@@ -53,21 +53,20 @@ def _other_heads(found: list[Found]) -> Reason | None:
 
 def _other_rows(found: list[Found]) -> Reason | None:
     """Wrong rows with the values of a neighbour's row, or a key's weight with a neighbour's value."""
+
+    def shows_rows(one: Found, by: int) -> bool:
+        rows = np.flatnonzero(one.wrong.any(axis=1))
+        rows = rows[(rows + by >= 0) & (rows + by < len(one.truth))]
+        return bool(len(rows)) and _near(one.values[rows], one.truth[rows + by], one)
+
     for by in NEIGHBOURS:
-        if all(_shows_rows(one, by) for one in _wrong(found)):
-            return Reason(
-                "stride", f"Wrong rows have the values of the row {_further(by)}. Look at the stride of rows."
-            )
+        if all(shows_rows(one, by) for one in _wrong(found)):
+            text = f"Wrong rows have the values of the row {_further(by)}. Look at the stride of rows."
+            return Reason("stride", text)
         if all(_shows_values(one, by) for one in _wrong(found)):
             text = f"The weight of a key meets the V of the key {_further(by)}. Look at the stride of V."
             return Reason("stride", text)
     return None
-
-
-def _shows_rows(one: Found, by: int) -> bool:
-    rows = np.flatnonzero(one.wrong.any(axis=1))
-    rows = rows[(rows + by >= 0) & (rows + by < len(one.truth))]
-    return bool(len(rows)) and _near(one.values[rows], one.truth[rows + by], one)
 
 
 def _shows_values(one: Found, by: int) -> bool:
@@ -83,16 +82,15 @@ def _shows_values(one: Found, by: int) -> bool:
 
 
 def _other_columns(found: list[Found]) -> Reason | None:
+    def shows(one: Found, by: int) -> bool:
+        columns = np.flatnonzero(one.wrong.any(axis=0))
+        columns = columns[(columns + by >= 0) & (columns + by < one.truth.shape[1])]
+        return bool(len(columns)) and _near(one.values[:, columns], one.truth[:, columns + by], one)
+
     for by in (*NEIGHBOURS, *(-2 * n for n in NEIGHBOURS[-2:])):
-        if all(_shows_columns(one, by) for one in _wrong(found)):
+        if all(shows(one, by) for one in _wrong(found)):
             return Reason("lanes", f"Wrong columns have the values of the column {_further(by)}. Look at the lane map.")
     return None
-
-
-def _shows_columns(one: Found, by: int) -> bool:
-    columns = np.flatnonzero(one.wrong.any(axis=0))
-    columns = columns[(columns + by >= 0) & (columns + by < one.truth.shape[1])]
-    return bool(len(columns)) and _near(one.values[:, columns], one.truth[:, columns + by], one)
 
 
 def _near(values: np.ndarray, other: np.ndarray, one: Found) -> bool:
@@ -105,17 +103,13 @@ def _row_factors(found: list[Found]) -> Reason | None:
     for one in _wrong(found):
         with np.errstate(invalid="ignore", divide="ignore"):
             factors = (one.values * one.truth).sum(axis=1) / (one.truth**2).sum(axis=1)
-        if (
-            not np.isfinite(factors).all()
-            or not factors.all()
-            or not _near(one.values, factors[:, None] * one.truth, one)
-        ):
+        whole = np.isfinite(factors).all() and factors.all()
+        if not whole or not _near(one.values, factors[:, None] * one.truth, one):
             return None
     if risen := _risen_rows(found):
         return risen
-    return Reason(
-        "sum", "Each wrong row has one factor of its own, so its sum l is wrong. Look at the sum over threads."
-    )
+    text = "Each wrong row has one factor of its own, so its sum l is wrong. Look at the sum over threads."
+    return Reason("sum", text)
 
 
 def _risen_rows(found: list[Found]) -> Reason | None:
@@ -124,15 +118,11 @@ def _risen_rows(found: list[Found]) -> Reason | None:
     if all(rows.all() for rows in wrong):
         return None
     for tile in TILES:
-        if all(np.array_equal(rows, _rises(one, tile)) for one, rows in zip(found, wrong)):
+        rises = (one.head.hidden.max(axis=1) > one.head.hidden[:, :tile].max(axis=1) for one in found)
+        if all(map(np.array_equal, wrong, rises)):
             text = f"Only rows with a later rise of the max are wrong, here in a later tile of {tile} keys."
             return Reason("rescale", f"{text} Look at the rescale of l and O.")
     return None
-
-
-def _rises(one: Found, tile: int) -> np.ndarray:
-    hidden = one.head.hidden
-    return hidden.max(axis=1) > hidden[:, :tile].max(axis=1)
 
 
 def _columns(found: list[Found]) -> Reason | None:
@@ -160,15 +150,10 @@ def _pattern(wrong: np.ndarray, count: int, name: str, kind: str, remedy: str) -
     numbers = np.flatnonzero(wrong)
     for period in PERIODS:
         rest = np.unique(numbers % period)
-        if (
-            period < count
-            and len(rest) <= period // 2
-            and len(numbers) == sum((np.arange(count) % period == r).sum() for r in rest)
-        ):
-            listed = _listed(rest)
-            return Reason(
-                kind, f"Only {name} {_listed(numbers[:3])} ... are wrong: number {listed} of each {period}. {remedy}"
-            )
+        whole = len(numbers) == np.isin(np.arange(count) % period, rest).sum()
+        if period < count and len(rest) <= period // 2 and whole:
+            first = f"Only {name} {_listed(numbers[:3])} ... are wrong"
+            return Reason(kind, f"{first}: number {_listed(rest)} of each {period}. {remedy}")
     if len(numbers) == numbers[-1] - numbers[0] + 1 <= count * 3 // 4:
         return Reason(kind, f"Only {name} {numbers[0]} to {numbers[-1]} of {count} are wrong. {remedy}")
     return None

@@ -48,7 +48,6 @@ class First:
 
     @property
     def text(self) -> str:
-        """A sentence."""
         place = f"row {self.row}" if len(self.head) else "one row"
         place += f", tile {self.tile}" if self.tile is not None else ""
         place += f", key {self.key}" if self.key is not None else ""
@@ -77,6 +76,5 @@ class Reason:
         return f"{self.text} {self.first.text}" if self.first else self.text
 
     def as_json(self) -> dict[str, object]:
-        """The reason with JSON's types."""
         first = {**vars(self.first), "head": list(self.first.head)} if self.first else None
         return {"kind": self.kind, "text": self.text, "index": list(self.index), "first": first}

@@ -53,6 +53,12 @@ test('a cover is larger than its thing, so that no frame around the thing is see
     ),
     clock = { covers: [{ cell: 0 }], point: null },
     locate = (x, y) => (x > 10 && x < 30 && y > 20 && y < 40 ? { cell: 0 } : null);
-  canvasCovers(clock, locate).draw(g, { width: 50, height: 50, step: 0, em: 10, paint: {} });
+  canvasCovers(clock, wanted => patches(locate, wanted, 50, 50)).draw(g, {
+    width: 50,
+    height: 50,
+    step: 0,
+    em: 10,
+    paint: {},
+  });
   assert.deepEqual(filled, [[6, 16, 28, 28]]);
 });

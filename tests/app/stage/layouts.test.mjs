@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
-import { fusionLayout } from '../../../app/stage/views/layouts/fusion.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { launchesLayout } from '../../../app/stage/views/layouts/launches.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
@@ -372,20 +371,5 @@ test('ring: orders are one below the other, and above the recorded times', () =>
       { tops, name, line, bars, hiding, height } = made;
     assert.ok(tops[0] + name + 8 * line <= tops[1] && tops[1] + name + 8 * line <= hiding);
     assert.ok(hiding < height && bars.x + bars.w < pane.width);
-  }
-});
-
-test('fusion: columns are apart, end in the pane, and leave room for the sums below the rows', () => {
-  const tensors = ['positions', 'q_rotated', 'K'].map(name => ({ name, part: 'input' }));
-  for (const pane of PANES) {
-    const made = fusionLayout(pane, tensors, [0, 0, 1], () => 2, [2, 3]),
-      { x, w, label, top, row, sums, title, bar, height } = made;
-    assert.ok(x[0] > label && x[0] + w <= x[1] + 1e-9 && x[1] + w < x[2]);
-    assert.ok(x[2] + w <= pane.width + 1e-9 && row >= 1.5 * pane.em);
-    for (const [n, sum] of sums.entries()) {
-      assert.ok(top + 3 * row <= sum.y && sum.y + title + (2 + n) * bar <= height);
-      assert.ok(sum.x + sum.w <= pane.width + 1e-9);
-    }
-    assert.ok(sums[0].x + sums[0].w <= sums[1].x || sums[0].y + title + 2 * bar <= sums[1].y);
   }
 });

@@ -22,7 +22,7 @@ from kernels.core.sources import MOST_BYTES
 from kernels.errors import BuildError, FrontMatterError, WorkerDied
 from kernels.jail import in_place, jail, setting
 from kernels.run import workers
-from kernels.run.workers.job import Job
+from kernels.run.workers.pool import Job
 
 TEXT = STARTER.read_text()
 

@@ -14,6 +14,7 @@ from pages import page_of
 from app import course
 from app.stories import STORIES
 from app.web import asking
+from explainers.models import schedules, softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import (
     block_table,
@@ -27,10 +28,9 @@ from explainers.stories.block_table import (
 )
 from explainers.stories.coalescing import sector_costs, sector_questions, sector_walk
 from explainers.stories.compare import pair_questions, pair_times, two_kernels
-from explainers.stories.occupancy import block_questions, grid, grid_timeline, schedules
-from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions, row_story
-from explainers.stories.registers import thread_questions, threads
-from explainers.stories.tiling import tile_questions, tiling
+from explainers.stories.occupancy import block_questions, grid_timeline
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions
+from explainers.stories.tiling import tile_questions
 from explainers.story import glossary, probed
 from explainers.story.stage import MEASURED, VEILS, Provenance
 from kernels.catalog import KERNELS
@@ -206,7 +206,7 @@ def test_each_wrong_option_has_a_reason(dense, id):
 def row_of(run):
     row = online_softmax.rows_of(run)[0] + 6
     story = online_softmax.explain(run, row)
-    ordinary = row_story.is_ordinary(run.request.kernel)
+    ordinary = softmax_rows.is_ordinary(run.request.kernel)
     own = factor_questions.questions(story, ordinary)
     more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
     return row, story, ordinary, asked([*own, *more])
@@ -214,7 +214,7 @@ def row_of(run):
 
 def test_how_often_the_max_rises_is_what_float64_says_of_the_scores(dense):
     run, _, _ = dense
-    if not online_softmax.accepts(run.request.kernel):
+    if not softmax_rows.accepts(run.request.kernel):
         return
     row, story, ordinary, found = row_of(run)
     problem = run.request.problem
@@ -485,18 +485,6 @@ def test_a_timelines_keys_are_those_of_its_blocks():
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1
-
-
-@pytest.mark.parametrize("name", ["01_naive", "03_flash", "08b_three_bfloat16"])
-def test_pictures_beside_a_storys_own_are_asked_of(name):
-    spec = KERNELS[name]
-    run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), small_tiles(name), Scope(1)))
-    made = tiling.stage_of(run, NOWHERE, [threads.view(run), grid.view(run.request)])
-    found = asked(thread_questions.shared_pictures(made))
-    blocks = sum(math.prod(launch.grid) for launch in run.request.plan.launches)
-    largest = max(math.prod(launch.grid) for launch in run.request.plan.launches)
-    assert f"grid has {blocks} block" in found["multiprocessors"].text
-    assert first_number(right(found["multiprocessors"])) == min(largest, 132)  # launches follow one another
 
 
 # ---- compare ----

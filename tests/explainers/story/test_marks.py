@@ -3,12 +3,11 @@
 import pytest
 from conftest import of_fp32
 
-from explainers.stories.any_kernel import generic
+from explainers.models import generic, softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_walk
 from explainers.stories.coalescing import sector_walk
 from explainers.stories.compare import alignment
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.tiling import tiling
 from explainers.story import marks
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import ColumnsProblem
@@ -21,7 +20,7 @@ def marked(frames, mark):
     return [n for n, frame in enumerate(frames) if mark in frame["marks"]]
 
 
-@pytest.mark.parametrize("name", of_fp32(online_softmax))
+@pytest.mark.parametrize("name", of_fp32(softmax_rows))
 def test_m_rises_where_the_trace_logs_a_larger_one(cpu_run, name):
     run = cpu_run(name, DenseProblem())
     story = online_softmax.explain(run, 6)

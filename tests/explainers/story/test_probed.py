@@ -9,17 +9,15 @@ from dropped import odd_kernel
 
 import explainers
 from explainers.charts import palette
-from explainers.stories.any_kernel import generic
+from explainers.models import softmax_rows, threads, tiling
+from explainers.stories.any_kernel.story import STORY as ANY_KERNEL
 from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import block_table, kv_heads, partitions
 from explainers.stories.coalescing import coalescing
 from explainers.stories.compare import two_kernels
-from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import precision
-from explainers.stories.registers import threads
 from explainers.stories.sparsity import sparsity
 from explainers.stories.tensor_cores import tensor_cores
-from explainers.stories.tiling import tiling
 from explainers.story import axes, picture, probed
 from explainers.story.glossary import PHASES, phase_title
 from kernels.catalog import KERNELS, current
@@ -43,13 +41,13 @@ def test_any_two_kernels_of_one_problem_can_be_compared():
     ("module", "names", "begins"),
     [
         (tiling, DENSE, "03_flash"),
-        (online_softmax, DENSE, "03_flash"),
+        (softmax_rows, DENSE, "03_flash"),
         (block_table, PAGED, "paged_v1"),
         (kv_heads, PAGED, "paged_v1"),
         (partitions, ["paged_v2"], "paged_v2"),
         (bank_conflicts, SHARED, "lab_columns"),
         (coalescing, list(KERNELS), "01_naive"),
-        (generic, ONCE, "01_naive"),
+        (ANY_KERNEL, ONCE, "01_naive"),
     ],
     ids=lambda part: getattr(part, "__name__", ""),
 )
@@ -60,18 +58,18 @@ def test_a_story_lists_exactly_the_kernels_that_it_can_show(module, names, begin
 @pytest.mark.parametrize(
     ("old", "new", "refused"),
     [
-        ("PROBE_VALUE(l, row, tile, l);", "(void)l;", {online_softmax}),
-        ("PROBE_VALUE(m, row, tile, m_new);", "PROBE_VALUE(m_new, row, tile, m_new);", {online_softmax}),
-        ("PROBE_VALUE(score, row, col, score);", "PROBE_VALUE(score, row, score);", {online_softmax}),
-        ('item = "query tile"', 'item = "key tile"', {tiling, online_softmax}),
-        ('"q", "k", "v", "o"', '"q", "k", "q", "o"', {tiling, online_softmax}),
+        ("PROBE_VALUE(l, row, tile, l);", "(void)l;", {softmax_rows}),
+        ("PROBE_VALUE(m, row, tile, m_new);", "PROBE_VALUE(m_new, row, tile, m_new);", {softmax_rows}),
+        ("PROBE_VALUE(score, row, col, score);", "PROBE_VALUE(score, row, score);", {softmax_rows}),
+        ('item = "query tile"', 'item = "key tile"', {tiling, softmax_rows}),
+        ('"q", "k", "v", "o"', '"q", "k", "q", "o"', {tiling, softmax_rows}),
     ],
     ids=["no l", "m by another name", "score without its col", "other items", "no V"],
 )
 def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, refused):
     spec = variant("03_flash", old, new)
-    for module in (tiling, online_softmax, two_kernels, coalescing, bank_conflicts, generic):
-        assert module.accepts(spec) == (module not in refused), module.__name__
+    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
+        assert module.accepts(spec) == (module not in refused), module
 
 
 class GradientProblem(DenseProblem):
@@ -94,10 +92,10 @@ class UndeclaredProblem(GradientProblem):
 def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
     """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
     spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
-    drawing = (tiling, online_softmax, precision, tensor_cores, sparsity)
+    drawing = (tiling, softmax_rows, precision, tensor_cores, sparsity)
     assert not [module.__name__ for module in drawing if module.accepts(spec)]
-    assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == online_softmax.refusal(spec)
-    assert "O" not in picture.places(probed.sample(spec)).values() and generic.accepts(spec)
+    assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == softmax_rows.refusal(spec)
+    assert "O" not in picture.places(probed.sample(spec)).values() and ANY_KERNEL.accepts(spec)
 
 
 def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(variant):
@@ -118,10 +116,10 @@ def test_the_declared_parts_are_parts_that_the_pictures_draw():
 
 
 def test_each_story_with_a_refusal_gives_a_reason_exactly_where_it_refuses():
-    for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
+    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity):
         for spec in KERNELS.values():
             assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
-    assert online_softmax.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
+    assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
 
 
 def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(monkeypatch):
@@ -134,15 +132,15 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
 
 
 def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):
-    for module in (tiling, online_softmax, two_kernels, coalescing, bank_conflicts, generic):
+    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
 
 
 def test_a_family_that_nothing_knows_is_shown_by_the_generic_view_alone_of_the_attention_stories(monkeypatch):
     spec = odd_kernel(monkeypatch)
-    assert generic.accepts(spec)
-    assert not any(module.accepts(spec) for module in (tiling, online_softmax, block_table, partitions, kv_heads))
+    assert ANY_KERNEL.accepts(spec)
+    assert not any(module.accepts(spec) for module in (tiling, softmax_rows, block_table, partitions, kv_heads))
 
 
 def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():

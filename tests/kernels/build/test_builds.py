@@ -8,7 +8,7 @@ import pytest
 from conftest import in_turn, usual_problem
 
 from kernels import build
-from kernels.build import Mode, cpp, inspection, nvrtc, nvrtc_program
+from kernels.build import Mode, cpp, inspection, nvrtc
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.request import Request
 from kernels.core.spec import runs_on
@@ -174,7 +174,7 @@ def test_what_nvrtc_writes_goes_into_a_buffer_of_our_own():
     success, given = toolchain.nvrtc.nvrtcResult.NVRTC_SUCCESS, []
     for count in (0, 1, 2, 5):
         size, get = (lambda _, n=count: (success, n)), (lambda _, buffer: given.append(buffer) or (success,))
-        assert len(nvrtc_program.read_bytes(toolchain.nvrtc, None, size, get)) == count
+        assert len(nvrtc.read_bytes(toolchain.nvrtc, None, size, get)) == count
     assert all(buffer is not bytes(len(buffer)) and len(buffer) > 1 for buffer in given)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.build import Mode, build, nvrtc, nvrtc_program
-from kernels.build.nvrtc_program import Program
+from kernels.build import Mode, build, nvrtc
+from kernels.build.nvrtc import Program
 from kernels.catalog import DEVICE, load_kernel
 from kernels.core.cases import sample
 from kernels.core.request import Request
@@ -43,7 +43,7 @@ def asked(text):
 
 def test_outside_the_jail_nvrtc_shows_a_line_of_a_file_and_answers_about_it(secret):
     module = nvrtc.Toolchain("sm_90a").nvrtc
-    read, found = (nvrtc_program.compiled(module, asked(FORMS[n].replace("{secret}", str(secret)))) for n in (0, -1))
+    read, found = (nvrtc.compiled(module, asked(FORMS[n].replace("{secret}", str(secret)))) for n in (0, -1))
     assert "a-secret-word" in read.log and "#error" in found.log
 
 
@@ -51,7 +51,7 @@ def test_outside_the_jail_nvrtc_shows_a_line_of_a_file_and_answers_about_it(secr
 @pytest.mark.parametrize("path", ["/etc/passwd", ""])
 def test_in_the_jail_nvrtc_reads_no_file(secret, form, path):
     module = nvrtc.Toolchain("sm_90a").nvrtc
-    made = nvrtc_program.compiled_in_jail(module, asked(form.replace("{secret}", path or str(secret))))
+    made = nvrtc.compiled_in_jail(module, asked(form.replace("{secret}", path or str(secret))))
     assert "root:" not in made.log and "a-secret-word" not in made.log and "#error" not in made.log
     assert b"a-secret-word" not in made.cubin + made.ptx and b"root:" not in made.cubin + made.ptx
 
@@ -72,9 +72,9 @@ def test_a_bomb_for_nvrtc_ends_at_a_limit(monkeypatch, name, bomb):
     end = {"macro": "\nint x[] = {A15};", "template": "\nT<28, 0> t;"}[name]
     module = nvrtc.Toolchain("sm_90a").nvrtc
     with monkeypatch.context() as limited, pytest.raises(BuildError, match="its limit of 1 s in the jail"):
-        limited.setattr(nvrtc_program, "LIMITS", Limits(seconds=1, memory_bytes=2**32))
-        nvrtc_program.compiled_in_jail(module, asked(bomb + end))
-    assert nvrtc_program.compiled_in_jail(module, asked("")).cubin
+        limited.setattr(nvrtc, "LIMITS", Limits(seconds=1, memory_bytes=2**32))
+        nvrtc.compiled_in_jail(module, asked(bomb + end))
+    assert nvrtc.compiled_in_jail(module, asked("")).cubin
 
 
 @pytest.fixture
@@ -121,4 +121,4 @@ def test_an_answer_that_is_no_answer_is_refused(monkeypatch):
     for answer in (b"", b"\xff\xff\xff\xffx", *whole):
         monkeypatch.setattr(in_place, "call", lambda *of, answer=answer: answer)
         with pytest.raises(BuildError, match="cannot be read"):
-            nvrtc_program.compiled_in_jail(nvrtc.Toolchain("sm_90a").nvrtc, asked(""))
+            nvrtc.compiled_in_jail(nvrtc.Toolchain("sm_90a").nvrtc, asked(""))

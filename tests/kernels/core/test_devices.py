@@ -7,8 +7,8 @@ import pytest
 
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core import plan_tables
-from kernels.core.copies import Copy
 from kernels.core.devices import Waits, waits_of_copy, waits_of_launch
+from kernels.core.launch import Copy
 from kernels.errors import FrontMatterError
 from kernels.families.ring.problem import RingProblem
 

@@ -12,7 +12,7 @@ from kernels import catalog
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core import frontmatter, plan_tables
 from kernels.core.scope import Scope
-from kernels.core.shared_tables import completed
+from kernels.core.toml_tables import completed
 from kernels.errors import FrontMatterError, ProblemError
 
 GUIDE = Path(__file__).parents[3] / "kernels" / "front-matter.md"

@@ -7,8 +7,8 @@ import torch
 from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.tolerance import max_abs_error, output_errors
+from kernels.families.attention import SCORES
 from kernels.families.backward.problem import GradientProblem, SixteenBitGradientProblem
-from kernels.families.tensor_cores.fields import SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute, races
 

@@ -14,7 +14,7 @@ from kernels.core.cases import sample
 from kernels.core.fields import fields_of
 from kernels.core.problem import Case
 from kernels.families.dense import DenseProblem
-from kernels.families.dense.cases import MOST_BLOCKS
+from kernels.families.dense.problem import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure.bench import recorded_points

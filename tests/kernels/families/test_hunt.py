@@ -15,8 +15,8 @@ from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.tolerance import worst
+from kernels.families.attention import SCORES
 from kernels.families.backward.problem import GradientProblem
-from kernels.families.tensor_cores.fields import SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 

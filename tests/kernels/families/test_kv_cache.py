@@ -18,7 +18,7 @@ from kernels.errors import OutOfBlocks, ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.rows import K_STREAM, V_STREAM, random_rows
-from kernels.kv_cache.layout import Layout, model_bytes
+from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Event, KVCache, play
 from kernels.kv_cache.scenarios import PRESETS, read_events, write_event
 from kernels.run import execute
@@ -223,8 +223,3 @@ def test_every_preset_plays_at_every_block_size_and_can_be_written_and_read(pres
     cache = preset.states(block_size)[-1][0]
     assert cache.sequences and cache.usage(preset.max_len)["empty"] > cache.usage(preset.max_len)["slack"]
     assert read_events(", ".join(map(write_event, preset.events))) == preset.events
-
-
-def test_the_calculator_gives_the_figures_everyone_knows():
-    assert model_bytes(layers=32, num_kv_heads=32, head_dim=128, length=2048, itemsize=2, sequences=1) == 2**30
-    assert model_bytes(layers=32, num_kv_heads=8, head_dim=128, length=2048, itemsize=2, sequences=1) == 256 * 2**20

@@ -9,8 +9,7 @@ import pytest
 from kernels.catalog import KERNELS, current
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
-from kernels.families.sparse.cases import PRESETS
-from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem, MaskedProblem
+from kernels.families.sparse.problem import PRESETS, BlockSparseProblem, CsrProblem, MaskedProblem
 
 LISTED = [name for name, spec in current().of_family("sparse").items() if spec.problem_type is BlockSparseProblem]
 SMALL = BlockSparseProblem(seq_len=200, num_heads=1, window=50, block_q=64, block_kv=64)

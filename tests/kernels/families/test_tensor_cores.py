@@ -5,7 +5,7 @@ import pytest
 
 from kernels.core.tolerance import max_abs_error
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.tensor_cores.fields import SCORES
+from kernels.families.attention import SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 

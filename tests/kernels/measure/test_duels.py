@@ -10,7 +10,7 @@ import pytest
 
 from kernels.catalog import KERNELS
 from kernels.errors import PeerUnavailable
-from kernels.families.tensor_cores.fields import CLIMBS, SCORES
+from kernels.families.attention import CLIMBS, SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import duels, judging, meeting, peers
 from kernels.recordings import tables

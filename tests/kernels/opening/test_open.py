@@ -13,8 +13,8 @@ from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
-from kernels.opening.expressions import translated
-from kernels.opening.multiples import multiples_of
+from kernels.opening.conditions import multiples_of
+from kernels.opening.names import translated
 from kernels.run import execute
 from kernels.run.check import check_case
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernels.build import Mode, build, nvrtc
-from kernels.build.plain import nvidia
-from kernels.build.plain.names import own_defines
+from kernels.build.builds import own_defines
 from kernels.catalog import load_kernel
 from kernels.core.cases import sample
 from kernels.core.problem import Case
@@ -62,9 +61,9 @@ def test_the_ptx_of_the_timed_build_is_that_of_the_given_text(path, tmp_path, mo
     request = _request(path)
     kernel = request.kernel
     if any("<<<" in text for _, text in kernel.files):
-        monkeypatch.setattr(nvidia, "device_text", _without_launches)
+        monkeypatch.setattr(nvrtc, "device_text", _without_launches)
     else:
-        monkeypatch.setattr(nvidia, "device_text", str)
+        monkeypatch.setattr(nvrtc, "device_text", str)
     toolchain = nvrtc.Toolchain("sm_90a", plain=True)
     defines = own_defines(kernel, request.defines)
     toolchain.compile(kernel, [*(f"-D{name}={v}" for name, v in sorted(defines.items())), *toolchain.options], tmp_path)
@@ -89,9 +88,9 @@ def _without_launches(text):
 def test_a_changed_text_for_nvrtc_is_a_new_build(monkeypatch):
     request = _request(TUTORIALS[0])
     one = build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path
-    texts = nvidia.headers()
+    texts = nvrtc.headers()
     assert {name for name, _ in texts} == {"always.h", "whole.h"}
-    monkeypatch.setattr(nvidia, "headers", lambda: tuple((name, f"{text}// changed\n") for name, text in texts))
+    monkeypatch.setattr(nvrtc, "headers", lambda: tuple((name, f"{text}// changed\n") for name, text in texts))
     assert build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path != one
 
 
@@ -99,4 +98,4 @@ def test_an_empty_cuda_home_names_no_folder_of_ours(tmp_path, monkeypatch):
     (tmp_path / "include").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_HOME", "")
-    assert "--include-path=include" not in nvidia.include_options.__wrapped__()
+    assert "--include-path=include" not in nvrtc.include_options.__wrapped__()

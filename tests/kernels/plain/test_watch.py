@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from explainers.models import softmax_rows
 from explainers.stories.online_softmax import online_softmax
 from explainers.story import probed
 from kernels.build import CPU, Mode, build
@@ -258,9 +259,9 @@ def test_a_row_without_values_and_an_unknown_walk_are_told(opened, tmp_path):
 
 def test_every_value_of_a_row_needs_the_head_if_one_has_it(tmp_path):
     path = _marked(tmp_path, "t11_split_k")
-    assert not online_softmax.refusal(load_kernel(path))
+    assert not softmax_rows.refusal(load_kernel(path))
     path.write_text(path.read_text().replace("l[row = blockIdx.x, head = blockIdx.z, ", "l[row = blockIdx.x, "))
-    assert "does not log l(row, head, walk)" in online_softmax.refusal(load_kernel(path))
+    assert "does not log l(row, head, walk)" in softmax_rows.refusal(load_kernel(path))
 
 
 def test_a_faulty_mark_leaves_the_pages_of_other_kernels(tmp_path):

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from kernels.run.workers import pool
-from kernels.run.workers.job import Job
-from kernels.run.workers.pool import Pool
+from kernels.run.workers.pool import Job, Pool
 from kernels.run.workers.worker import Died, Worker
 
 LONG = 2 * pool.SHORT  # estimated seconds

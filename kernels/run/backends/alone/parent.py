@@ -93,7 +93,8 @@ def _run(
         memory = mmap.mmap(shared.fileno(), task.bytes)
         for name, array in arrays.items():
             tasks.view(memory, places[name], kinds.get(name, array.dtype))[...] = array
-        _ask(task, shared.fileno(), _seconds())
+        left = cpu.rest()
+        _ask(task, shared.fileno(), SECONDS if left is None else max(0.0, min(SECONDS, left - GRACE)))
         for tensor in plan.written:
             arrays[tensor.name][...] = tasks.view(memory, places[tensor.name], kinds[tensor.name])
         found = np.array([] if times is None else tasks.view(memory, times))
@@ -110,12 +111,6 @@ def _shared(size: int) -> IO[bytes]:
     shared.truncate(size)
     fcntl.fcntl(shared, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return shared
-
-
-def _seconds() -> float:
-    """The limit of a guest: it ends before its worker's own limit, so that the worker goes on."""
-    left = cpu.rest()
-    return SECONDS if left is None else max(0.0, min(SECONDS, left - GRACE))
 
 
 def _ask(task: Task, shared: int, seconds: float) -> None:
@@ -142,38 +137,28 @@ def talk(task: Task, shared: int, seconds: float) -> tuple[bytes, int, bool]:
         ours, theirs = os.pipe()
         with os.fdopen(ours, "rb") as pipe:
             with os.fdopen(theirs, "wb"):
-                process = _started(task, [theirs, shared, told.fileno()])
+                fds = [theirs, shared, told.fileno()]
+                process = subprocess.Popen(
+                    [sys.executable, "-m", GUEST, *map(str, fds), json.dumps([str(Path(task.build.path).parent)])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=_environment(),
+                    cwd=ROOT,
+                    pass_fds=fds,
+                    start_new_session=True,
+                )
             try:
                 end = time.monotonic() + seconds
                 answer, late = in_place.answer_of(pipe.fileno(), end, lambda said: len(said) < 4096)
             finally:
-                _end(process)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     return answer, process.returncode, late
 
 
-def _started(task: Task, fds: list[int]) -> subprocess.Popen[bytes]:
-    """A guest with these descriptors: of its answer, of the shared memory, of the task."""
-    folders = json.dumps([str(Path(task.build.path).parent)])
-    return subprocess.Popen(
-        [sys.executable, "-m", GUEST, *map(str, fds), folders],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=_environment(),
-        cwd=ROOT,
-        pass_fds=fds,
-        start_new_session=True,
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _environment() -> dict[str, str]:
-    """The guest's variables: those of Python and CUDA, without a home, without caches, with the library against HMM."""
     kept = {name: text for name, text in child.environment().items() if name.startswith(_NEEDED)}
     return {
         **kept,

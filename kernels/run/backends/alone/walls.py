@@ -10,8 +10,7 @@ import resource
 import sys
 from pathlib import Path
 
-from kernels.build import cache, cpp
-from kernels.errors import BackendUnavailable
+from kernels.build import cpp
 from kernels.jail import filter, in_place
 
 SOURCE = Path(__file__).parents[3] / "jail" / "no_hmm.cpp"
@@ -36,21 +35,15 @@ def uvm_flags() -> int:
 
 def preloaded() -> Path:
     """The library that sets these flags, from the cache or new. Raises BackendUnavailable."""
-    compiler, text = cpp.cpp_compiler(), SOURCE.read_text()
-
-    def make(folder: Path) -> dict[str, str]:
-        made = [*compiler, "-O1", "-shared", "-fPIC", str(SOURCE), "-o", str(folder / "no_hmm.so")]
-        done = cpp.run(made, {"TMPDIR": str(folder), "LC_ALL": "C"})
-        if done.returncode:
-            raise BackendUnavailable(f"The library against HMM does not compile: {done.stderr[:500]}")
-        return {}
-
-    return cache.get(cache.key_of("no_hmm", *compiler, text), "no_hmm.so", make)[0] / "no_hmm.so"
+    return cpp.own_library(SOURCE, ["-O1"], "The library against HMM")
 
 
 def hide_files(reads: list[Path]) -> None:
     """This thread and its later ones read Python, the system's libraries, these files, and use NVIDIA's devices."""
-    python = [Path(path) for path in {sys.prefix, sys.base_prefix, sys.exec_prefix, *_packages()}]
+    own = Path(__file__).parents[3]  # our own package, and the folders of others, but not that of a command's start
+    chosen = set(os.environ.get("PYTHONPATH", "").split(os.pathsep)) - {"", str(own.parent)}
+    packages = [p for p in sys.path if p in chosen or Path(p).name in ("site-packages", "dist-packages")]
+    python = [Path(path) for path in {sys.prefix, sys.base_prefix, sys.exec_prefix, str(own), *packages}]
     devices = [*Path("/dev").glob("nvidia*"), Path("/dev/null"), Path("/dev/zero"), Path("/dev/urandom")]
     devices += [Path("/proc/self/task")]  # CUDA names its threads there, and does not start otherwise
     in_place.hide_files([*python, *map(Path, _SYSTEM), *map(Path, _FACTS), *reads], devices)
@@ -65,10 +58,3 @@ def refuse_calls() -> None:
         resource.setrlimit(limit, (0, 0))
     in_place.drop_powers()
     in_place.filter_all_threads(filter.refusing_with_gpu(os.getpid()))
-
-
-def _packages() -> list[str]:
-    """Our own package, and the folders of others. Not the folder that a command was started in."""
-    own = Path(__file__).parents[3]
-    chosen = set(os.environ.get("PYTHONPATH", "").split(os.pathsep)) - {"", str(own.parent)}
-    return [str(own), *(p for p in sys.path if p in chosen or Path(p).name in ("site-packages", "dist-packages"))]

@@ -10,7 +10,8 @@ import pytest
 from conftest import one_of_each_kind
 
 from app.parts import running
-from explainers.stories.backward import errors, parts, products, sums, tabs, times, turns, walk, walk_words
+from explainers.models import gradient_errors, gradients
+from explainers.stories.backward import products, sums, tabs, times, turns, walk, walk_words
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -38,10 +39,10 @@ def made(name):
 def exact(name):
     """Each part of the backward in float64, from the inputs of the only head."""
     run, _, _ = made(name)
-    q, k, v, o, do = (parts.values(run, part, 0).astype(np.float64) for part in ("Q", "K", "V", "O", "dO"))
+    q, k, v, o, do = (gradients.values(run, part, 0).astype(np.float64) for part in ("Q", "K", "V", "O", "dO"))
     scale = run.request.problem.sizes["scale"]
     s = scale * q @ k.T
-    p = np.exp(np.where(np.triu(np.ones_like(s, bool), 1), -np.inf, s) - parts.values(run, "LSE", 0)[:, None])
+    p = np.exp(np.where(np.triu(np.ones_like(s, bool), 1), -np.inf, s) - gradients.values(run, "LSE", 0)[:, None])
     dp = do @ v.T
     ds = p * (dp - (do * o).sum(axis=1, keepdims=True))
     return {"S": s, "P": p, "dP": dp, "dS": ds, "q": q, "k": k, "do": do, "scale": scale}
@@ -65,7 +66,7 @@ def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
     run, story, _ = made(name)
     due = exact(name)
     assert story.states["P"] and story.states["dS"]
-    for part in parts.SQUARES:
+    for part in gradients.SQUARES:
         for at in range(len(story.states[part])):
             rows, cols, found = state(story, part, at)
             seen = ~np.isnan(found)
@@ -88,7 +89,7 @@ def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
             seen = sorted(queries)
             grown = factor * left[seen][:, rows].T @ right[seen]
             assert np.allclose(found, grown, atol=10 * near(run)), (part, frame["title"])
-        assert found is None or np.allclose(found, parts.values(run, part, 0)[rows], atol=10 * near(run))
+        assert found is None or np.allclose(found, gradients.values(run, part, 0)[rows], atol=10 * near(run))
 
 
 @EACH
@@ -96,7 +97,7 @@ def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
     _, story, _ = made(name)
     for frame in story.frames[1:]:
         assert len(frame["made"]) <= 1 or frame["made"] == ["S", "P"]
-        for product in parts.PRODUCTS:
+        for product in gradients.PRODUCTS:
             if product.made in frame["made"]:
                 assert set(product.reads) & {"P", "dS"} <= set(frame["done"]), frame["title"]
         assert all(len(said.split()) <= 25 for said in frame["sentence"].rstrip(".").split(". ")), frame["sentence"]
@@ -110,17 +111,17 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     run, story, stage = made(name)
     each = [p for own in products.by_launch(story.frames) for p in own]
     assert len(each) == PRODUCTS.get(name, 5)
-    assert ("needs no atomics" in stage.summary) == (len(each) > 5) == (not parts.adds(run.request))
+    assert ("needs no atomics" in stage.summary) == (len(each) > 5) == (not gradients.adds(run.request))
     more = f"makes {len(each)}" if len(each) > 5 else f"takes {len(each) / 2:g} times the products"
     assert more in stage.summary
     said = " ".join(fact["said"] for fact in stage.views[0].meta["facts"])
-    few = parts.few_terms(run.request)
-    assert ("dQ is not deterministic:" in said) == (parts.any_order(run.request) and not few)
-    assert ("From 3 parts on" in said) == (parts.any_order(run.request) and few)
+    few = gradients.few_terms(run.request)
+    assert ("dQ is not deterministic:" in said) == (gradients.any_order(run.request) and not few)
+    assert ("From 3 parts on" in said) == (gradients.any_order(run.request) and few)
     assert ("S comes again: 5 products" in said) == (
         len(each) == 5
     ) and "each tile of S and P is computed again" in said
-    assert ("No atomics" in said) == (not parts.adds(run.request))
+    assert ("No atomics" in said) == (not gradients.adds(run.request))
     for frame in story.frames[1:]:
         said = frame["sentence"]
         assert said.startswith("The ") and said.count(". ") == 0, said
@@ -157,7 +158,7 @@ def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
 def test_the_bytes_of_a_step_are_those_of_the_trace(name):
     run, story, _ = made(name)
     frame = run.trace.frame("event", "space", "tensor", "bytes")
-    own = parts.symbols(run.request)
+    own = gradients.symbols(run.request)
     for part in ("LSE", "dV", "dK"):
         kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
         of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
@@ -173,10 +174,10 @@ def test_the_keys_are_those_of_the_trace_and_of_two_runs(name):
     for question in asked.values():
         assert question.reasons.count("") == 1 and question.reasons[question.answer] == ""
         assert 0 <= question.step < len(story.frames)
-    of, again = parts.tensors(run.request), races.late_outputs(run.request)
+    of, again = gradients.tensors(run.request), races.late_outputs(run.request)
     differ = [p for p in ("dV", "dK", "dQ") if run.arrays[of[p].name].tobytes() != again[of[p].name].tobytes()]
-    assert differ in ([], ["dQ"]) if parts.adds(run.request) else not differ
-    assert ("bits" in asked) == (bool(differ) or not parts.adds(run.request))
+    assert differ in ([], ["dQ"]) if gradients.adds(run.request) else not differ
+    assert ("bits" in asked) == (bool(differ) or not gradients.adds(run.request))
     if "bits" in asked:
         assert asked["bits"].options[asked["bits"].answer] == ("Only dQ" if differ else "None of them")
     assert "P load" not in story.frames[-1]["bytes"] and story.frames[-1]["bytes"]["LSE load"] > 0
@@ -211,7 +212,7 @@ def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
     for head in (0, 1):
         tiles, terms = sums._terms(run, head, running)
         assert tiles == [0, 1]
-        assert np.allclose(np.nansum(terms, axis=0), parts.values(run, "dQ", head), atol=1e-2)
+        assert np.allclose(np.nansum(terms, axis=0), gradients.values(run, "dQ", head), atol=1e-2)
 
 
 @EACH
@@ -229,7 +230,7 @@ def test_a_fixed_order_of_adds_is_said_and_any_order_too():
         problem = spec.problem_type(**SMALL)
         for value, said in ((0, "Only dQ"), (1, "None with these constants")):
             request = Request(spec, problem, tuple(spec.settings_for(problem, {spec.in_order: value}).items()))
-            assert parts.adds(request) and parts.any_order(request) is not bool(value)
+            assert gradients.adds(request) and gradients.any_order(request) is not bool(value)
             assert tabs._deterministic(request, {})[0]["text"].startswith(said)
 
 
@@ -254,7 +255,7 @@ def test_the_gradients_of_the_check_are_the_kernels_own():
     at = meta["at"]
     largest = np.abs(meta["gradients"]["q"]).max()
     assert abs(meta["gradients"]["q"][at["row"], at["dim"]]) == largest
-    assert np.array_equal(meta["gradients"]["v"], parts.values(run, "dV", 0))
+    assert np.array_equal(meta["gradients"]["v"], gradients.values(run, "dV", 0))
 
 
 def test_without_a_recording_the_page_says_so():
@@ -304,7 +305,7 @@ def test_another_tile_and_head_are_traced(name):
         if "P" not in frame["made"]:
             continue
         q, k, lse = (
-            parts.values(run, part, frame["head"] * (part != "K")).astype(np.float64) for part in ("Q", "K", "LSE")
+            gradients.values(run, part, frame["head"] * (part != "K")).astype(np.float64) for part in ("Q", "K", "LSE")
         )
         rows, cols, found = state(story, "P", frame["state"]["P"])
         seen, met = ~np.isnan(found), met + 1
@@ -355,7 +356,7 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
 def test_the_memory_is_that_of_the_tensors():
     request = made(next(iter(ACCEPTED)))[0].request
     first = times.memory(request)[-1]["rows"][0]
-    own = {part: t.size * t.itemsize for part, t in parts.tensors(request).items()}
+    own = {part: t.size * t.itemsize for part, t in gradients.tensors(request).items()}
     assert first[1:3] == [
         tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
         tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
@@ -365,15 +366,15 @@ def test_the_memory_is_that_of_the_tensors():
 @EACH
 def test_the_kernels_error_is_about_that_of_its_roundings(name):
     run, story, _ = made(name)
-    due = errors.replay(run, story.head, errors.Rounds())
+    due = gradient_errors.replay(run, story.head, gradient_errors.Rounds())
     exact_due = exact(name)
     ds = exact_due["dS"]
     assert np.allclose(due["dQ"], exact_due["scale"] * ds @ exact_due["k"], atol=near(run))
-    rounded = errors.replay(run, story.head, errors.Rounds(True, True, True, True))
-    own, model = (errors._errors(one, due) for one in (errors._own(run, story.head), rounded))
+    rounded = gradient_errors.replay(run, story.head, gradient_errors.Rounds(True, True, True, True))
+    own, model = (gradient_errors._errors(one, due) for one in (gradient_errors._own(run, story.head), rounded))
     for part in due:
         assert own[part] < 3 * model[part] + 1e-6, part
-    assert errors.blocks(run, story.head)[2]["rows"][-1][0] == errors.OWN
+    assert gradient_errors.blocks(run, story.head)[2]["rows"][-1][0] == gradient_errors.OWN
 
 
 def test_a_claim_holds_only_with_its_evidence():
@@ -391,7 +392,7 @@ def test_a_claim_holds_only_with_its_evidence():
 
 def test_a_kernel_may_wait_for_each_part():
     launch = walk_words.Launch(1, "keys", "queries", ["dV"], 0, frozenset(), "shared memory")
-    for phase in parts.MARKS:
+    for phase in gradients.MARKS:
         said = walk_words.sentence(walk_words.Told(f"{phase}_done", "", [], [], [], [], True, True), launch)
         assert "because" in said and "registers" not in said
 
@@ -418,9 +419,9 @@ def test_a_chosen_block_has_its_head_and_tile_and_the_first_one_is_never_idle(na
     problem = spec.problem_type(seq_len=130, num_heads=3, causal=True)
     whole = Request(spec, problem, tuple(spec.settings_for(problem).items()))
     for head, tile in ((0, 0), (2, 1)):
-        at = parts.item_of(whole, parts.KEY_ITEM, head, tile)
-        assert parts.head_of(whole, parts.KEY_ITEM, at) == head and parts.key_tiles(whole) == 2
-        scope = Scope(0, 1, ((parts.KEY_ITEM, at, 1),) if head else ())
+        at = gradients.item_of(whole, gradients.KEY_ITEM, head, tile)
+        assert gradients.head_of(whole, gradients.KEY_ITEM, at) == head and gradients.key_tiles(whole) == 2
+        scope = Scope(0, 1, ((gradients.KEY_ITEM, at, 1),) if head else ())
         story = walk.walk(running.run(dataclasses.replace(whole, scope=scope)))
         keys = {(*f["keys"],) for f in story.frames if "S" in f["made"] and f["keys"] and not f["whole"]}
         assert story.head == head and keys == {(tile * 128, min(129, tile * 128 + 127))}
@@ -430,9 +431,9 @@ def test_blocks_that_share_a_kv_head_write_parts_and_the_last_launch_adds_them()
     spec = ACCEPTED["backward_6_overlap"]
     problem = spec.problem_type(seq_len=130, num_heads=4, num_kv_heads=2, causal=True)
     whole = Request(spec, problem, tuple(spec.settings_for(problem).items()))
-    first = [parts.item_of(whole, parts.KEY_ITEM, head, 1) for head in (0, 1)]
-    assert [parts.head_of(whole, parts.KEY_ITEM, at) for at in first] == [0, 1]
-    scope = Scope(0, 1, ((parts.KEY_ITEM, first[1], 1), ("keys", parts.item_of(whole, "keys", 1, 1), 1)))
+    first = [gradients.item_of(whole, gradients.KEY_ITEM, head, 1) for head in (0, 1)]
+    assert [gradients.head_of(whole, gradients.KEY_ITEM, at) for at in first] == [0, 1]
+    scope = Scope(0, 1, ((gradients.KEY_ITEM, first[1], 1), ("keys", gradients.item_of(whole, "keys", 1, 1), 1)))
     run = running.run(dataclasses.replace(whole, scope=scope))
     story = walk.walk(run)
     said = {frame["phase"]: frame["sentence"] for frame in story.frames}

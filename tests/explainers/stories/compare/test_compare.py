@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers.stories.any_kernel import generic
+from explainers.models import generic, tiling
 from explainers.stories.compare import (
     alignment,
     build_needs,
@@ -18,7 +18,6 @@ from explainers.stories.compare import (
     two_kernels,
 )
 from explainers.stories.compare.build_needs import Rates
-from explainers.stories.tiling import tiling
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.build.occupancy import Occupancy

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from conftest import in_turn, of_fp32, small_tiles
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import factor_questions, online_softmax, row_charts, row_states, row_story
-from explainers.stories.tiling import tiling
+from explainers.models import generic, softmax_rows, tiling
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_charts, row_states
 from explainers.story import encoding, picture, stage
 from kernels.core import reference
 from kernels.core.request import Request
@@ -17,7 +16,7 @@ from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
-ROWS = of_fp32(online_softmax)
+ROWS = of_fp32(softmax_rows)
 
 PROBLEMS = {
     "default": DenseProblem(),
@@ -161,7 +160,7 @@ def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
-    story, ordinary = online_softmax.explain(cpu_run(name), 6), row_story.is_ordinary(ROWS[name])
+    story, ordinary = online_softmax.explain(cpu_run(name), 6), softmax_rows.is_ordinary(ROWS[name])
     strip = {state.name: state.values for state in row_states.states(story, ordinary, False)}
     running = "" if ordinary else "running "
     for letter, word in (("m", "max"), ("l", "sum")):
@@ -206,7 +205,7 @@ def test_the_whole_stage_of_a_row(cpu_run, with_more):
     request = Request(with_more, DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(1))
     run = execute.run(request)
     story = online_softmax.explain(run, 20)
-    known = {*tiling.WANTS, *online_softmax.WANTS}
+    known = {*tiling.WANTS, *softmax_rows.WANTS}
     odd = generic.other_views(run, picture.places(request), known, story.steps)
     made = encoding.decode(encoding.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
     assert [v["id"] for v in made["views"]] == ["row", "beside"] and made["views"][1]["title"] == "Also: lse, entropy"
@@ -245,7 +244,7 @@ def test_values_that_the_story_does_not_know_change_nothing(with_more):
     own = ("lines", "moment")  # the other kernel has a line and a step more
     frames = [[{k: v for k, v in f.items() if k not in own} for f in story.frames] for story in stories_]
     assert frames[0] == frames[1] and stories_[1].first_wrong is None
-    assert online_softmax.accepts(with_more) and row_charts.state_chart(stories_[1], "m").to_dict()["layer"]
+    assert softmax_rows.accepts(with_more) and row_charts.state_chart(stories_[1], "m").to_dict()["layer"]
 
 
 @pytest.mark.parametrize("name", ROWS)

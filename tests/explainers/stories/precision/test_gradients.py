@@ -3,7 +3,7 @@
 import pytest
 from pages import open_page, words
 
-from explainers.stories.backward import errors
+from explainers.models import gradient_errors
 from explainers.stories.precision import gradients
 from kernels.catalog import KERNELS
 
@@ -22,7 +22,7 @@ def test_every_rung_of_the_backward_has_a_page():
 def test_each_rounding_of_16_bits_is_a_step_with_the_error_of_each_gradient(page):
     stage = page.stage
     assert not page.asked.error and not page.asked.told
-    assert len(stage.frames) == len(errors.STEPS) + 1 and stage.views[0]["kind"] == "chart"
+    assert len(stage.frames) == len(gradient_errors.STEPS) + 1 and stage.views[0]["kind"] == "chart"
     assert [state["name"] for state in stage.state] == [f"error of {part}" for part in ("dV", "dK", "dQ")]
     told = [frame["sentence"] for frame in stage.frames]
     assert "rounds P to float16 before dV" in told[1] and "The error of dV grows." in told[1]

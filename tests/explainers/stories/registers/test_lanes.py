@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers.stories.registers import holder_questions, lanes, threads
-from explainers.stories.tiling import tiling
+from explainers.models import threads, tiling
+from explainers.stories.registers import holder_questions, lanes
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request

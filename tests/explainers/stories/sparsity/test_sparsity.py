@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from explainers.models import tiling
 from explainers.stories.sparsity import (
     block_mask,
     executions,
@@ -17,7 +18,6 @@ from explainers.stories.sparsity import (
     sparsity_questions,
 )
 from explainers.stories.sparsity.block_mask import FULL, PARTIAL
-from explainers.stories.tiling import tiling
 from explainers.story import picture, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request

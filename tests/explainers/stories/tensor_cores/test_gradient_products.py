@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explainers.stories.backward import parts
+from explainers.models import gradients
 from explainers.stories.tensor_cores import fragments, tensor_cores
 from explainers.story import encoding, stage
 from kernels.catalog import current
@@ -41,7 +41,7 @@ def test_every_logged_sum_is_that_of_its_products(run, story):
     wrong, compared = fragments.disagreeing(story)
     logged = {site.event for site in run.sites if site.kind == "value"}
     assert wrong == 0 and (compared > 20) == ("dk" in logged)
-    assert {product.c for product in story.products} == {product.made for product in parts.PRODUCTS}
+    assert {product.c for product in story.products} == {product.made for product in gradients.PRODUCTS}
     assert "left out" not in tensor_cores.unlogged(story)
 
 

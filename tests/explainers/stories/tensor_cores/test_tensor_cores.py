@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from conftest import in_turn, small_tiles
 
-from explainers.stories.online_softmax import factor_questions, online_softmax, row_states, row_story
-from explainers.stories.tiling import tiling, traffic
+from explainers.models import softmax_rows, tiling
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_states
+from explainers.stories.tiling import traffic
 from explainers.story import axes, picture
 from kernels.catalog import KERNELS, current
 from kernels.core import reference
@@ -22,7 +23,7 @@ from kernels.run.results import Traffic
 RUNGS = [name for name, spec in current().of_family("tensor_cores").items() if spec.problem_type is SixteenBitProblem]
 ROLES = [name for name in RUNGS if "PROBE_ROLE" in KERNELS[name].path.read_text()]
 LONG = SixteenBitProblem(64, seq_len_kv=1024, num_heads=1, score_scale=0.5)  # so many tiles that few of them raise m
-OPTIMISTIC = [name for name in RUNGS if row_story.is_optimistic(KERNELS[name])]
+OPTIMISTIC = [name for name in RUNGS if softmax_rows.is_optimistic(KERNELS[name])]
 GROUPED = SixteenBitProblem(130, num_heads=2, num_kv_heads=1, seq_len_kv=200, causal=True, layout="bshd")
 PROBLEMS = {
     "whole": (SixteenBitProblem(192, num_heads=1), 1),
@@ -42,7 +43,7 @@ def run(request):
 
 def test_every_rung_is_shown_by_both_stories():
     assert len(RUNGS) == 7 and len(ROLES) == 3 and OPTIMISTIC == ["12_optimistic"]
-    assert all(tiling.accepts(KERNELS[name]) and online_softmax.accepts(KERNELS[name]) for name in RUNGS)
+    assert all(tiling.accepts(KERNELS[name]) and softmax_rows.accepts(KERNELS[name]) for name in RUNGS)
 
 
 def test_the_scores_are_those_of_the_queries_and_keys_of_that_head(run):

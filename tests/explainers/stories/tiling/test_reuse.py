@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers.stories.tiling import reuse, tiling
+from explainers.models import tiling
+from explainers.stories.tiling import reuse
 from explainers.story import encoding
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem

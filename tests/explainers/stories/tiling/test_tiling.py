@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers.stories.any_kernel import generic
-from explainers.stories.tiling import tiling, traffic
+from explainers.models import generic, tiling
+from explainers.stories.tiling import traffic
 from explainers.story import glossary, picture
 from kernels.core.problem import Work
 from kernels.core.request import Request

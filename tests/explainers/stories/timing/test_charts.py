@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from explainers.charts import line_ends
+from explainers.models import recorded_times
 from explainers.stories.timing import (
     chart_texts,
     size_charts,
@@ -17,6 +18,7 @@ from explainers.stories.timing import (
     trends,
     wording,
 )
+from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench
@@ -46,7 +48,9 @@ def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs()
     for made, where in bench.recorded().values():
         table = sweep_search.prepared(made, where, "recorded")
         sweeps_ = sweep_search.sweeps(table).values()
-        field, fixed = next(s for s in sweeps_ if s[1]["dtype"] == "float16" and not wording.is_paged(s[1]["title"]))
+        field, fixed = next(
+            s for s in sweeps_ if s[1]["dtype"] == "float16" and not recorded_times.is_paged(s[1]["title"])
+        )
         part = sweep_rows.slice_of(table, field, fixed)
         one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {where.device: where}, ())
         data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
@@ -82,7 +86,7 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     roofs = {bench_table[1].device: bench_table[1].roofs}
     spec = size_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
     bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
-    last = [bar for bar in bars if bar["step"] == len(sweep_rows.sizes(part, field))]
+    last = [bar for bar in bars if bar["step"] == len(recorded_times.sizes(part, field))]
     kernels, peers = list(current().of_problem(DenseProblem)), ["sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
     assert sorted(bar["label"] for bar in last) == sorted([*kernels, *peers])
     for bar in bars:
@@ -150,7 +154,7 @@ def test_block_sizes_are_told_apart_and_no_reason_lies_on_the_data(recorded):
     drawn = {point["label"] for point in spec["datasets"]["points"]}
     assert "paged_v3" in drawn and "sdpa_math" not in drawn and "torch math" in view.meta["note"]
     times = rows[rows.label == "paged_v3"].sort_values("block_size").median_us
-    assert texts_of(spec, "best") == [wording.microseconds(us) for us in times]
+    assert texts_of(spec, "best") == [glossary.microseconds(us) for us in times]
     low, high = spec["layer"][1]["encoding"]["y"]["scale"]["domain"]
     apart = 400 * abs(np.log(times.iloc[2] / times.iloc[1])) / np.log(high / low)
     assert apart > 4 and high < 3 * low, f"block_size 16 and 32 are {apart:.1f} pixels apart"

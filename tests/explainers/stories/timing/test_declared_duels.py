@@ -2,8 +2,8 @@
 
 import pytest
 
+from explainers.models.recorded_times import shown_name
 from explainers.stories.timing import declared_duels as told
-from explainers.stories.timing.wording import shown_name
 from kernels import catalog
 from kernels.measure import duels, gradient_duels
 from kernels.recordings import tables

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from explainers.models import recorded_times
 from explainers.stories.timing import duels as told
 from explainers.stories.timing import wording
 from kernels.measure import duels, peers
@@ -122,6 +123,6 @@ def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
     made, where = found
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
     for name, why in wording.NOT_TIMED.items():
-        assert f"{wording.shown_name(name)} has no row here: {why}." in said
+        assert f"{recorded_times.shown_name(name)} has no row here: {why}." in said
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
     assert not any(text.startswith("FlashAttention 4 has no row") for text in said)

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts import palette
-from explainers.stories.timing import sweep_rows, sweep_search, time_sentences, timing_tables, wording
+from explainers.models import recorded_times
+from explainers.stories.timing import sweep_rows, sweep_search, time_sentences, timing_tables
 from kernels.catalog import KERNELS, current
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench, peers
@@ -127,7 +128,7 @@ def test_of_flashinfers_two_layouts_the_one_that_is_faster_at_the_end_is_drawn(b
     assert drawn(line(nhd, 9.0, 0.1), line(hnd, 0.5, 0.2, without_end)) == [nhd]  # where both have a time
     wrong = line(hnd, 0.5).assign(status="wrong")
     assert drawn(line(nhd, 0.9), wrong) == [nhd]
-    assert wording.shown_name(nhd) == "FlashInfer XQA (NHD)"
+    assert recorded_times.shown_name(nhd) == "FlashInfer XQA (NHD)"
     assert not set(sweep_rows.colours(["paged_v1", "paged_v2", "paged_v3", *peers.SDPA, nhd]).values()) - {
         *palette.KERNELS,
         *palette.PEERS,
@@ -173,4 +174,4 @@ def test_over_a_size_of_the_tile_each_padding_is_a_line(constants):
     part = sweep_rows.slice_of(constants, field, fixed)
     assert sweep_rows.labels(part) == [f"{name} PAD_K={pad}" for name in ("02_tiled", "03_flash") for pad in (0, 4)]
     assert len(set(sweep_rows.colours(sweep_rows.labels(part)).values())) == 4
-    assert sweep_rows.sizes(part, field) == [8, 16, 32]
+    assert recorded_times.sizes(part, field) == [8, 16, 32]

@@ -6,6 +6,7 @@ import re
 import pandas as pd
 import pytest
 
+from explainers.models import recorded_times
 from explainers.stories.timing import (
     chart_texts,
     size_charts,
@@ -16,7 +17,7 @@ from explainers.stories.timing import (
     timing_tables,
     wording,
 )
-from explainers.story import encoding
+from explainers.story import encoding, glossary
 from kernels.catalog import current
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import TransposeProblem
@@ -29,22 +30,24 @@ from kernels.recordings import tables
 def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     """It reads contiguous K and V, and nothing on the page said so."""
     table = bench_table[0]
-    found = [sweep for sweep in sweep_search.sweeps(table).values() if wording.is_paged(sweep[1]["title"])]
+    found = [sweep for sweep in sweep_search.sweeps(table).values() if recorded_times.is_paged(sweep[1]["title"])]
     field, fixed = found[0]
     part = sweep_rows.slice_of(table, field, fixed)
-    part = pd.concat([part, part[part["name"] == "sdpa_math"].assign(name=wording.FLOOR, label=wording.FLOOR)])
+    part = pd.concat(
+        [part, part[part["name"] == "sdpa_math"].assign(name=recorded_times.FLOOR, label=recorded_times.FLOOR)]
+    )
     part = part.drop_duplicates([field, "label"], keep="first").reset_index(drop=True)
     rows = sweep_rows.compared(part, field, sweep_rows.baselines(part, field)[0])
     named = set(timing_tables.figures_table(rows, field).kernel)
     assert "torch cudnn (floor)" in named and "torch math" in named
-    _, made = staged(part, field, baseline=wording.FLOOR)
+    _, made = staged(part, field, baseline=recorded_times.FLOOR)
     assert "as torch cudnn (floor)" in made["frames"][0]["sentence"]
     assert "torch cudnn (floor)" in [state["name"] for state in made["state"]]
     meta = made["views"][0]["meta"]
     assert "torch cudnn (floor)" in [name for _, name in meta["legend"]]
     assert meta["note"].endswith(wording.FLOOR_SAID)
     ours = rows[rows.kind == "kernel"].groupby(field).median_us.min()
-    floor = rows[rows.label == wording.FLOOR].set_index(field).median_us
+    floor = rows[rows.label == recorded_times.FLOOR].set_index(field).median_us
     said = time_sentences.floor_sentence(rows, field)
     assert f"faster than our fastest kernel at {(floor < ours).sum()} of {len(floor)} sizes" in said
 
@@ -83,7 +86,7 @@ def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_t
             part = sweep_rows.slice_of(table, field, fixed)
             shown = timing_stage.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {}, ())
             said = [block.get("text", "") for block in timing_stage.missing(shown, [])]
-            dense = fixed["dtype"] != "float32" and not wording.is_paged(fixed["title"])
+            dense = fixed["dtype"] != "float32" and not recorded_times.is_paged(fixed["title"])
             due = wording.not_timed(part["name"]) if dense else []
             assert [text for text in said if "has no row here" in text] == due
     assert "88 MB" in wording.not_timed([])[0] and wording.not_timed(wording.NOT_TIMED) == []
@@ -98,7 +101,7 @@ def test_the_sentence_says_the_ratio_of_the_table(shown):
         f"{base.median_us / ours.median_us:.3g} times ({base.p10_us / ours.p90_us:.3g} to "
         f"{base.p90_us / ours.p10_us:.3g}) as fast as torch efficient" in said
     )
-    assert said.startswith(f"At seq_len 16384, 08b_three_bfloat16 takes {wording.microseconds(ours.median_us)} (")
+    assert said.startswith(f"At seq_len 16384, 08b_three_bfloat16 takes {glossary.microseconds(ours.median_us)} (")
 
 
 def test_without_a_common_size_the_sentence_says_so(shown):
@@ -123,7 +126,7 @@ def test_the_table_and_the_report_repeat_the_table(shown, bench_table):
     text = timing_tables.report(compared, part, field, "A title", "sdpa_efficient", [bench_table[1]])
     assert text.startswith("# A title\n") and text.count("\n| ") == len(table) + 2
     assert "## No time" in text and "A GPU of a formula" in text and "Compared with torch efficient." in text
-    assert wording.microseconds(84.72) == "84.72 us" and wording.microseconds(13937.3) == "13.94 ms"
+    assert glossary.microseconds(84.72) == "84.72 us" and glossary.microseconds(13937.3) == "13.94 ms"
 
 
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
@@ -154,23 +157,25 @@ def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(sh
     _, made = staged(part, field, where=bench_table[1])
     assert [f["title"] for f in made["frames"]] == [f"{2**n:,} tokens" for n in range(7, 15)]
     times = part[part.status == "ok"].set_index(["name", "seq_len"])
-    for frame, size in zip(made["frames"], sweep_rows.sizes(part, field)):
+    for frame, size in zip(made["frames"], recorded_times.sizes(part, field)):
         base = times.loc["sdpa_efficient", size]
         fast = times.loc["08b_three_bfloat16", size]
         said = frame["sentence"]
-        assert said.startswith(f"{size:,.0f} tokens: 08b_three_bfloat16 takes {wording.microseconds(fast.median_us)}, ")
-        assert f"torch efficient ({wording.microseconds(base.median_us)})" in said
+        assert said.startswith(
+            f"{size:,.0f} tokens: 08b_three_bfloat16 takes {glossary.microseconds(fast.median_us)}, "
+        )
+        assert f"torch efficient ({glossary.microseconds(base.median_us)})" in said
         assert said.count(" takes ") == time_sentences.SAID
     assert [v["id"] for v in made["views"]] == list(chart_texts.CHARTS) and not made["codes"]
     for state in made["state"]:
         assert len(state["values"]) == len(made["frames"])
     fast = times.loc["08b_three_bfloat16", 16384]
     strip = next(s["values"][-1] for s in made["state"] if s["name"] == "08b_three_bfloat16")
-    known = (f"{wording.microseconds(fast.median_us)}", f"{fast.tflops:.3g} TFLOP/s", f"{fast.gb_per_s:,.3g} GB/s")
+    known = (f"{glossary.microseconds(fast.median_us)}", f"{fast.tflops:.3g} TFLOP/s", f"{fast.gb_per_s:,.3g} GB/s")
     assert strip == ", ".join([*known, f"{fast.peak_bytes / 1e6:,.3g} MB"])  # what each picture draws
     steps = made["views"][0]["meta"]["spec"]["datasets"]["steps"]
-    assert [(row["step"], row["seq_len"]) for row in steps] == list(enumerate(sweep_rows.sizes(part, field), 1))
-    assert made["views"][0]["meta"]["at"] == sweep_rows.sizes(part, field)
+    assert [(row["step"], row["seq_len"]) for row in steps] == list(enumerate(recorded_times.sizes(part, field), 1))
+    assert made["views"][0]["meta"]["at"] == recorded_times.sizes(part, field)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +291,7 @@ def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(const
     ]
     field, fixed = found[0]
     part = sweep_rows.slice_of(constants, field, fixed)
-    assert sweep_rows.labels(part) == ["02_tiled", "03_flash"] and sweep_rows.sizes(part, field) == [0, 4]
+    assert sweep_rows.labels(part) == ["02_tiled", "03_flash"] and recorded_times.sizes(part, field) == [0, 4]
     assert sweep_rows.baselines(part, field)[0] == sweep_rows.ITSELF
     _, made = staged(part, field, sweep_rows.ITSELF)
     assert made["frames"][0]["sentence"] == "PAD_K 0: 03_flash takes 300 us. 02_tiled takes 600 us."

@@ -1,0 +1,266 @@
+"""The whole grid: every block of a run on its SM, from start to end.
+
+The times of the blocks are measured (a Timeline of the same build on the same problem). Without a Timeline, the
+    picture shows the launch order: each SM takes one block in turn. The words then say that this is an order and no
+    time.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+
+import numpy as np
+import pandas as pd
+
+from explainers.models.frames import GridFrame, GridLaunch, GridMeta
+from explainers.models.schedules import Schedule, recorded_build, schedule_of
+from explainers.story import stage
+from explainers.story.glossary import count, listed
+from kernels.core.launch import Launch, Plan
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Initial, Role
+
+MOST = 1000  # steps. With more moments, neighbouring moments share a step.
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid of a request.
+
+    frames: one for each moment with the start or end of blocks.
+    meta, columns: of the view `grid`.
+    states: the strip.
+    """
+
+    frames: list[GridFrame]
+    meta: GridMeta
+    columns: dict[str, np.ndarray]
+    states: list[stage.State]
+
+
+def explain(request: Request, schedule: Schedule, traced: bool = True, names: Sequence[str] = ()) -> Grid:
+    """The Grid of a request.
+
+    traced: whether to mark the item of the other pictures.
+    names: of the rows.
+    """
+    plan = request.plan
+    launches = [_launch(launch, plan, names) for launch in plan.launches]
+    table = lanes(schedule.table)
+    moments = _moments(table)
+    first = np.searchsorted(moments, table.begins, "right") - 1  # the step of its start
+    last = np.searchsorted(moments, table.ends, "left")  # the step of its end
+    lines = [_signature(request.kernel, launch.entry) for launch in plan.launches]
+    frames = GridFrames(table, launches, schedule, lines).all(moments, first, last)
+    meta: GridMeta = {
+        "launches": launches,
+        "multiprocessors": int(table.sm.max()) + 1 if len(table) else 1,
+        "all": schedule.multiprocessors,
+        "unit": schedule.unit,
+        "end": float(table.end.max()),
+        "said": schedule.said,
+        "gpu": schedule.gpu,
+        "traced": request.scope.first if traced else -1,
+    }
+    numbers = {
+        name: table[name].to_numpy(np.float32) for name in ("launch", "block", "sm", "start", "end", "low", "high")
+    }
+    columns = {**numbers, "first": first.astype(np.float32), "last": last.astype(np.float32)}
+    return Grid(frames, meta, columns, _states(frames, table, first, last, schedule))
+
+
+def view(
+    request: Request, live: tuple[int, str] | None = None, offers: bool = False, names: Sequence[str] = ()
+) -> stage.View:
+    """The whole grid as a picture with its own steps.
+
+    live: see schedule_of.
+    offers: whether the page can change to a problem with a recorded timeline.
+    names: of the rows, for example of the sequences.
+    """
+    schedule = schedule_of(request, live)
+    made = drawn(explain(request, schedule, names=names))
+    if offers and not schedule.timed and (found := recorded_build(request.kernel)):
+        made.meta["recorded"] = found
+    return made
+
+
+def drawn(made: Grid) -> stage.View:
+    """A Grid as a picture with steps of its own."""
+    own: dict[str, object] = {
+        **made.meta,
+        "frames": made.frames,
+        "clock": True,
+        "state": [asdict(s) for s in made.states],
+    }
+    return stage.View("grid", "grid", "Whole grid", own, made.columns)
+
+
+def _signature(kernel: KernelSpec, entry: str) -> dict[str, int]:
+    """The lines of the source with the signature of that kernel."""
+    name, text = kernel.files[0]
+    found = re.search(rf"^[^\n]*__global__[^\n;{{}}]*(\n[^\n;{{}}]*)?\b{entry}\s*\(", text, re.M)
+    if not found:
+        return {}
+    first, last = (text.count("\n", 0, at) + 1 for at in found.span())
+    return {f"{name}:{line}": 1 for line in range(first, last + 1)}
+
+
+def lanes(table: pd.DataFrame) -> pd.DataFrame:
+    """The blocks with their part of the SM's lane (low to high, within 0 to 1). A block takes the first free slot at
+    its start."""
+    table = table.sort_values(["sm", "start", "block"], kind="stable").reset_index(drop=True)
+    slots: list[int] = []
+    free: list[float] = []
+    before = None
+    for sm, start, end in zip(table.sm, table.start, table.end):
+        if sm != before:
+            free, before = [], sm
+        slot = next((n for n, until in enumerate(free) if until <= start), len(free))
+        free[slot : slot + 1] = [end]
+        slots.append(slot)
+    most = max(slots, default=0) + 1
+    return table.assign(low=np.array(slots) / most, high=(np.array(slots) + 1) / most)
+
+
+def _launch(launch: Launch, plan: Plan, names: Sequence[str] = ()) -> GridLaunch:
+    """A launch's items as rows and columns.
+
+    Rule: the columns are the output's first axis in the item's name (query in query tile). The rows are the axes
+        before it, or one row. With a counter, blocks take items as they come. A cell is then a block, because the
+        block of an item is not known.
+    """
+    shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
+    if shared & set(launch.tensors):
+        bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
+        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "row_names": [], "per_item": 1}  # type: ignore[typeddict-item]
+    output = next((t for t in plan.tensors if t.role is Role.OUTPUT), None)
+    axes = output.axes if output else ()
+    before = next((n for n, axis in enumerate(axes) if axis in launch.item.split()), 0)
+    rows = prod(output.shape[:before]) if output else 1
+    if launch.items % rows:
+        rows, before = 1, 0
+    named = [axis for axis, size in zip(axes[:before], output.shape if output else ()) if size > 1]
+    return {
+        "entry": launch.entry,
+        "item": launch.item,
+        "blocks": launch.blocks,
+        "rows": rows,
+        "cols": launch.items // rows,
+        "row_name": " and ".join(named),
+        "row_names": [*names] if len(names) == rows else [str(row) for row in range(rows)],
+        "per_item": launch.blocks_per_item,
+        "threads": launch.threads,
+    }
+
+
+def _moments(table: pd.DataFrame) -> np.ndarray:
+    """The times of the steps: each start or end of a block, or as many of these as there can be steps."""
+    moments = np.unique(np.concatenate([table.begins, table.ends]))
+    if len(moments) <= MOST:
+        return moments
+    return moments[np.unique(np.linspace(0, len(moments) - 1, MOST).round().astype(int))]
+
+
+def _states(
+    frames: list[GridFrame], table: pd.DataFrame, first: np.ndarray, last: np.ndarray, schedule: Schedule
+) -> list[stage.State]:
+    steps = np.arange(len(frames))
+    begun, ended = (np.searchsorted(np.sort(when), steps, "right") for when in (first, last))
+    busy = np.zeros(len(frames), int)
+    for _, part in table.groupby("sm"):
+        change = np.zeros(len(frames) + 1, int)
+        np.add.at(change, first[part.index], 1)
+        np.add.at(change, last[part.index], -1)
+        busy += np.cumsum(change)[:-1] > 0
+    when = [f"{f['at']:,.2f} µs" if schedule.timed else f"{max(1, int(np.ceil(f['at']))):,}" for f in frames]
+    return [
+        stage.State("time" if schedule.timed else "turn", when),
+        stage.State("blocks running", (begun - ended).tolist()),
+        stage.State("blocks done", ended.tolist(), of=len(table)),
+        stage.State("SMs busy", busy.tolist(), of=schedule.multiprocessors),
+    ]
+
+
+def _by_step(step: np.ndarray, steps: int) -> list[np.ndarray]:
+    """For each step, the places with this step."""
+    order = np.argsort(step, kind="stable")
+    return np.split(order, np.searchsorted(step[order], np.arange(1, steps)))
+
+
+class GridFrames:
+    """Builds the frames, step by step. A block is its place in the table."""
+
+    def __init__(
+        self, table: pd.DataFrame, launches: list[GridLaunch], schedule: Schedule, lines: list[dict[str, int]]
+    ) -> None:
+        self.launches, self.schedule, self.count, self.lines = launches, schedule, len(table), lines
+        self.launch, self.block, self.sm, self.start, self.end, self.head = (
+            table[name].to_numpy() for name in ("launch", "block", "sm", "start", "end", "head")
+        )
+
+    def all(self, moments: np.ndarray, first: np.ndarray, last: np.ndarray) -> list[GridFrame]:
+        starts, ends = _by_step(first, len(moments)), _by_step(last, len(moments))
+        running, done, launch, at = 0, 0, 0, 0.0
+        made: list[GridFrame] = []
+        for n, moment in enumerate(moments):
+            begun, ended = starts[n], ends[n]
+            running, done = running + len(begun) - len(ended), done + len(ended)
+            launch = int(self.launch[begun].max()) if len(begun) else launch
+            at = float(
+                moment if self.schedule.timed else max(at, *self.head[begun], *(() if len(begun) else self.end[ended]))
+            )
+            when = self._when(at)
+            left = f"{running:,} run, {done:,} of {self.count:,} are done." if running else f"All {done:,} are done."
+            if not running and done < self.count:
+                left = f"None runs now, {done:,} of {self.count:,} are done."
+            sentence = f"{when[0].upper()}{when[1:]}: {self._said(begun, ended)}. {left}"
+            title = f"{self.launches[launch]['entry']} · {when}" if len(self.launches) > 1 else when
+            made.append(
+                {
+                    "tile": launch,
+                    "title": title,
+                    "at": at,
+                    "launch": launch,
+                    "sentence": sentence,
+                    "lines": self.lines[launch],
+                }
+            )
+        return made
+
+    def _when(self, at: float) -> str:
+        return f"{at:,.2f} µs" if self.schedule.timed else f"turn {max(1, int(np.ceil(at))):,}"
+
+    def _said(self, begun: np.ndarray, ended: np.ndarray) -> str:
+        """The starts and ends of a step."""
+        parts = []
+        if len(ended):
+            took = self.end[ended] - self.start[ended]
+            lasted = " to ".join(dict.fromkeys(f"{t:,.2f}" for t in (took.min(), took.max())))
+            verb = "ends" if len(ended) == 1 else "end"
+            parts.append(f"{self._named(ended)} {verb}" + (f" after {lasted} µs" if self.schedule.timed else ""))
+        if len(begun):
+            on = np.unique(self.sm[begun])
+            where = f"SM {on[0]}" if len(on) == 1 else count(len(on), "SM")
+            parts.append(f"{self._named(begun)} {'begins' if len(begun) == 1 else 'begin'} on {where}")
+        return listed(parts) if parts else "nothing begins or ends"
+
+    def _named(self, some: np.ndarray) -> str:
+        """Blocks in words: one with its place in the output, several by number."""
+        launch, block = self.launches[self.launch[some[0]]], int(self.block[some[0]])
+        if len(some) > 1:
+            numbers, entries = (
+                np.sort(self.block[some]),
+                [self.launches[n]["entry"] for n in np.unique(self.launch[some])],
+            )
+            together = len(entries) == 1 and numbers[-1] - numbers[0] == len(numbers) - 1
+            of = f" of {listed(entries)}" if len(self.launches) > 1 else ""
+            return f"{len(some):,} blocks{of}" + (f" ({numbers[0]:,} to {numbers[-1]:,})" if together else "")
+        row, col = divmod(block // launch["per_item"], launch["cols"])
+        where = f"{launch['row_name']} {launch['row_names'][row]}, " if launch["rows"] > 1 else ""
+        of = f" of {launch['entry']}" if len(self.launches) > 1 else ""
+        if not launch["item"]:
+            return f"block {block:,}{of}"
+        return f"block {block:,}{of} ({where}{launch['item']} {col})"

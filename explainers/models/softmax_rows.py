@@ -1,0 +1,221 @@
+"""The rows of a softmax: the kernels that log them, a row in float64, and the rows that a what-if build gets wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from explainers.models import tiling
+from explainers.story import picture, probed
+from explainers.story.base import Runner
+from explainers.story.glossary import short
+from explainers.story.picture import query_rows, tensor_at
+from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, WarpglassError
+from kernels.run.results import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the request's query tile.
+
+    row: counted in its head.
+    head: counted over the batch, for a request without query tiles.
+    walk: the number of a walk over a part of the row's keys, or "" for the first.
+    """
+
+    request: Request
+    row: int
+    head: int = 0
+    walk: str = ""
+
+
+WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
+
+
+GROUPS = {
+    "score": "scores",
+    "refused": "refused",
+    "tile_max": "max",
+    "m": "max",
+    "rescale": "rescale",
+    "p": "weights",
+    "l": "sum",
+    "o": "output",
+}
+
+
+NEEDS = {"score": ("row", "col"), "m": ("row",), "p": ("row", "col"), "l": ("row",), "o": ("row", "dim")}
+
+
+OF_MARKS = {event: keys for event, keys in NEEDS.items() if event != "o"}
+"""The values of a plain kernel. Its stores give the row of O in the end."""
+
+
+WANTS = tuple(event for event in GROUPS if event != "refused")
+
+
+def accepts(spec: KernelSpec) -> bool:
+    """Whether the kernel has a picture of attention and logs each row's scores, max, weights, sum and output."""
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """The reason against a kernel in a sentence, or an empty text. Marks with the key `head` need no query tiles."""
+    lacking = probed.without_events(spec, _of_marks(spec) if spec.plain else NEEDS)
+    if not names_heads(spec):
+        reason = tiling.refusal(spec) or lacking
+        return f"{reason} Or give each marked value the key head." if spec.plain and picture.ITEM in reason else reason
+    if probed.has_masks(spec):
+        return f"{spec.name} solves a problem with more than a causal mask."
+    return lacking or _without_heads(probed.sample(spec))
+
+
+def _of_marks(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
+    """OF_MARKS, with the keys `head` and `walk` for every value if one has them."""
+    found = probed.values(spec)
+    more = tuple(key for key in ("head", "walk") if any(key in found.get(event, ()) for event in OF_MARKS))
+    return {event: (*keys, *more) for event, keys in OF_MARKS.items()}
+
+
+def is_ordinary(kernel: KernelSpec) -> bool:
+    """Whether the kernel has one m and l for the whole row, and no running ones: its m probe has no key `tile`."""
+    return "tile" not in probed.values(kernel)["m"]
+
+
+def is_optimistic(kernel: KernelSpec) -> bool:
+    """Whether the kernel takes weights against a reference m and refuses tiles with too large sums. Such a kernel logs
+    its refusals."""
+    return "refused" in probed.values(kernel)
+
+
+def m_name(ordinary: bool, optimistic: bool) -> str:
+    """The name of the kernel's m."""
+    return "reference m" if optimistic else "max m" if ordinary else "running max m"
+
+
+@dataclass(frozen=True, eq=False)
+class RowTruth:
+    """A row.
+
+    scores: of the keys that it sees, float64.
+    o: the kernel's output [head_dim], float32.
+    o_true: float64.
+    """
+
+    scores: np.ndarray
+    o: np.ndarray
+    o_true: np.ndarray
+
+
+def names_heads(spec: KernelSpec) -> bool:
+    """Whether a plain kernel's marks give the head of each score, and its items are no query tiles."""
+    return spec.plain and "head" in probed.values(spec).get("score", ()) and not picture.by_tiles(probed.sample(spec))
+
+
+def _without_heads(request: Request) -> str:
+    """The reason against a problem without a list of its heads, or an empty text."""
+    if next(iter(request.problem.heads()), None) is None:
+        return f"{request.kernel.problem_type.__name__} gives no scores of its heads."
+    return picture.without_parts(request)
+
+
+def of_row(run: Run, head: int, row: int) -> RowTruth:
+    """The truth of a row. head: counted over the batch. ProblemError for a row without keys."""
+    return _in_tile(run, head, row) if picture.by_tiles(run.request) else _of_head(run, head, row)
+
+
+def _in_tile(run: Run, head: int, row: int) -> RowTruth:
+    """The truth by the rows of Q and K."""
+    request, problem = run.request, run.request.problem
+    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
+    sees = row + picture.mask_offset(request) + 1 if problem.causal else len(k)
+    if sees < 1:
+        raise ProblemError(
+            f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
+        )
+    scores = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:sees]
+    return RowTruth(scores, o[row], reference.softmax(scores) @ v[:sees].astype(np.float64))
+
+
+def _of_head(run: Run, head: int, row: int) -> RowTruth:
+    """The truth by the problem's own heads, in whatever order its memory has the keys."""
+    problem = run.request.problem
+    one = next(islice(problem.heads(), head, None))
+    seen = one.seen[row]
+    if not seen.any():
+        raise ProblemError(f"Row {row} sees no key. Choose another row.")
+    scores = one.scores[row, seen]
+    made = problem.logical(run.arrays[one.output])[one.at].reshape(len(one.scores), -1)[row]
+    return RowTruth(scores, made.astype(np.float32), reference.softmax(scores) @ one.values[seen])
+
+
+LARGER = (1.0, 2.0, 4.0)  # times the scale from which the effect shows
+
+
+def wrong_rows(run: Run) -> dict[int, float]:
+    """Row of the query tile -> its largest error, for each row with a wrong output. Infinite for NaN."""
+    head, first, end = query_rows(run.request)
+    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
+    problem, offset = run.request.problem, picture.mask_offset(run.request)
+    rounding = 2.0 ** (1 - element_type(tensor_at(run.request, "O").dtype).digits)
+    found = {}
+    for row in range(first, end):
+        sees = row + offset + 1 if problem.causal else len(k)
+        if sees < 1:
+            continue
+        scores = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:sees]
+        due = reference.softmax(scores) @ v[:sees].astype(np.float64)
+        error = float(np.abs(o[row] - due).max())
+        if not error <= (WRONG + rounding) * max(1.0, float(np.abs(due).max())):
+            found[row] = error if np.isfinite(error) else np.inf
+    return found
+
+
+def offer(run: Run, runner: Runner, row: int | None = None) -> Mapping[str, object] | None:
+    """A change of scale and row that shows the effect of a what-if build, or None if it shows already.
+
+    row: the shown row. None for a page with all rows of the tile.
+    """
+    if not run.request.broken:
+        return None
+    now = wrong_rows(run)
+    if now if row is None else row in now:
+        return None
+    first, name = query_rows(run.request)[1], run.request.broken[0].what_if
+    scale, rows = _found(run, runner, now)
+    if not rows:
+        return None
+    worst = max(rows, key=lambda number: rows[number])
+    effect = "is NaN or infinite" if np.isinf(rows[worst]) else f"is off by {short(rows[worst], 2)}"
+    changes: dict[str, str] = {}
+    scale_changes = scale != run.request.problem.score_scale
+    if scale_changes:
+        changes["score_scale"] = f"{scale:g}"
+    if row is not None:
+        changes["row"] = str(worst - first)
+    larger = f"With scores {scale / run.request.problem.score_scale:g} times as large, row" if scale_changes else "Row"
+    here = "this row" if row is not None else "these rows"
+    text = f"{name} makes no difference in {here}. {larger} {worst} {effect}."
+    return {"text": text, "label": "Show the wrong value", "set": changes}
+
+
+def _found(run: Run, runner: Runner, now: dict[int, float]) -> tuple[float, dict[int, float]]:
+    """The smallest tried scale with a wrong row in this tile, and its wrong rows."""
+    problem = run.request.problem
+    if now:
+        return problem.score_scale, now
+    from_scale = max(run.request.broken[0].shows_at, problem.score_scale)
+    for times in LARGER:
+        scale = from_scale * times
+        try:
+            other = runner.run(replace(run.request, problem=replace(problem, score_scale=scale)))
+        except WarpglassError:
+            continue  # a scale that the problem refuses, or a run without a recording
+        if rows := wrong_rows(other):
+            return scale, rows
+    return problem.score_scale, {}

@@ -1,0 +1,183 @@
+"""The generic view: every kernel of the catalogue, and what no other view knows."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import one_of_each_kind
+from dropped import ONE_KERNEL, odd_kernel
+
+from explainers.models import generic, tensor_windows
+from explainers.stories.any_kernel.story import STORY, stage_of
+from explainers.story import encoding, stage
+from explainers.story.glossary import PHASES
+from kernels.catalog import KERNELS, load_kernel
+from kernels.core.request import Request
+from kernels.run import execute
+from kernels.trace import steps
+from kernels.trace.probes import sites_of
+
+
+def check(run, story):
+    """What holds of any kernel: every number of the frames is one of the trace."""
+    sites, frame = sites_of(run.request), run.trace.frame()
+    cut = steps.cut(run.trace, sites)
+    json.dumps(story.frames), json.dumps(generic.view(story)[0])
+    assert len(story.frames) == len(cut.table) and {t["name"] for t in story.tensors} <= {
+        t.name for t in run.request.plan.tensors
+    }
+    valued = run.trace.table["value"].is_valid().to_numpy()  # a value may be NaN
+    frame = frame.assign(step=cut.of_record, valued=valued)[cut.of_record >= 0]
+    names = run.request.kernel.tensor_of_symbol
+    for number, made in enumerate(story.frames):
+        part = frame[frame.step == number]
+        assert made["sentence"].endswith(".") and any(c.isdigit() for c in made["sentence"])
+        moved = part[part.space == "global"].groupby("tensor", observed=True).bytes.sum()
+        told = {}
+        for touched in made["touched"]:
+            told[touched["tensor"]] = told.get(touched["tensor"], 0) + touched["bytes"]
+        boxes = {names[symbol] for symbol in part[part.event == "tma"].tensor}  # of which some lies beyond the tensor
+        plan = run.request.plan  # a bulk copy does not say which elements it brings
+        moved = moved[[names[s] not in boxes or plan.has_map(plan.tensor(names[s])) for s in moved.index]]
+        assert set(told) == {names[symbol] for symbol, size in moved.items() if size}
+        for symbol, size in moved.items():
+            there = told.get(names[symbol], 0)
+            assert 0 < there <= size if names[symbol] in boxes else there == size
+        logged = part[part.valued].groupby("event", observed=True).value
+        assert {one["event"]: one["count"] for one in made["logged"]} == logged.size()[logged.size() > 0].to_dict()
+        for one in made["logged"]:
+            values = part[(part.event == one["event"]) & np.isfinite(part.value)].value
+            assert (one["low"], one["high"]) == ((values.min(), values.max()) if len(values) else (None, None))
+            logged_here = part[part.valued & (part.event == one["event"])].value
+            assert (one["nan"], one["inf"]) == (np.isnan(logged_here).sum(), np.isinf(logged_here).sum())
+            assert not one["nan"] or f"{one['nan']:,} NaN" in made["sentence"]
+    strip = {state.name: state.values for state in generic.states(story)}
+    for kind, name in (("load", "reads"), ("store", "writes")):
+        moved = [sum(t["bytes"] for t in f["touched"] if t["kind"] == kind) for f in story.frames]
+        assert strip[name] == moved
+
+
+@pytest.mark.parametrize("name", one_of_each_kind([name for name, spec in KERNELS.items() if not spec.repeats]))
+def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
+    run = cpu_run(name)
+    assert STORY.accepts(run.request.kernel)
+    story = generic.explain(run)
+    check(run, story)
+    for number, shown in enumerate(story.tensors):
+        column, tensor = story.columns[f"tensor_{number}"], run.request.plan.tensor(shown["name"])
+        assert len(column) == (shown["rows"] * shown["cols"] if shown["whole"] else 0)
+        assert (
+            shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
+            and shown["dtype"] == tensor.dtype
+            and shown["axes"] == list(tensor.axes)
+        )
+        assert (shown["row_axis"], shown["col_axis"]) == ("", *tensor.axes)[-2:]
+    for number, shown in enumerate(story.values):
+        steps_, cells, values = (story.columns[f"value_{number}{end}"] for end in ("_step", "_cell", ""))
+        assert len(steps_) == len(cells) == len(values) == shown["count"] - shown["left_out"]
+        assert (np.diff(steps_) >= 0).all() and (cells < shown["rows"] * shown["cols"]).all() and (cells >= 0).all()
+        assert shown["row0"] >= 0 and shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
+
+
+def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
+    run = cpu_run("03_flash")
+    story = generic.explain(run)
+    number, score = next((n, v) for n, v in enumerate(story.values) if v["event"] == "score")
+    assert (score["row_key"], score["col_key"]) == ("row", "col") and score["keys"] == ["row", "col"]
+    matrix = np.full(score["rows"] * score["cols"], np.nan, np.float32)
+    matrix[story.columns[f"value_{number}_cell"].astype(int)] = story.columns[f"value_{number}"]
+    rows, q, k = slice(score["row0"], score["row0"] + score["rows"]), run.arrays["q"][0, 0], run.arrays["k"][0, 0]
+    true = q[rows].astype(float) @ k.astype(float).T * run.request.problem.scale
+    assert np.allclose(matrix.reshape(score["rows"], score["cols"]), true, atol=1e-5)
+    o = next(v for v in story.values if v["event"] == "o")
+    assert (o["row_key"], o["col_key"], o["slice"]) == ("tile", "dim", f"row {rows.start}") and o["left_out"] == o[
+        "count"
+    ] * 15 // 16
+    frames = [f for f in story.frames if f["phase"] == "scores"]
+    at = [n for n, f in enumerate(story.frames) if f["phase"] == "scores"]
+    assert set(story.columns[f"value_{number}_step"]) == set(at) and all(
+        f["logged"][0]["event"] == "score" for f in frames
+    )
+
+
+def test_a_tensor_is_shown_in_the_slice_and_at_the_elements_that_the_run_touched(cpu_run):
+    from conftest import small_tiles
+
+    from kernels.core.scope import Scope
+    from kernels.families.dense.problem import DenseProblem
+
+    run = cpu_run(
+        "03_flash", DenseProblem(seq_len=320, num_heads=3), small_tiles("03_flash"), Scope(2 * 20 + 19)
+    )  # the last tile of head 2
+    story = generic.explain(run)
+    q = next(t for t in story.tensors if t["name"] == "q")
+    assert (q["slice"], q["row0"], q["rows"], q["of_rows"]) == ("head 2", 64, 256, 320)
+    column = story.columns[f"tensor_{story.tensors.index(q)}"].reshape(256, 32)
+    assert np.array_equal(column, run.arrays["q"][0, 2, 64:])
+    load = next(f for f in story.frames if f["phase"] == "load_q")["touched"][0]
+    assert load["rect"] == [304, 319, 0, 31] and load["cells"] is None and load["elsewhere"] == 0
+    outside = story.frames[1]["touched"]  # of K the first tile: K is shown from its first row on
+    assert {t["tensor"]: t["rect"] for t in outside} == {"k": [0, 15, 0, 31], "v": [0, 15, 0, 31]}
+
+
+def test_scattered_cells_are_told_as_runs_and_other_slices_as_elsewhere(cpu_run):
+    run = cpu_run("lab_global", KERNELS["lab_global"].problem_type("strided", 4, stride=8))
+    story = generic.explain(run)
+    first = story.frames[0]["touched"][0]
+    assert first["cells"] == [[8 * lane, 0, 0] for lane in range(32)] and first["rect"] == [0, 248, 0, 0]
+    walk = generic.explain(cpu_run("paged_v1"))
+    cache = [t for f in walk.frames for t in f["touched"] if t["tensor"] == "k_cache"]
+    assert cache and sum(t["elsewhere"] for t in cache) > 0 and any(t["rect"] for t in cache)
+
+
+def test_a_row_of_steps_for_each_role(cpu_run):
+    story = generic.explain(cpu_run("lab_roles"))
+    roles = [f["role"] for f in story.frames if f["role"]]
+    assert len(set(roles)) == 2 and all(
+        f["role"] in f["title"] and f["role"] in f["sentence"] for f in story.frames if f["role"]
+    )
+
+
+def test_a_kernel_without_marks_has_a_step_for_each_block(variant):
+    spec = variant("lab_global", "    PROBE_MARK(walk, step);\n", "")
+    (spec.path).write_text(spec.source.replace("  PROBE_MARK(write, steps);\n", ""))
+    spec = load_kernel(spec.path)
+    story = generic.explain(execute.run(Request(spec, spec.problem_type())))
+    assert [f["title"] for f in story.frames] == ["run"] and story.frames[0]["sentence"].startswith(
+        "Block 0, run: reads X (1,024 bytes)"
+    )
+    assert story.frames[0]["lines"]
+
+
+def test_a_kernel_that_a_user_brings():
+    spec = load_kernel(ONE_KERNEL)
+    run = execute.run(Request(spec, spec.problem_type()))
+    check(run, generic.explain(run))
+
+
+def test_a_family_that_nothing_knows(monkeypatch):
+    spec = odd_kernel(monkeypatch)
+    run = execute.run(Request(spec, spec.problem_type()))
+    story = generic.explain(run)
+    check(run, story)
+    unknown = [f for f in story.frames if f["phase"] not in PHASES]
+    assert all(f["phase"].replace("_", " ") in f["title"] for f in unknown)
+
+
+def test_nan_and_infinity_are_counted_and_named(cpu_run):
+    from conftest import small_tiles
+
+    from kernels.families.dense.problem import DenseProblem
+
+    settings = tuple({**dict(small_tiles("03_flash")), "SUBTRACT_MAX": 0}.items())
+    run = cpu_run("03_flash", DenseProblem(score_scale=64.0), settings)
+    story = generic.explain(run)
+    check(run, story)
+    named = [f["sentence"] for f in story.frames if any(one["inf"] or one["nan"] for one in f["logged"])]
+    assert named and all("infinite" in said or "NaN" in said for said in named)
+    assert any("infinite" in said or "NaN" in said for said in generic.states(story)[-1].values)
+    made = stage_of(run, stage.provenance(run))
+    table = made.tabs[0].blocks[0]
+    odd = {row[0]: row[-1] for row in table["rows"]}
+    assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])
+    encoding.decode(encoding.encode(made))
