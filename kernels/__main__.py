@@ -300,11 +300,11 @@ def _record(args: argparse.Namespace) -> int:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    device = workers.survey().pick("gpu")
     unknown = set(args.op) - set(calibration.METRICS)
     if unknown:
         known = f"{', '.join(calibration.METRICS)}.{nearest(min(unknown), calibration.METRICS)}"
         raise ProblemError(f"--op is {', '.join(sorted(unknown))}. It must be among {known}")
+    device = workers.survey().pick("gpu")
     (path,) = calibration.TABLE.record(device, _progress, only=args.op or calibration.METRICS)
     table, _ = tables.load(path)
     missed = table[table.measured != table.modelled]
@@ -333,11 +333,11 @@ def _counters(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace) -> int:
-    device = workers.survey().pick("gpu")
     unknown = [name for name in args.tables if name not in TABLES]
     if unknown:
         there = f"there are {', '.join(TABLES)}.{nearest(unknown[0], TABLES)}"
         raise ProblemError(f"There is no table {unknown[0]!r}; {there}")
+    device = workers.survey().pick("gpu")
     for name in args.tables or TABLES:
         for path in TABLES[name](device, _progress, args.anew):
             print(path)

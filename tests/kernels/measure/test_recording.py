@@ -240,6 +240,25 @@ def test_without_a_gpu_measuring_ends_at_once(monkeypatch):
         cli.TABLES["patterns"](GPU, silent, True)
 
 
+def test_the_command_goes_on_unless_it_is_told_to_start_anew(monkeypatch, capsys, tmp_path):
+    asked = []
+    monkeypatch.setattr(workers, "survey", lambda: SimpleNamespace(pick=lambda backend: GPU))
+    monkeypatch.setitem(cli.TABLES, "duels", lambda device, progress, anew: asked.append(anew) or [tmp_path])
+    assert cli.main(["measure", "duels"]) == cli.main(["measure", "--anew", "duels"]) == cli.OK
+    assert asked == [False, True] and capsys.readouterr().out == f"{tmp_path}\n" * 2
+
+
+def test_an_unknown_table_or_op_is_bad_usage_also_without_a_gpu(capsys):
+    for command in (["measure", "duel"], ["calibrate", "--op", "duel"]):
+        assert cli.main(command) == cli.USAGE
+    assert "There is no table 'duel'; there are hierarchy, cycles" in capsys.readouterr().err
+
+
+@pytest.mark.skipif("gpu" in workers.survey().devices, reason="this machine has a GPU")
+def test_without_a_gpu_measure_exits_3():
+    assert cli.main(["measure", "duels"]) == cli.main(["measure"]) == cli.NO_GPU == 3
+
+
 def test_the_progress_counts_the_recorded_cases(record, worker):
     told = []
     record("chains", breaks=2)
