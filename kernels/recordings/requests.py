@@ -158,6 +158,9 @@ class Recordings(Generic[Entry]):
         shared = {entry.prefix: self._read(entry) for entry in known if entry.path == file}
         asked = [r for r in self.asked() if not r.kernel.cannot_run(r.problem, r.constants, device)]
 
+        def write() -> None:
+            _write(file, {f"{self.noun}s": {name: said for name, (said, _) in sorted(shared.items())}}, shared)
+
         def keep(made: Any) -> None:
             name = name_of(made.request)
             if not self.shared:
@@ -165,11 +168,15 @@ class Recordings(Generic[Entry]):
             header, parts = self.stored(made)
             own = {"device": device.name, "driver": device.driver, "date": made.date}
             shared[name] = {**header_of(made.request), **header, **own}, parts
-            _write(file, {f"{self.noun}s": {n: said for n, (said, _) in sorted(shared.items())}}, shared)
+            write()
 
         cases = [Case(r.kernel.name, [(name_of(r),)], partial(self._turn, r)) for r in asked]
         failed = tables.resume(cases, [(name_of(r),) for r in asked if matching(known, r)], keep, progress)
         if file != path and file.exists():
+            made = self._look([file])[0]
+            old = [entry for entry in self._look([path])[0] if not matching(made, entry.request)]
+            shared.update({entry.prefix: self._read(entry) for entry in old})  # of failed requests
+            write()
             file.replace(path)
         tables.check_failures(f"{self.noun}s", failed)
         return [path] if self.shared else [entry.path for entry in self.all() if entry.device == device.name]

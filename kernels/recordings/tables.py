@@ -336,6 +336,9 @@ class RecordedTable:
             there = {key for case in cases if case.name not in only for key in case.keys}
         failed = resume(cases, there, keep, progress)
         if file != path and file.exists():
+            old, _ = self._begun(path, device) or ({}, None)
+            rows.update({key: kept for key, kept in old.items() if key not in rows})  # of failed cases
+            keep([])
             file.replace(path)
         check_failures(self.kind, failed)
         return [path]

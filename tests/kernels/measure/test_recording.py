@@ -201,6 +201,9 @@ def test_a_failed_case_does_not_end_the_others_and_is_measured_the_next_time(kin
         record(kind, fails=1)
     failed = worker[1]
     assert len(worker) == 4 and record(kind) == [failed] and record(kind) == []
+    with pytest.raises(RunError):
+        record(kind, fails=1, anew=True)
+    assert record(kind) == []  # the row of before stays
 
 
 def test_a_failed_point_of_a_bench_has_a_row_and_is_measured_the_next_time(record):
