@@ -159,7 +159,7 @@ def _turn(case: Case, _: object) -> list[Row]:
 
 
 def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
-    """The rows of the cases, without those of a kernel with another code or other constants."""
+    """The rows of the cases, without kernels of another code or with other constants."""
     parts = [made.iloc[:0]]
     for case in cases():
         rows = made[(made.fused == case.fused.name) & (made.problem == problem_text(case.problem))]

@@ -366,7 +366,7 @@ def all_recorded() -> list[tuple[pd.DataFrame, tables.Provenance]]:
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The first of them, which has most rows: all lengths, and the peers. None without one."""
+    """The first table, which has most rows: all lengths, and the peers. None without a table."""
     return next(iter(all_recorded()), None)
 
 

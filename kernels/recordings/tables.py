@@ -226,14 +226,14 @@ class Case:
 
 
 def resume(
-    cases: Sequence[Case], there: Collection[Key], keep: Callable[[Any], object], progress: Progress = silent
+    cases: Sequence[Case], known: Collection[Key], keep: Callable[[Any], object], progress: Progress = silent
 ) -> list[str]:
-    """Measures each case with a key that is not `there`. `keep` takes each result at once, so a break loses one case.
-    Returns the failures: the case and the reason."""
+    """Measures each case with an unknown key. `keep` takes each result at once, so a break loses one case. Returns the
+    failures: the case and the reason."""
     keys, failed = {key for case in cases for key in case.keys}, []
-    done = len(keys & {*there})
+    done = len(keys & {*known})
     for case in cases:
-        missing = [key for key in case.keys if key not in there]
+        missing = [key for key in case.keys if key not in known]
         if not missing:
             continue
         progress(done, len(keys), case.name)
@@ -276,8 +276,8 @@ class RecordedTable:
     key: the key of a row, such as by("name", "problem"). Rows with equal keys are measured together.
     cases: (the Cases of a device in the order of the table, fields of the Provenance). It takes the device, and what is
         kept. Without the field codes, they come from the rows.
-    columns: of the file. If empty, they are those of the rows.
-    present: the rows of a table that count today. The default is those of the kernels' present code.
+    columns: of the file. If empty, they come from the rows.
+    present: the rows of a table that count today. By default these rows have the code of today's kernels.
     same: the fields of Provenance that all rows have in common. Rows with another value do not stay.
     whole: whether a row needs no new measurement. By default that is each row without the status failed.
     """
@@ -331,10 +331,10 @@ class RecordedTable:
                 provenance(device, **{"codes": codes, **common}),
             )
 
-        there = {key for key, kept in rows.items() if all(map(self.whole, kept))}
+        known = {key for key, kept in rows.items() if all(map(self.whole, kept))}
         if only:
-            there = {key for case in cases if case.name not in only for key in case.keys}
-        failed = resume(cases, there, keep, progress)
+            known = {key for case in cases if case.name not in only for key in case.keys}
+        failed = resume(cases, known, keep, progress)
         if file != path and file.exists():
             old, _ = self._begun(path, device) or ({}, None)
             rows.update({key: kept for key, kept in old.items() if key not in rows})  # of failed cases
