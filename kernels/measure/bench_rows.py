@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -84,15 +83,6 @@ def sustained_figures(timing: Timing) -> dict[str, float | None]:
     """The columns SUSTAINED of a Timing. Empty without sustained times."""
     hot = timing.sustained
     return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
-
-
-def sustained_said(r: Any) -> str:
-    """The sustained time of a table's row in words, with clock and power. Empty without a time."""
-    if pd.isna(r.sustained_us):
-        return ""
-    said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
-    said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
-    return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:

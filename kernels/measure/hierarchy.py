@@ -18,11 +18,12 @@ from kernels.build.nvrtc import Toolchain
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import BackendUnavailable, RunError
+from kernels.errors import BackendUnavailable
 from kernels.families.lab.cached import CONSTANT_BYTES, ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import ChaseProblem, StreamProblem
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_exact
 from kernels.recordings import tables
 from kernels.recordings.tables import Case, RecordedTable, Row, by
 from kernels.run import execute
@@ -106,7 +107,7 @@ def point(place: Place) -> dict[str, object]:
         values = {
             "gb_per_s": [problem.bytes_moved / ms / 1e6 for ms in gpu.launch_repeatedly(made, plan, arrays, RUNS)]
         }
-    _must_be_right(problem, arrays)
+    check_exact(problem, arrays)
     for name, found in values.items():
         row |= _figures(name, found)
     return row
@@ -152,7 +153,7 @@ def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, objec
         gpu.launch(made, plan, arrays, None)
         elapsed = arrays["clocks"][:, 1].max() - arrays["clocks"][:, 0].min()
         values.append(elapsed / (per_walk * TIMED_WARPS * TIMED_REPEATS))
-    _must_be_right(timed, arrays)
+    check_exact(timed, arrays)
     wavefronts = wavefronts_per_access(problem, settings, "gpu")
     return {"stride": problem.stride, **chosen, "wavefronts": wavefronts, **_figures("cycles", values)}
 
@@ -171,12 +172,6 @@ def _kernel_of(problem_type: type) -> KernelSpec:
 def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
     picks: tuple[tuple[str, Callable], ...] = (("", np.median), ("_least", min), ("_most", max))
     return {f"{name}{suffix}": round(float(pick(values)), 3) for suffix, pick in picks}
-
-
-def _must_be_right(problem: Problem, arrays: dict[str, np.ndarray]) -> None:
-    for name, true in problem.truth().items():
-        if not np.array_equal(arrays[name], true):
-            raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
 
 
 # ---- recorded ----

@@ -62,6 +62,13 @@ def check_right(request: Request, arrays: Mapping[str, np.ndarray], what: str) -
         raise RunError(f"{what} refused. {missed(request.kernel.name, error)}")
 
 
+def check_exact(problem: Problem, arrays: Mapping[str, np.ndarray]) -> None:
+    """RunError if an output differs from the truth of a problem without rounding."""
+    for name, true in problem.truth().items():
+        if not np.array_equal(arrays[name], true):
+            raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
+
+
 def verdict(name: str, error: OutputError) -> tuple[str, str]:
     """(status, reason) of the output with the largest share of its allowance. Only a peer may miss by rounding and be
     timed."""

@@ -16,7 +16,6 @@ from kernels.build import Mode
 from kernels.build.nvrtc import Toolchain
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import RunError
 from kernels.families.lab.patterns import (
     LoadProblem,
     Pattern,
@@ -27,6 +26,7 @@ from kernels.families.lab.patterns import (
 )
 from kernels.families.lab.shapes import COLUMNS, FEW, MANY, ShapesProblem
 from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_exact
 from kernels.recordings import tables
 from kernels.recordings.tables import Case, RecordedTable, Row, by
 from kernels.run import execute
@@ -128,9 +128,7 @@ def measure(request: Request) -> dict[str, object]:
         made, plan, arrays = execute.prepare(timed, Mode.TIMED)
         gpu.launch(made, plan, arrays, None)
         medians.append(float(np.median(timed.problem.cycles(arrays["clocks"]))))
-        for name, true in timed.problem.truth().items():
-            if not np.array_equal(arrays[name], true):
-                raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
+        check_exact(timed.problem, arrays)
     kernel, settings, problem = key_of(request)
     rate = _rate(request)
     figures = {"cycles": np.median(medians), "least": min(medians), "most": max(medians)}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.errors import TraceError
-from kernels.measure.bench_rows import COLUMNS, SIZES, sustained_said
+from kernels.measure.bench_rows import COLUMNS, SIZES
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -196,7 +196,11 @@ def report_lines(made: Report) -> list[str]:
             line += f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else ""
             if pd.notna(r.speedup):
                 line += f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})"
-            lines.append(line + sustained_said(r))
+            if pd.notna(r.sustained_us):
+                line += f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
+                line += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
+                line += f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else ""
+            lines.append(line)
     without = made.shown[made.shown.status != "ok"]
     for (label, status, reason), part in without.groupby(["label", "status", "reason"], sort=False):
         lines.append(f"  {label}: {status}{f' at {len(part)} problems' if len(part) > 1 else ''}. {reason}")

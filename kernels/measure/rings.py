@@ -93,7 +93,11 @@ def problems(count: int) -> list[RingProblem]:
 def _measured(problem: RingProblem, _: object) -> list[Row]:
     import cupy
 
-    ways = [made for way in _makers(problem) for made in way()]
+    kernel = _last_rung(RingProblem)
+    ways = _ways(kernel, problem, RING, NO_COPIES, COPIES) + _ways(kernel, replace(problem, gpus=1), ONE)
+    ways += _ways(_last_rung(type(problem.whole)), problem.whole, LAST_RUNG)
+    if not (problem.order == "plain" and problem.causal):
+        ways += _ways(kernel, replace(problem, split="heads", order="plain"), SPLIT)
     timed = [way for way in ways if way.row["status"] == "ok"]
     for state in STATES:
         times, states = load.in_turns(
@@ -123,26 +127,18 @@ def _measured(problem: RingProblem, _: object) -> list[Row]:
 
 def _runs(way: Way) -> Row:
     """The spans of a run, the hidden share of each of SPAN_RUNS runs, and the states of the GPUs."""
-    found = []
+    shares, plan = [], way.plan.plan
     for _ in range(SPAN_RUNS):
         way.enqueue()
-        found.append(_spans(way.plan))
-    launches, copies = found[-1]
-    shares = [round(hidden(*spans), 4) for spans in found] if copies else []
+        spans, moves = way.plan.spans()
+        launches = [(step.device, step.step, *span) for step, span in zip(plan.launches, spans)]
+        moved = zip(way.plan.of_copy, plan.copies, moves)
+        copies = [(device, copy.step, *span) for device, copy, span in moved]
+        shares += [round(hidden(launches, copies), 4)] if copies else []
     once = float(str(way.row["sustained_us"]))
     states = [asdict(state) for state in watched(way.enqueue, once, WATCHED, SETTLE)]
     texts = {"launches": launches, "copies": copies, "hidden": shares, "states": states}
     return {name: json.dumps(value) for name, value in texts.items()}
-
-
-def _spans(ready: gpus.ReadyPlan) -> tuple[Spans, Spans]:
-    launches, copies = ready.spans()
-    steps = [(step.device, step.step) for step in ready.plan.launches]
-    moved = [(device, copy.step) for device, copy in zip(ready.of_copy, ready.plan.copies)]
-    return (
-        [(*place, *span) for place, span in zip(steps, launches)],
-        [(*place, *span) for place, span in zip(moved, copies)],
-    )
 
 
 def hidden(launches: Spans, copies: Spans) -> float:
@@ -156,17 +152,6 @@ def hidden(launches: Spans, copies: Spans) -> float:
     return covered / sum(end - begin for _, _, begin, end in copies)
 
 
-def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
-    kernel = _last_rung(RingProblem)
-    alone, heads = replace(problem, gpus=1), replace(problem, split="heads", order="plain")
-    made: list[Callable[[], list[Way]]] = [
-        partial(_ways, kernel, problem, (RING, NO_COPIES, COPIES)),
-        partial(_ways, kernel, alone, (ONE,)),
-        partial(_ways, _last_rung(type(problem.whole)), problem.whole, (LAST_RUNG,)),
-    ]
-    return made if problem.order == "plain" and problem.causal else [*made, partial(_ways, kernel, heads, (SPLIT,))]
-
-
 def _last_rung(kind: type[Problem]) -> KernelSpec:
     target = gpu.device()
     of_kind = catalog.current().of_problem(kind).values()
@@ -174,7 +159,7 @@ def _last_rung(kind: type[Problem]) -> KernelSpec:
     return max(fitting, key=lambda spec: spec.rung)
 
 
-def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, names: tuple[str, ...]) -> list[Way]:
+def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, *names: str) -> list[Way]:
     """The ways of a kernel on a problem, over one set of tensors. The first one is judged."""
     settings = kernel.settings_for(problem)
     request = Request(kernel, problem, tuple(settings.items()), backend="gpu")
