@@ -15,7 +15,7 @@ from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.measure import chains
-from kernels.measure.chain_runs import COMPILED
+from kernels.measure.chains import COMPILED
 from kernels.recordings import tables
 from kernels.run import execute
 from kernels.trace.kinds import READS
