@@ -6,6 +6,7 @@ the alternative text follow from it. A thing keeps its datum from step to step.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from explainers.story.stage import View
 
@@ -22,7 +23,8 @@ class Thing:
     now: the steps that are about it, from 0. It has an outline then.
     since: the step that makes it. Before this step it is pale. None: it is never pale.
     go: the step that a click goes to. None: a click pins the thing.
-    colour: a tensor of the palette, read, written, primary, grey, text, or a CSS colour.
+    colour: a tensor of the palette, read, written, now, primary, text, dim, panel, background, or a CSS colour. After
+        "pale ", it is nearer to the background.
     """
 
     datum: Datum
@@ -128,11 +130,13 @@ class Bar(Thing):
     value: its length. steps: its length at each step, if it grows.
     text: after the bar, or one for each step.
     parts: its dark parts, if the bar is pale.
-    strong: whether it has the full colour.
+    strong: whether it has the full colour. It has it at its steps (now), too.
+    cells: its texts in the columns of Bars.
     """
 
     name: str
     value: float
+    cells: Sequence[str] = ()
     steps: Sequence[float] = ()
     text: str | Sequence[str] = ""
     parts: Sequence[Part] = ()
@@ -141,19 +145,80 @@ class Bar(Thing):
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Bars on one scale from zero, under a title and above a note. now: the steps that are about them."""
+    """Bars on one scale from zero, under a title and above a note.
+
+    columns: the key and the head of each column between names and bars. A phone has the first one only.
+    key: of the bars themselves. A column's key is the field `figure` in the datum of its cells.
+    head: over the bars.
+    now: the steps that are about all of them.
+    """
 
     title: Texts
     bars: Sequence[Bar]
     note: str = ""
     datum: Datum = field(default_factory=dict)
     now: Sequence[int] = ()
+    columns: Sequence[tuple[str, str]] = ()
+    key: str = ""
+    head: str = ""
     kind: str = "bars"
+
+
+# ---- cells ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """A grid of small cells, each with a state. Its datum is {part, number}.
+
+    part: the name of the grid. title: over it, for all steps or for each.
+    columns: of a row. states: a text for each step, with a letter for each cell.
+    colours, words: of each letter.
+    axes: the names of a row and of a column, for tips: ["warp", "lane"].
+    ringed: at each step the number of a cell with a frame, or -1.
+    pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    columns: int
+    states: Sequence[str]
+    colours: Mapping[str, str]
+    words: Mapping[str, str]
+    axes: tuple[str, str]
+    ringed: Sequence[int] = ()
+    pairs: Sequence[Sequence[int]] = ()
+    kind: str = "cells"
+
+
+# ---- texts ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of text, one for all steps or one for each. It wraps.
+
+    end: at the right of it. datum: of it, and end_datum: of its end, for covers.
+    """
+
+    texts: Sequence[str]
+    end: Sequence[str] = ()
+    bold: bool = False
+    datum: Datum = field(default_factory=dict)
+    end_datum: Datum = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Lines of text, one under the other."""
+
+    lines: Sequence[Line]
+    kind: str = "lines"
 
 
 # ---- the whole ----
 
-Panel = Table | Bars
+Panel = Table | Bars | Cells | Lines
 
 
 @dataclass(frozen=True)
@@ -161,12 +226,17 @@ class Scene:
     """A picture.
 
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
-    legend: [colour, text]. A colour is one of Thing.colour, or "" for a text only.
+    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
+    flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
+    note: under the picture.
     """
 
     lines: Sequence[Sequence[Panel]]
     legend: Sequence[tuple[str, str]] = ()
+    flights: Sequence[Sequence[tuple[str, int, str, int]]] = ()
+    note: str = ""
 
 
-def view(id: str, title: str, lines: Sequence[Sequence[Panel]], legend: Sequence[tuple[str, str]] = ()) -> View:
-    return View("scene", id, title, Scene(lines, legend))
+def view(id: str, title: str, lines: Sequence[Sequence[Panel]], **more: Any) -> View:
+    """The View of a Scene. more: its other fields."""
+    return View("scene", id, title, Scene(lines, **more))

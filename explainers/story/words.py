@@ -16,6 +16,7 @@
     right = "before - after"      # an expression, as wrong is. If wrong is a list of texts, a text, too
     wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it
     rising = true                 # options that begin with a number are in its order
+    each = "It takes {{ reason }} bytes."   # the reason against an option, if wrong is an expression of a dict
     unit = "bytes"
     why = "The sums are {{ before | n }} and {{ after | n }} bytes."
     covers = [{ total = "fused" }]
@@ -35,7 +36,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from explainers.story import questions
 from explainers.story.frames import Frame
-from explainers.story.glossary import count, figure, listed, short
+from explainers.story.glossary import count, figure, listed, logged, short
 from explainers.story.stage import Question
 
 Names = Mapping[str, Any]
@@ -61,6 +62,7 @@ _SANDBOX.filters |= {
     "listed": lambda parts: listed([*parts]),
     "short": short,
     "figure": figure,
+    "logged": logged,
     "s": lambda parts: "s" if len(parts) == 1 else "",  # of a verb: stay{{ tensors | s }}
 }
 
@@ -80,6 +82,10 @@ class Words:
     def say(self, name: str, names: Names) -> str:
         """A text of [texts]."""
         return _said(self._toml["texts"][name], names)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of plain texts."""
+        return dict(self._toml[name])
 
     def frames(self, steps: Iterable[Names], names: Names) -> list[Any]:
         """The frames of a story: for each step its row, with title, sentence and details of the first [[step]] with a
@@ -106,7 +112,7 @@ class Words:
 
 def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Question]:
     """A list of one Question, or an empty list without a wrong option."""
-    id, ask, why = entry["id"], _said(entry["ask"], names), _said(entry["why"], names)
+    id, ask, why = (_said(entry[key], names) for key in ("id", "ask", "why"))
     more: dict[str, Any] = {key: _value(entry[key], names) for key in ("covers", "shows", "hides") if key in entry}
     more |= {key: entry[key] for key in ("view", "veils", "tolerance") if key in entry}
     more["step"] = _value(entry.get("step", last), names)
@@ -124,7 +130,11 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))
         return questions.options(id, ask, right, others, why, order, **more)
-    right, others = _value(entry["right"], names), _value(wrong, names)
+    others = _value(wrong, names)
+    if isinstance(others, Mapping):
+        reasons = {text: _said(entry["each"], {**names, "reason": reason}) for text, reason in others.items()}
+        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, **more)]
+    right = _value(entry["right"], names)
     if isinstance(right, str):
         return questions.options(id, ask, right, others, why, _value(entry.get("order", ()), names), **more)
     return questions.amounts(id, ask, right, others, why, unit=entry.get("unit", ""), **more)

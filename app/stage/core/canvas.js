@@ -14,9 +14,10 @@
 //     kinds: how marks of the view's own kinds are drawn (kinds.js)
 //     ms(step): how long the way to a step takes
 //     locate(x, y) -> the thing at a point, or null: a plain object, such as
-//       {tensor: 'Q', query: 3, dim: 5}. Without it, the datum of the topmost mark there.
+//       {tensor: 'Q', query: 3, dim: 5}. Without it, the topmost area there (areas.js): a mark with
+//       a datum, or one of areas({step, ...}) of a view that draws.
 //     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin.
-//       Without it, the tip of the mark.
+//       Without it, the tip of the area.
 //     label(step) -> text: the alternative for a reader who cannot see the canvas
 //     click(thing, step): a click on it; false: it pins the thing, or releases it, as without click.
 //     said(step) -> text under the picture, in place of the pinned thing
@@ -26,6 +27,7 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
+import { rectsOf, thingAt, tipOf } from './areas.js';
 import { canvasCovers, matches, patches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
@@ -55,19 +57,11 @@ export function canvasView(host, { clock }, view) {
     drawn = -1, // the step whose marks are there; -1: none in this layout
     origin = -1; // the step before it, where it moves from
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
-  const inside = ({ rect: [left, top, w, h] }, x, y) =>
-    x >= left && x < left + w && y >= top && y < top + h;
-  const locate =
-    view.locate ?? ((x, y) => areas.findLast(mark => inside(mark, x, y))?.datum ?? null);
-  const describe =
-    view.describe ?? (thing => areas.findLast(({ datum }) => matches(datum, thing))?.tip ?? '');
-  // The rectangles of the things that match any of some: of their marks, or pixel by pixel.
+  const locate = view.locate ?? ((x, y) => thingAt(areas, x, y)),
+    describe = view.describe ?? (thing => tipOf(areas, thing));
+  // The rectangles of the things that match any of some: of their areas, or pixel by pixel.
   const placesOf = wanted =>
-    view.locate
-      ? patches(view.locate, wanted, size.width, tall)
-      : areas
-          .filter(({ datum }) => wanted.some(one => matches(datum, one)))
-          .map(({ rect: [x, y, w, h] }) => ({ x, y, w, h }));
+    view.locate ? patches(view.locate, wanted, size.width, tall) : rectsOf(areas, wanted);
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
@@ -116,6 +110,7 @@ export function canvasView(host, { clock }, view) {
     const step = clock.step;
     if (view.marks) move(step);
     else {
+      areas = view.areas?.(now(step)) ?? [];
       const g = clean();
       view.draw(g, now(step));
       covers.draw(g, now(step));
@@ -144,7 +139,7 @@ export function canvasView(host, { clock }, view) {
     return thing && { x, y, thing };
   };
   const press = at => {
-    if (!at?.thing) return;
+    if (!at?.thing || !describe(at.thing, clock.step)) return; // a text is no thing to point at
     clock.tell('picked', { title: view.title, thing: at.thing }); // a question may ask for it
     if (!view.click || view.click(at.thing, clock.step) === false) {
       pinned = same(pinned, at) ? null : at;

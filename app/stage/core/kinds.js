@@ -5,6 +5,32 @@
 
 /** @type {Kinds} */
 const KINDS = {
+  // A grid of cells. fills: [r, g, b] of each. border: of a cell of one of these colours.
+  cells(g, { rect: [x, y, w, h], columns, fills, border, bordered }) {
+    const cw = w / columns,
+      ch = h / Math.ceil(fills.length / columns),
+      gap = Math.min(cw, ch) > 5 ? 1 : 0.4;
+    g.strokeStyle = border;
+    g.lineWidth = 1;
+    fills.forEach((fill, n) => {
+      const left = x + (n % columns) * cw,
+        top = y + Math.floor(n / columns) * ch;
+      g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
+      g.fillRect(left, top, cw - gap, ch - gap);
+      if (gap < 1 || !bordered.includes(`${fill}`)) return;
+      g.strokeRect(left + 0.5, top + 0.5, cw - gap - 1, ch - gap - 1);
+    });
+  },
+  // Numbers on their way: a small rectangle at each point. size: [width, height].
+  flights(g, { points, size: [w, h] }) {
+    g.fillStyle = 'rgb(240, 228, 66)';
+    g.strokeStyle = '#000';
+    g.lineWidth = 0.6;
+    for (const [x, y] of points) {
+      g.fillRect(x, y, w, h);
+      g.strokeRect(x, y, w, h);
+    }
+  },
   area() {}, // only its datum: what the marks on it show together
   rect(g, { rect, fill, stroke, width = 1, dash }) {
     if (fill) {

@@ -3,15 +3,27 @@
 // canvas finds a thing by the datum of its mark, so a panel has no hit test of its own.
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
-import { blend, COLOURS, rgb, smallText, theme, widest } from '../core/paint.js';
+import { blend, COLOURS, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
+import * as cells from './scene/cells.js';
+import * as lines from './scene/lines.js';
 import * as table from './scene/table.js';
 
-const PANELS = { bars, table };
+const PANELS = { bars, cells, lines, table };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
+
+// A colour of Thing.colour: "pale read" is nearer to the background.
+const inked = (name, paint) =>
+  name.startsWith('pale ')
+    ? blend(rgb(inked(name.slice(5), paint)), rgb(paint.background), 0.45)
+    : name === 'dim'
+      ? blend(rgb(paint.text), rgb(paint.background), 0.42)
+      : name === 'now'
+        ? PALETTE.wavefronts.now
+        : (paint[name] ?? COLOURS[name] ?? name);
 
 /**
  * @param {any} host
@@ -36,9 +48,9 @@ export default function (host, { meta, title }, context) {
       fit: (texts, room, bold = false) =>
         texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
       lines: (text, room, most) => wrapped(text, room, most, wide),
-      colour: name => paint[name] ?? COLOURS[name] ?? name,
-      pale: (name, share) =>
-        blend(rgb(paint[name] ?? COLOURS[name] ?? name), rgb(paint.background), share),
+      colour: name => inked(name, paint),
+      rgb: name => rgb(inked(name, paint)),
+      pale: (name, share) => blend(rgb(inked(name, paint)), rgb(paint.background), share),
     };
   };
 
@@ -77,15 +89,31 @@ export default function (host, { meta, title }, context) {
     boxes.forEach(({ panel, box }, n) =>
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id: `${n}` }),
     );
+    fly(made, step);
     goes = made.list.filter(({ go }) => go !== null && go !== undefined);
     return made.list;
   };
+  // Numbers on their way from a cell of one grid to a cell of another.
+  const fly = (made, step) => {
+    const flights = meta.flights[step] ?? [];
+    if (!flights.length) return;
+    const grids = Object.fromEntries(boxes.map(({ panel, box }) => [panel.part, { panel, box }])),
+      spotOf = (part, number) => cells.spot(grids[part].panel, grids[part].box, number);
+    made.add(`flights ${step}`, 'flights', null, {
+      points: flights.map(([, , part, number]) => spotOf(part, number).slice(0, 2)),
+      size: spotOf(flights[0][2], 0).slice(2),
+      enter: { points: flights.map(([part, number]) => spotOf(part, number).slice(0, 2)) },
+      ...{ ease: 'both', passing: true },
+    });
+  };
   const legend = meta.legend.map(([colour, text]) => [
-    colour && `background:${boxOf({ width: 0, em: 13 }).colour(colour)}`,
+    colour === 'ring'
+      ? 'border:2px solid var(--st-primary-color)'
+      : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
     text,
   ]);
   return canvasView(host, context, {
-    ...{ title, layout, marks, legend },
+    ...{ title, layout, marks, legend, said: meta.note ? () => meta.note : undefined },
     label: step => {
       const { title, sentence } = meta.frames[step] ?? {};
       return [title, sentence].filter(Boolean).join('. ');

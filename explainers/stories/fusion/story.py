@@ -269,7 +269,7 @@ def picture(data: Mapping[str, Any], steps: list[dict[str, Any]]) -> View:
         panels.append(times.bars(data["times"], data["alike"], timed))
         note = "time: dark, a kernel runs. Pale: the gap before the next launch, at the end of the next graph. "
         legend.append(("", f"{note}torch.compile: only its total was measured"))
-    return scene.view("ledger", "Bytes", [[table], panels], legend)
+    return scene.view("ledger", "Bytes", [[table], panels], legend=legend)
 
 
 def idea_of(kernel: KernelSpec) -> str:

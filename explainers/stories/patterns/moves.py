@@ -4,22 +4,55 @@ A *reduction* logs `partial`: a thread adds the number at `other` to the one at 
 shared memory and adds them there, between the marks `copy` and `sum`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
 
-from explainers.stories.patterns.frames import COMING, FREE, FULL, HELD, READ, WRITTEN, Move
-from explainers.story.glossary import count
 from kernels.core.tensors import Role
 from kernels.run.results import Run
 from kernels.trace import steps
 from kernels.trace.kinds import READS, WRITES
 from kernels.trace.memory import model, traced
 
+FREE, FULL, READ, WRITTEN, COMING, HELD = "012345"
+"""The states of a place: free, with a number, read now, written now, on its way, in a register."""
 CELL = 128  # bytes of a place of a tile: a word of each bank
 MEET = "meet"  # the mark before a barrier
+
+
+class Move(TypedDict):
+    """One step of a way.
+
+    act: add (numbers or a tile), request or bring (a tile). part, parts: of a tile that several loads bring.
+    threads: a 1 for each thread that works, else 0. places: the state of each place. working: threads that work.
+    wavefronts, accesses: of shared memory, in this step. An access is of a warp.
+    ideal: the wavefronts if no two words shared a bank. longest: the most wavefronts of one warp.
+    lines: FILE:LINE of its accesses and values.
+    tile: its tile, or -1. later: whether its copies land later.
+    pairs: of an addition, the places of the other number and of the sum, one pair after another.
+    bytes: of shared memory, in this step.
+    sum: the first of its additions in numbers, or "".
+    """
+
+    act: str
+    part: int
+    parts: int
+    threads: str
+    places: str
+    working: int
+    wavefronts: int
+    accesses: int
+    ideal: int
+    longest: int
+    lines: list[str]
+    tile: int
+    later: bool
+    pairs: list[int]
+    bytes: int
+    sum: str
 
 
 @dataclass(frozen=True)
@@ -88,12 +121,18 @@ def _logged(run: Run) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Part:
-    """The records of a step (own), with its title, its threads and the places behind it."""
+    """The records of a step (own), its threads, the places behind it, and more fields of its Move."""
 
     own: pd.Series
-    title: str
     threads: Iterable[int]
     places: str
+    act: str = "add"
+    part: int = 1
+    parts: int = 1
+    tile: int = -1
+    later: bool = False
+    pairs: tuple[int, ...] = ()
+    sum: str = ""
 
 
 def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
@@ -136,7 +175,9 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> M
     working = set(map(int, part.threads))
     done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
     return {
-        "title": part.title,
+        "act": part.act,
+        "part": part.part,
+        "parts": part.parts,
         "threads": "".join("1" if thread in working else "0" for thread in range(block)),
         "places": part.places,
         "working": len(working),
@@ -145,11 +186,11 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> M
         "ideal": int(waves.ideal.sum()),
         "accesses": int(waves.accesses.sum()),
         "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
-        "tile": -1,
-        "coming": False,
-        "pairs": [],
+        "tile": part.tile,
+        "later": part.later,
+        "pairs": [*part.pairs],
         "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
-        "said": "",
+        "sum": part.sum,
     }
 
 
@@ -159,7 +200,8 @@ def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> M
 def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     """A step for each addition. Its places are the numbers."""
     size = int(np.prod(run.request.plan.launches[0].block))
-    state, parts, pairs = [FULL] * size, list[_Part](), list[list[int]]()
+    state, parts = [FULL] * size, list[_Part]()
+    numbers = np.concatenate([np.ravel(array) for array in run.request.problem.inputs().values()]).astype(float)
     in_words = _adds_words(logged)
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
@@ -178,36 +220,32 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
         at = set() if to_global else set(adds["at"].astype(int))
         new, old_one = WRITTEN if in_memory else HELD, READ if len(reads) else HELD
         now = [new if n in at else old_one if n in other else old for n, old in enumerate(state)]
-        said = f"{len(adds)} of {size} threads {'adds' if len(adds) == 1 else 'add'}"
-        parts.append(_Part(own, said, adds.thread, "".join(now)))
-        pairs.append([] if to_global else np.stack([adds.other, adds["at"]], 1).astype(int).ravel().tolist())
+        pairs = () if to_global else tuple(np.stack([adds.other, adds["at"]], 1).astype(int).ravel().tolist())
+        parts.append(_Part(own, adds.thread, "".join(now), pairs=pairs, sum=_sum_said(numbers, adds, pairs)))
         for place in other - at:
             state[place] = FREE if in_words or to_global or wide > 1 else FULL
     moves = _moves(run, logged, parts)
-    for move, pair, text in zip(moves, pairs, _sums_said(run, logged, pairs)):
-        move["pairs"], move["said"] = pair, text
     found = _figures(run, logged)
     for name in ("wavefronts", "bytes"):
         found[name] = sum(move[name] for move in moves)
     found["barriers"] = int(((logged.number > 0) & (logged.event == MEET) & (logged.thread == 0)).sum())
     done = logged[(logged.event == "partial") & (logged.thread == 0)]
-    total = float(done.value.iloc[-1]) if pairs[-1] and len(done) else None
+    total = float(done.value.iloc[-1]) if moves[-1]["pairs"] and len(done) else None
     return Walk(moves, **found, total=total)
 
 
-def _sums_said(run: Run, logged: pd.DataFrame, pairs: Sequence[list[int]]) -> list[str]:
-    """The first addition of each step with its numbers, or "" if these are not two of the shown numbers."""
-    inputs = run.request.problem.inputs().values()
-    now, found = np.concatenate([np.ravel(array) for array in inputs]).astype(float), []
-    for number, pair in enumerate(pairs, 1):
-        adds = logged[(logged.event == "partial") & (logged.number == number)]
-        to, sums, before = adds["at"].to_numpy(int), adds.value.to_numpy(float), now.copy()
-        now[to] = sums
-        other, at = pair[:2] or (0, 0)
-        whole = at != other and before[other] + before[at] == now[at]
-        terms = f"{before[at]:g} + {before[other]:g}".replace("+ -", "- ")
-        found.append(f"number {at} + number {other}: {terms} = {now[at]:g}".replace("-", "\u2212") if whole else "")
-    return found
+def _sum_said(numbers: np.ndarray, adds: pd.DataFrame, pairs: Sequence[int]) -> str:
+    """The first addition of a step with its numbers, or "" if these are not two of the shown numbers.
+
+    numbers: of all places. The step changes them.
+    """
+    before = numbers.copy()
+    numbers[adds["at"].to_numpy(int)] = adds.value.to_numpy(float)
+    other, at = pairs[:2] or (0, 0)
+    if at == other or before[other] + before[at] != numbers[at]:
+        return ""
+    terms = f"{before[at]:g} + {before[other]:g}".replace("+ -", "- ")
+    return f"number {at} + number {other}: {terms} = {numbers[at]:g}".replace("-", "\u2212")
 
 
 def _adds_words(logged: pd.DataFrame) -> bool:
@@ -225,40 +263,43 @@ def _tiles(run: Run, logged: pd.DataFrame) -> Walk:
     size = int((shared.offset + shared.bytes).max()) // CELL
     per_tile = int(shared[(shared.tile == 0) & shared.event.isin(WRITES)].bytes.sum()) // CELL
     later = bool(shared.event.isin(set(WRITES) - {"store"}).any())  # copies that land later
-    state, parts, tiles = [FREE] * size, list[_Part](), list[int]()
+    state, parts = [FREE] * size, list[_Part]()
     order = logged[(logged.thread == 0) & (logged.event == logged.phase) & logged.phase.isin(("copy", "sum"))]
     for mark in order.itertuples():
         own = (logged.phase == mark.phase) & (logged.number == mark.number)
-        for title, part in _parts(logged, own, mark.phase, later):
+        together = _parts(logged, own, mark.phase, later)
+        for n, part in enumerate(together, 1):
             cells = _cells(logged[part & (logged.space == "shared")])
-            threads = logged[part & logged.space.notna()].thread.unique()
             new = READ if mark.phase == "sum" else COMING if later else WRITTEN
-            now = [new if n in cells else old for n, old in enumerate(state)]
-            named = f"{count(len(threads), 'thread')} {title} tile {mark.number}"
-            named = named.replace("1 thread request ", "1 thread requests ") if len(threads) == 1 else named
-            parts.append(_Part(part, named, threads, "".join(now)))
-            tiles.append(mark.number)
+            parts.append(
+                _Part(
+                    part,
+                    logged[part & logged.space.notna()].thread.unique(),
+                    "".join(new if cell in cells else old for cell, old in enumerate(state)),
+                    act="add" if mark.phase == "sum" else "request" if len(together) == 1 else "bring",
+                    part=n,
+                    parts=len(together),
+                    tile=int(mark.number),
+                    later=new == COMING,
+                )
+            )
             after = {READ: FREE, COMING: COMING, WRITTEN: FULL}[new]
-            state = [after if n in cells else old for n, old in enumerate(state)]
+            state = [after if cell in cells else old for cell, old in enumerate(state)]
     moves = _moves(run, logged, parts)
-    for move, tile in zip(moves, tiles):
-        move["tile"], move["coming"] = tile, READ not in move["places"] and later
     sums = [move["places"] for move in moves if READ in move["places"]]
     alone = sum(COMING not in places for places in sums)
     return Walk(moves, **_figures(run, logged), alone=alone, stages=size // per_tile)
 
 
-def _parts(logged: pd.DataFrame, own: pd.Series, phase: str, later: bool) -> Iterator[tuple[str, pd.Series]]:
+def _parts(logged: pd.DataFrame, own: pd.Series, phase: str, later: bool) -> list[pd.Series]:
     """The parts of a step: the n-th load of each thread, if the copy of one tile is the pattern. Else the step."""
     loads = own & (logged.space == "global") & logged.event.isin(READS)
     most = int(loads.groupby(logged.thread).sum().max())
     if phase != "copy" or most < 2 or later:
-        yield ("add" if phase == "sum" else "request"), own
-        return
+        return [own]
     here = own & logged.space.notna()
     order = logged[here].groupby(["thread", "space"]).cumcount().reindex(logged.index)
-    for n in range(most):
-        yield f"bring part {n + 1} of {most} of", here & (order == n)
+    return [here & (order == n) for n in range(most)]
 
 
 def _cells(records: pd.DataFrame) -> set[int]:

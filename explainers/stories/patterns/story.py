@@ -1,35 +1,36 @@
 """Patterns: the ways of one pattern, one after another, such as eight ways to add 256 numbers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
-from explainers.stories.patterns import moves, pattern_questions
-from explainers.stories.patterns.frames import COMING, FREE, FULL, HELD, READ, WRITTEN, PatternFrame, PatternsMeta, Way
-from explainers.stories.patterns.moves import Walk
-from explainers.stories.patterns.sentences import note, place, sentence, summary
-from explainers.stories.patterns.shown import Shown, counts_of
-from explainers.story import probed, stage
+from explainers.stories.patterns import moves
+from explainers.stories.patterns.moves import COMING, FREE, FULL, HELD, READ, WRITTEN
+from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import figure
 from explainers.story.stage import Block, Code, Stage, View
+from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 from kernels.measure import pattern_cycles
 from kernels.trace.memory.model import LANES
 
-WORDS = {
-    FULL: "a number",
-    READ: "read now",
-    WRITTEN: "written now",
-    HELD: "in a register",
-    COMING: "on its way",
-    FREE: "free or done with",
+WORDS = Words.of(str(__package__))
+STATES = {  # of a place: its colour and its words, for tiles and for additions
+    FULL: ("dim", "a number", "a number"),
+    READ: ("read", "read now", "second load"),
+    WRITTEN: ("written", "written now", "first load, then written"),
+    HELD: ("#7b52c7", "in a register", "in a register"),
+    COMING: ("pale written", "on its way", "on its way"),
+    FREE: ("panel", "free or done with", "done with"),
 }
-TOLD = {FREE: "done with", READ: "second load", WRITTEN: "first load, then written"}  # in place of WORDS, for additions
+COUNTS = {"wavefront in turn": "longest", "shuffle": "shuffles", "barrier": "barriers", "add in L2": "adds"}
+INPUT = {"request": "requests", "sector": "sectors", "wavefront": "wavefronts"}
 
 
 @dataclass(frozen=True)
@@ -58,27 +59,19 @@ class Patterns(Story[Look]):
         return f"{spec.name} has neither additions (partial) nor tiles (copy, sum) in its trace."
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
-        shown, left = shown_of(subject, runner)
-        chosen = next(way for way in shown if way.request == subject.request)
-        run = runner.run(chosen.request)
-        where, known = runner.provenance(run), chosen.cycles
-        frames = frames_of(shown)
-        starts = {way.name: next(n for n, f in enumerate(frames) if f["way"] == w) for w, way in enumerate(shown)}
+        data, left = data_of(subject, runner)
+        frames, chosen = WORDS.frames(data["steps"], data), data["chosen"]
+        where = runner.provenance(runner.run(subject.request))
         made = Stage(
-            headline=stage.headline(chosen.request.kernel),
+            headline=stage.headline(subject.request.kernel),
             frames=frames,
-            views=[View("patterns", "ways", "One way after another", meta_of(shown, frames))],
-            codes=[code(shown, chosen, frames)],
+            views=[picture(data)],
+            codes=[_code(data, subject.request, frames)],
             tabs=[stage.Tab("figures", "All figures"), stage.BUILDS, stage.DATA],
-            provenance=replace(where, place=stage.place(known.device, known.date) if known else where.place),
-            summary=summary(shown),
-            step=starts[chosen.name],
-            questions=pattern_questions.questions(
-                [(way.name, way.walk, way.cycles) for way in shown],
-                chosen.name,
-                starts,
-                [way.why for way in shown if way.why],
-            ),
+            provenance=replace(where, place=chosen["place"] or where.place),
+            summary=WORDS.say("summary", data),
+            step=chosen["start"],
+            questions=WORDS.questions(data, 0),
         )
         return stage.warned(made, left)
 
@@ -86,141 +79,308 @@ class Patterns(Story[Look]):
         return {"figures": figures_tab}
 
 
-def shown_of(look: Look, runner: Runner) -> tuple[list[Shown], list[str]]:
-    """The ways that ran, and a sentence for each other one. WarpglassError if the chosen one did not run."""
-    shown, left = [], []
+def data_of(look: Look, runner: Runner) -> tuple[dict[str, Any], list[str]]:
+    """Every table and number of the page, and a sentence for each way that did not run. WarpglassError for the chosen.
+
+    ways: a row for each way. steps: a row for each step of each way.
+    """
+    ways, left, walks = [], [], list[moves.Walk]()
     for name, request in look.ways:
         try:
             run = runner.run(request)
-            traced = place(run.device, run.date) if run.provenance == "recorded" else ""
-            shown.append(Shown(name, request, moves.walk_of(run), pattern_cycles.cycles(request), traced))
         except WarpglassError as error:
             if request == look.request:
                 raise
             left.append(f"{name} is not shown. {error}")
-    if max(way.walk.stages for way in shown) == 1:  # tiles repeat: one is enough
-        for way in shown:
-            way.walk.moves[:] = [move for move in way.walk.moves if move["tile"] == 0]
-    return shown, left
+            continue
+        walk, cycles, kernel = moves.walk_of(run), pattern_cycles.cycles(request), request.kernel
+        walks.append(walk)
+        ways.append(
+            {
+                "name": name,
+                "request": request,
+                "chosen": request == look.request,
+                "build": ", ".join(f"{constant} = {value}" for constant, value in request.settings),
+                "why": pattern_cycles.why(kernel, request.settings),
+                "waits": pattern_cycles.waits(kernel, request.settings).replace(", ", " and "),
+                "cycles": cycles.cycles if cycles else None,
+                "least": cycles.least if cycles else None,
+                "most": cycles.most if cycles else None,
+                "rate": cycles.per_us if cycles else None,
+                "label": cycles.label if cycles else "",
+                "gpu": _gpu(cycles.device) if cycles else "",
+                "place": stage.place(cycles.device, cycles.date) if cycles else "",
+                "traced": _gpu(run.device) if run.provenance == "recorded" else "",
+                "total": walk.total,
+                "alone": walk.alone,
+                "tiles": sum(READ in move["places"] for move in walk.moves),
+                "warps": sum(
+                    "1" in row for move in walk.moves for row in re.findall(f".{{{LANES}}}|.+", move["threads"])
+                ),
+                **{name: getattr(walk, name) for name in (*COUNTS.values(), *INPUT.values(), "stages", "bytes")},
+            }
+        )
+    stages = max(walk.stages for walk in walks)
+    steps: list[dict[str, Any]] = []
+    for number, (way, walk) in enumerate(zip(ways, walks)):
+        shown = [move for move in walk.moves if stages != 1 or move["tile"] == 0]  # tiles repeat: one is enough
+        way |= {"start": len(steps), "last": len(shown) - 1, "working": [move["working"] for move in shown]}
+        differing = _differing(way["request"])
+        for n, move in enumerate(shown):
+            row = {**move, "move_tile": move["tile"], "size": len(move["threads"]), "n": n, "last": len(shown) - 1}
+            row |= {"reads": READ in move["places"], "coming": COMING in move["places"]}
+            row |= {"shuffles": moves.shuffles(move), "did": WORDS.say("act", row), "way": way}
+            steps.append({**row, "tile": number, "lines": dict.fromkeys([*move["lines"], *differing], 1)})
+    known = sorted((way for way in ways if way["cycles"]), key=lambda way: way["cycles"])
+    data = {
+        "ways": ways,
+        "steps": steps,
+        "stages": stages,
+        "size": len(steps[0]["threads"]),
+        "chosen": next(way for way in ways if way["chosen"]),
+        "known": known,
+        "fast": known[0] if known else None,
+        "slow": known[-1] if known else None,
+        "rated": sorted((way for way in known if way["rate"]), key=lambda way: -way["rate"]),
+        "gpus": [*dict.fromkeys(way["traced"] for way in ways if way["traced"])],
+        "here": [way["name"] for way in ways if not way["traced"]],
+    }
+    data["note"] = WORDS.say("note", data)
+    return data | _asked(data), left
 
 
-def code(shown: Sequence[Shown], chosen: Shown, frames: Sequence[PatternFrame]) -> Code:
+def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The ways and steps that the questions compare.
+
+    chain: a way is slower than another one with as many wavefronts, barriers and working threads in each step.
+    slower: other ways with their cycles. asked: a step in which not all threads work, of the chosen way if it has one.
+    conflicts: two ways with as many working threads in each step, and other wavefronts.
+    most: the ways by a count in which one way has the most, and the others differ.
+    """
+    ways, steps, known = data["ways"], data["steps"], data["known"]
+    pairs = [(few, many) for few in ways for many in ways if not few["stages"] and few["working"] == many["working"]]
+    chain = [
+        {"fast": few, "slow": many}
+        for few, many in pairs
+        if (few["wavefronts"], few["barriers"]) == (many["wavefronts"], many["barriers"])
+        and few["longest"] < many["longest"]
+        and few["cycles"]
+        and many["cycles"]
+        and few["cycles"] < many["cycles"]
+    ]
+    conflicts = [{"few": few, "many": many} for few, many in pairs if few["wavefronts"] < many["wavefronts"]]
+    start, last = data["chosen"]["start"], data["chosen"]["last"]
+    least = min(range(len(steps)), key=lambda step: steps[step]["working"])
+    step = start + 1 if last and steps[start + 1]["working"] < data["size"] else least
+    asked = {**steps[step], "name": steps[step]["way"]["name"], "step": step}
+    most: dict[str, Any] = {}
+    for id, words, column, shown in (
+        (
+            "wavefronts",
+            "wavefronts of shared memory",
+            "wavefront",
+            [0 if w["stages"] else w["wavefronts"] for w in ways],
+        ),
+        ("alone", "tiles added while no copy runs", "tiles alone", [w["alone"] if w["stages"] else 0 for w in ways]),
+        ("requests", "requests of global memory", "request", [w["requests"] for w in ways]),
+    ):
+        order = sorted(zip(shown, (way["name"] for way in ways)), key=lambda pair: -pair[0])
+        rest = [(name, value) for value, name in order if value < order[0][0]]
+        if not most and rest and len(rest) == len(order) - 1:
+            fewer = dict([rest[0], rest[len(rest) // 2], rest[-1]])
+            values, names = zip(*order)
+            most = {"id": id, "words": words, "figure": column, "fewer": fewer, "ways": names, "values": values}
+    others = [known[n] for n in (1, -2, -1)] if len(known) > 1 else []
+    slower = {way["name"]: way["cycles"] for way in others if way is not known[0]}
+    found = {"chain": next(iter(chain), None), "conflicts": next(iter(conflicts), None), "most": most}
+    return {**found, "slower": slower, "asked": asked}
+
+
+def _gpu(device: str) -> str:
+    """The short name of a GPU: H100."""
+    return stage.place(device, "").removesuffix(", ")
+
+
+def _code(data: Mapping[str, Any], chosen: Request, frames: Sequence[Any]) -> Code:
     """The kernel of the chosen way, then the kernels of other ways."""
-    made = stage.code(chosen.request, frames)
-    kernels = {way.request.kernel.name: way.request.kernel for way in shown}
-    kernels.pop(chosen.request.kernel.name)
-    others = [stage.source_file(kernel.path.name, kernel.source) for kernel in kernels.values()]
+    made = stage.code(chosen, frames)
+    kernels = {way["request"].kernel.name: way["request"].kernel for way in data["ways"]}
+    others = [stage.source_file(k.path.name, k.source) for k in kernels.values() if k.name != chosen.kernel.name]
     return replace(made, files=[*made.files, *others])
 
 
-def meta_of(shown: Sequence[Shown], frames: list[PatternFrame]) -> PatternsMeta:
-    """The content of the view."""
-    ways: list[Way] = [
-        {
-            "name": way.name,
-            "build": ", ".join(f"{name} = {value}" for name, value in way.request.settings),
-            "moves": way.walk.moves,
-            "counts": counts_of(way, shown),
-            "heads": heads(way.walk),
-            "waits": way.waits,
-            "why": way.why,
-            "cycles": f"{figure(way.cycles.cycles)} cycles" if way.cycles else "cycles not recorded",
-            "time": way.cycles.cycles if way.cycles else 0.0,
-            "rate": _rate(way.cycles.per_us) if way.cycles and way.cycles.per_us else "",
-            "sum": way.walk.moves[-1]["pairs"][1] if way.walk.moves[-1]["pairs"] else -1,
-        }
-        for way in shown
-    ]
-    seen = {state for way in ways for move in way["moves"] for state in move["places"]}
-    named = WORDS if shown[0].walk.stages else WORDS | TOLD
-    words = {state: said for state, said in named.items() if state in seen}
-    return {"ways": ways, "frames": frames, "note": note(shown), "words": words}
-
-
-def _rate(per_us: float) -> str:
-    return figure(per_us, 2)
-
-
-def heads(walk: Walk) -> tuple[str, str]:
-    """The words over the threads and over the places of a way."""
-    warps = -(-len(walk.moves[0]["threads"]) // LANES)
-    threads = f"threads: {count(warps, 'row')} = {count(warps, 'warp')} of {LANES}"
-    if walk.stages:
-        return threads, "shared memory: a cell is 128 bytes"
-    held = any(HELD in move["places"] for move in walk.moves)
-    bank = "numbers: a column is a bank. Its words that a warp loads at once conflict"
-    return threads, "numbers: a column is a lane" if held else bank
-
-
-def origin(shown: Sequence[Shown]) -> str:
-    """The runs of the traces."""
-    kept = [way.name for way in shown if way.request.backend == "recorded"]
-    if not kept or len(kept) == len(shown):
-        return ""
-    return f" The traces of these ways are recorded: {', '.join(kept)}."
-
-
-def frames_of(shown: Sequence[Shown]) -> list[PatternFrame]:
-    """A frame for each step of each way, one way after another."""
-    return [
-        {
-            "tile": number,
-            "title": way.name,
-            "sentence": sentence(way, n),
-            "lines": dict.fromkeys([*move["lines"], *differing(way)], 1),
-            "way": number,
-            "move": n,
-        }
-        for number, way in enumerate(shown)
-        for n, move in enumerate(way.walk.moves)
-    ]
-
-
-def differing(way: Shown) -> list[str]:
+def _differing(request: Request) -> list[str]:
     """FILE:LINE of the code with the constant whose values are the ways of a kernel."""
-    kernel = way.request.kernel
+    kernel = request.kernel
     names = [constant.name for constant in kernel.constants if constant.names]
-    start = kernel.source.index("*/")
-    at = 0
-    found = []
-    for number, line in enumerate(kernel.source.splitlines(keepends=True), 1):
-        code, at = line.partition("//")[0], at + len(line)
-        if at > start + len("*/") and "PROBE" not in code and any(re.search(rf"\b{name}\b", code) for name in names):
-            found.append(f"{kernel.path.name}:{number}")
-    return found
+    head = kernel.source[: kernel.source.index("*/")].count("\n") + 1
+    return [
+        f"{kernel.path.name}:{number}"
+        for number, line in enumerate(kernel.source.splitlines(), 1)
+        if number > head and "PROBE" not in line and any(re.search(rf"\b{n}\b", line.partition("//")[0]) for n in names)
+    ]
+
+
+# ---- the picture ----
+
+
+def counts_of(way: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, str]:
+    """The derived figures of a way: noun -> number."""
+    if not way["stages"]:
+        return {noun: f"{way[name]:,}" for noun, name in COUNTS.items()}
+    if data["stages"] == 1:
+        return {noun: f"{way[name]:,}" for noun, name in INPUT.items()}
+    return {"tiles alone": f"{way['alone']} of {way['tiles']}", "wavefront": f"{way['wavefronts']:,}"}
+
+
+def picture(data: Mapping[str, Any]) -> View:
+    """The threads and places of the step, why the way costs what it costs, and the cycles of all ways."""
+    ways, steps, rated = data["ways"], data["steps"], bool(data["rated"])
+    rows = -(-data["size"] // LANES)
+    held = {way["name"]: any(HELD in s["places"] for s in steps if s["way"] is way) for way in ways}
+    heads = [
+        [WORDS.say(name, {**data, "held": held[s["way"]["name"]]}) for name in ("places", "short_places")]
+        for s in steps
+    ]
+    seen = {state for step in steps for state in step["places"]}
+    states = {state: STATES[state] for state in STATES if state in seen}
+    named = {state: tile if data["stages"] else number for state, (_, tile, number) in states.items()}
+    of_way = {way["name"]: counts_of(way, data) for way in ways}
+    meanings = WORDS.table("meanings")
+    threads = scene.Cells(
+        part="threads",
+        title=[[WORDS.say("threads", {"rows": rows})]],
+        columns=LANES,
+        states=[step["threads"] for step in steps],
+        colours={"1": "now", "0": "background"},
+        words={"1": "works", "0": "rests"},
+        axes=("warp", "lane"),
+    )
+    places = scene.Cells(
+        part="places",
+        title=heads,
+        columns=LANES,
+        states=[step["places"] for step in steps],
+        colours={state: colour for state, (colour, _, _) in states.items()},
+        words=named,
+        axes=("row", "column"),
+        ringed=[s["pairs"][1] if s["pairs"] and s["n"] == s["last"] else -1 for s in steps],
+        pairs=[step["pairs"] for step in steps],
+    )
+    said = scene.Lines(
+        lines=[
+            scene.Line(texts=[step["way"]["why"] for step in steps], datum={"figure": "why"}),
+            scene.Line(
+                texts=[
+                    " ".join(
+                        f"{noun}: {meanings[noun]}."
+                        for noun, n in of_way[s["way"]["name"]].items()
+                        if n not in ("0", "1")
+                    )
+                    for s in steps
+                ]
+            ),
+        ]
+    )
+    name = scene.Lines(
+        lines=[
+            scene.Line(
+                texts=[f"{w['name']}: {w['build']}" if w["build"] else w["name"] for w in (s["way"] for s in steps)],
+                end=[cycles_said(step["way"]) for step in steps],
+                end_datum={"figure": "cycles"},
+                bold=True,
+            ),
+            scene.Line(texts=[step["sum"] for step in steps]),
+        ]
+    )
+    nouns = [*of_way[ways[0]["name"]]]
+    table = scene.Bars(
+        title=["All ways (click one)"],
+        columns=[
+            ("waits", "waits mainly for"),
+            *((noun, count_said(noun, "").strip()) for noun in nouns),
+            *([("rate", "full GPU: sums a µs (more is better)")] if rated else []),
+        ],
+        key="cycles",
+        head="one block: cycles (fewer is better)",
+        bars=[
+            scene.Bar(
+                name=way["name"],
+                cells=[
+                    way["waits"],
+                    *("–" if figure == "0" else figure for figure in of_way[way["name"]].values()),
+                    *([figure(way["rate"], 2) if way["rate"] else ""] if rated else []),
+                ],
+                value=way["cycles"] or 0.0,
+                text=figure(way["cycles"]) if way["cycles"] else "not recorded",
+                colour="now",
+                now=[n for n, step in enumerate(steps) if step["way"] is way],
+                go=way["start"],
+                datum={"way": way["name"]},
+                tip=f"{way['name']}\n"
+                + ", ".join(count_said(noun, number) for noun, number in of_way[way["name"]].items())
+                + f", {cycles_said(way)}\nClick: its first step",
+            )
+            for way in ways
+        ],
+    )
+    flights = [
+        [
+            ("threads", n % len(s["threads"]), "places", n)
+            if state != READ
+            else ("places", n, "threads", n % len(s["threads"]))
+            for n, state in enumerate(s["places"])
+            if s["move_tile"] >= 0 and (state in (READ, WRITTEN) or (state == COMING and s["later"]))
+        ]
+        for s in steps
+    ]
+    ring = any(cell >= 0 for cell in places.ringed)
+    legend = [
+        ("now", "thread at work"),
+        ("background", "idle thread"),
+        *((colour, named[s]) for s, (colour, _, _) in states.items()),
+    ]
+    legend += [("ring", "the sum")] if ring else []
+    return scene.view(
+        "ways",
+        "One way after another",
+        [[name], [threads, places], [said], [table]],
+        legend=legend,
+        flights=flights,
+        note=data["note"],
+    )
+
+
+def count_said(noun: str, number: str) -> str:
+    """A figure with its noun: 24 wavefronts in turn."""
+    head, _, rest = noun.partition(" ")
+    plural = head if number == "1" or head.endswith("s") else f"{head}s"
+    return f"{number} {plural} {rest}".strip()
+
+
+def cycles_said(way: Mapping[str, Any]) -> str:
+    return f"{figure(way['cycles'])} cycles" if way["cycles"] else "cycles not recorded"
 
 
 def figures_tab(look: Look, runner: Runner) -> list[Block]:
     """Every way with its cycles and its counts."""
-    shown, left = shown_of(look, runner)
-    rows = [
-        {
-            "way": way.name,
-            "kernel": way.request.kernel.name,
-            "cycles": way.cycles.cycles if way.cycles else None,
-            "least": way.cycles.least if way.cycles else None,
-            "most": way.cycles.most if way.cycles else None,
-            "steps": len(way.walk.moves),
-            "sums per µs, full GPU": way.cycles.per_us if way.cycles else None,
-            "waits mainly for": way.waits,
-            "wavefronts": way.walk.wavefronts,
-            "wavefronts in turn": way.walk.longest,
-            "shuffles": way.walk.shuffles,
-            "barriers": way.walk.barriers,
-            "adds in L2": way.walk.adds,
-            "requests of the input": way.walk.requests,
-            "sectors of the input": way.walk.sectors,
-            "bytes": way.walk.bytes,
-            "why": way.why,
-            "costs": way.request.kernel.costs,
-        }
-        for way in shown
-    ]
-    runs = f"Least and most are medians of {pattern_cycles.LAUNCHES} launches. "
-    return [
-        stage.table(pd.DataFrame(rows).convert_dtypes(), f"{runs}{note(shown)}{origin(shown)}"),
-        *map(stage.note, left),
-    ]
+    data, left = data_of(look, runner)
+    columns = {
+        **{"name": "way", "kernel": "kernel", "cycles": "cycles", "least": "least", "most": "most", "steps": "steps"},
+        **{"rate": "sums per µs, full GPU", "waits": "waits mainly for", "wavefronts": "wavefronts"},
+        **{"longest": "wavefronts in turn", "shuffles": "shuffles", "barriers": "barriers", "adds": "adds in L2"},
+        **{"requests": "requests of the input", "sectors": "sectors of the input", "bytes": "bytes"},
+        **{"why": "why", "costs": "costs"},
+    }
+    table = pd.DataFrame(data["ways"])
+    kernels = [request.kernel for request in table.request]
+    table = table.assign(kernel=[k.name for k in kernels], costs=[k.costs for k in kernels], steps=table["last"] + 1)
+    kept = [way["name"] for way in data["ways"] if way["request"].backend == "recorded"]
+    said = WORDS.say(
+        "figures", data | {"launches": pattern_cycles.LAUNCHES, "kept": kept if len(kept) < len(data["ways"]) else []}
+    )
+    shown = table[[*columns]].rename(columns=columns).convert_dtypes()
+    return [stage.table(shown, said), *map(stage.note, left)]
 
 
 STORY = Patterns()

@@ -14,7 +14,6 @@ import { ordersLayout } from '../../../app/stage/views/layouts/ring_orders.js';
 import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
-import { layout as patterns } from '../../../app/stage/views/layouts/patterns.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
@@ -307,26 +306,6 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
       inside(box, pane.width, height, 'a strip');
       assert.ok(apart(box, asBox(chip)));
     }
-  }
-});
-
-test('patterns: the parts of the picture fit a laptop and a phone, one under the other', () => {
-  const laptop = { width: 690, height: 442, em: 12.7, small: 12.7 },
-    phone = { width: 378, height: 345, em: 12, small: 12 };
-  for (const [size, parts] of [
-    [laptop, { ways: 9, threadRows: 8, placeRows: 8, counts: 2 }],
-    [laptop, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
-    [phone, { ways: 9, threadRows: 8, placeRows: 8, counts: 2 }],
-    [phone, { ways: 3, threadRows: 4, placeRows: 3, counts: 4 }],
-  ]) {
-    const { height, threads, places, cw, ch, heads, reason, counts, bars, bar } = patterns(
-      size,
-      parts,
-    );
-    assert.ok(height <= size.height + 1, `${height}`);
-    assert.ok(threads[0] + 32 * cw < places[0] && places[0] + 32 * cw <= size.width);
-    assert.ok(heads < threads[1] && threads[1] + ch * parts.threadRows < reason && reason < counts);
-    assert.ok(counts < bars && bars + parts.ways * bar <= height);
   }
 });
 

@@ -1,57 +1,107 @@
 // Bars on one scale, under a title and above a note: explainers/story/scene.py Bars.
 const TITLE = 1.4, // em: the title
-  BAR = 1.4, // em: a bar with its gap
-  NOTE = 1.4; // em: the line under them
+  BAR = 1.4, // em: a bar with its gap, from the least to the most
+  MOST = 1.8,
+  NOTE = 1.4, // em: the line under them
+  HEAD = 1.25; // of small text: a line of a head
 
-export function heights({ bars }, { em }) {
-  const high = (TITLE + bars.length * BAR + NOTE) * em;
-  return [high, high];
+const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
+const around = (panel, { em, small }) =>
+  (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
+
+export function heights(panel, box) {
+  const rows = panel.bars.length * box.em;
+  return [
+    around(panel, box) + BAR * rows,
+    around(panel, box) + (panel.columns.length ? MOST : BAR) * rows,
+  ];
+}
+
+// The left edge and the width of each column between names and bars. A phone has the first one.
+function placed({ columns, bars }, { em, x, wide, narrow, lines }) {
+  const names = Math.max(...bars.map(({ name }) => wide(name, true))) + 0.6 * em;
+  let left = x + names;
+  const shown = columns.slice(0, narrow ? 1 : undefined).map(([key, head], n) => {
+    const texts = bars.map(bar => bar.cells[n]),
+      half = Math.max(...lines(head, wide(head) * 0.6, 2).map(text => wide(text))),
+      w = Math.max(half, ...texts.map(text => wide(text))) + 0.9 * em,
+      column = { key, head, x: left, w, number: texts.every(text => /^[\d,.\u2013]*$/.test(text)) };
+    left += w;
+    return column;
+  });
+  return { shown, left };
 }
 
 export function draw(panel, box) {
-  const { em, small, made, step, paint, wide, fit, pale, x, y, width, id } = box,
-    { bars, title, note, datum, now } = panel,
+  const { em, small, made, step, paint, wide, fit, lines, pale, x, y, width, id } = box,
+    { bars, title, note, datum, now, head, key } = panel,
     textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
-    most = Math.max(...bars.map(bar => bar.value)),
-    left = x + Math.max(...bars.map(({ name }) => wide(name))) + 0.6 * em,
+    { shown, left } = placed(panel, box),
+    most = Math.max(...bars.map(bar => bar.value)) || 1,
     ends = Math.max(...bars.flatMap(textOf).map(text => wide(text, true))) + 0.6 * em,
     scale = Math.max(20, x + width - left - ends) / most,
-    high = (BAR - 0.25) * em;
+    top = y + TITLE * em + headLines(panel) * HEAD * small,
+    row = Math.min(MOST * em, Math.max(BAR * em, (box.height - around(panel, box)) / bars.length)),
+    high = row - 0.25 * em;
   made.text(`${id} title`, [x, y + em, width], fit(title, width, true), { bold: true });
+  const headed = (name, text, at, room, align) =>
+    lines(text, room, 2).forEach((line, k, all) =>
+      made.text(`${name} ${k}`, [at, top - (all.length - k - 0.6) * HEAD * small, room], line, {
+        align,
+      }),
+    );
+  shown.forEach(({ head: text, x: at, w, number }, n) =>
+    headed(`${id} head ${n}`, text, number ? at + w - 0.9 * em : at, w, number ? 'right' : 'left'),
+  );
+  if (head) headed(`${id} head`, head, left, x + width - left, 'left');
   bars.forEach((bar, n) => {
-    const top = y + (TITLE + n * BAR) * em,
-      line = top + 0.5 * high + 0.36 * small,
+    const upper = top + n * row,
+      line = upper + 0.5 * high + 0.36 * small,
       name = `${id} ${n}`,
-      fill = share => pale(bar.colour, share * (bar.strong ? 0.9 : 0.5));
-    made.text(`${name} name`, [x, line], bar.name);
-    made.rect(`${name} edge`, [left, top, bar.value * scale, high], { stroke: paint.border });
-    made.rect(`${name} bar`, [left, top, (bar.steps[step] ?? bar.value) * scale, high], {
+      isNow = bar.now.includes(step),
+      fill = share => pale(bar.colour, share * (bar.strong || isNow ? 0.9 : 0.5)),
+      text = textOf(bar)[step] ?? textOf(bar)[0];
+    made.add(`${name} area`, 'area', [x, upper, width, row], {
+      ...{ datum: bar.datum, tip: bar.tip, go: bar.go },
+    });
+    made.text(`${name} name`, [x, line], bar.name, { bold: isNow });
+    shown.forEach(({ key: figure, x: at, w, number }, k) => {
+      const right = number ? at + w - 0.9 * em : at;
+      made.text(`${name} cell ${k}`, [right, line], bar.cells[k], {
+        ...{ align: number ? 'right' : 'left', bold: isNow },
+      });
+      made.add(`${name} cell area ${k}`, 'area', [at, upper, w, row], {
+        ...{ datum: { ...bar.datum, figure }, tip: bar.tip, go: bar.go },
+      });
+    });
+    made.rect(`${name} edge`, [left, upper, bar.value * scale, high], { stroke: paint.border });
+    made.rect(`${name} bar`, [left, upper, (bar.steps[step] ?? bar.value) * scale, high], {
       ...{ fill: fill(bar.parts.length ? 0.25 : 1), ease: 'both' },
     });
     bar.parts.forEach((part, k) => {
       const next = bar.parts[k + 1]?.start ?? bar.value,
-        piece = (key, from, to, texts, ink) => {
-          const text = texts.find(one => (to - from) * scale > 1.1 * wide(one));
-          if (text)
-            made.text(`${name} ${key} ${k}`, [left + ((from + to) / 2) * scale, line], text, {
+        piece = (what, from, to, texts, ink) => {
+          const said = texts.find(one => (to - from) * scale > 1.1 * wide(one));
+          if (said)
+            made.text(`${name} ${what} ${k}`, [left + ((from + to) / 2) * scale, line], said, {
               ...{ align: 'center', fill: ink, hint: true },
             });
         };
       made.rect(
         `${name} part ${k}`,
-        [left + part.start * scale, top, (part.end - part.start) * scale, high],
+        [left + part.start * scale, upper, (part.end - part.start) * scale, high],
         { fill: fill(1) },
       );
       piece('runs', part.start, part.end, [part.text], bar.strong ? paint.background : paint.text);
       piece('gap', part.end, next, [`gap ${part.gap}`, part.gap], paint.text);
     });
-    const text = textOf(bar)[step] ?? textOf(bar)[0];
     made.text(`${name} text`, [left + bar.value * scale + 0.4 * em, line], text, { bold: true });
-    made.add(`${name} area`, 'area', [x, top, width, BAR * em], {
-      ...{ datum: bar.datum, tip: bar.tip, go: bar.go },
-    });
+    if (key)
+      made.add(`${name} bar area`, 'area', [left, upper, x + width - left, row], {
+        ...{ datum: { ...bar.datum, figure: key }, tip: bar.tip, go: bar.go },
+      });
   });
-  const under = y + (TITLE + bars.length * BAR) * em;
+  const under = top + bars.length * row;
   if (note) {
     made.text(`${id} note`, [x, under + 0.9 * em, width], note);
     made.add(`${id} note area`, 'area', [x, under, width, NOTE * em], { datum, tip: note });

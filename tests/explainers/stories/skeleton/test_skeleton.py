@@ -17,22 +17,26 @@ def run_of_its_first_kernel():
     return cpu_run(probed.first(STORY).name)
 
 
-def test_each_step_shows_a_sum_that_the_kernel_logged(run):
-    made = STORY.stage(run.request, RUNNER)
+def sums_of(run):
+    """The logged sums of the first row."""
     logged = run.trace.frame("event", "row", "value")
-    row = made.frames[0]["row"]
-    sums = logged[(logged.event == "l") & (logged.row == row)].value.tolist()
-    assert [frame["l"] for frame in made.frames] == sums
-    assert made.state[0].values == sums
+    logged = logged[logged.event == "l"]
+    return logged[logged.row == logged.row.min()].value.tolist()
+
+
+def test_each_step_shows_a_sum_that_the_kernel_logged(run):
+    made, sums = STORY.stage(run.request, RUNNER), sums_of(run)
+    ((bars,),) = made.views[0].meta.lines
+    assert [bar.value for bar in bars.bars] == sums == made.state[0].values
+    assert len(made.frames) == len(sums) and all(frame["lines"] for frame in made.frames)
 
 
 def test_the_questions_ask_for_the_largest_change_and_for_the_last_sum(run):
-    made = STORY.stage(run.request, RUNNER)
-    change, last = made.questions
-    sums = [frame["l"] for frame in made.frames]
+    change, last = STORY.stage(run.request, RUNNER).questions
+    sums = sums_of(run)
     changes = {step: abs(sums[step] - sums[step - 1]) for step in range(1, len(sums))}
     assert changes[change.answer - 1] == max(changes.values()) and change.step == change.answer - 1
-    assert last.answer == sums[-1]
+    assert last.answer == sums[-1] and last.covers == [{"step": len(sums)}]
 
 
 def test_a_tab_of_the_stage_has_its_part(run):

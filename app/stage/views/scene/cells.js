@@ -1,0 +1,70 @@
+// A grid of small cells with a title: explainers/story/scene.py Cells.
+const HEAD = 1.25, // of small text: the title
+  LEAST = 0.32, // em: the least height of a cell
+  MOST = 1.6; // of its width: the most
+
+const rowsOf = ({ states, columns }) =>
+  Math.ceil(Math.max(...states.map(one => one.length)) / columns);
+
+export function heights(panel, { em, small, width }) {
+  const rows = rowsOf(panel);
+  return [HEAD * small + rows * LEAST * em, HEAD * small + (rows * MOST * width) / panel.columns];
+}
+
+/** The rectangle of the cells: as wide as the panel, and as high as its rows. */
+export function area(panel, { x, y, small, width, height }) {
+  const rows = rowsOf(panel),
+    high = Math.min((height - HEAD * small) / rows, (MOST * width) / panel.columns);
+  return [x, y + HEAD * small, width, rows * high];
+}
+
+/** The corner and the size of a cell, [x, y, w, h]. */
+export function spot(panel, box, number) {
+  const [x, y, w, h] = area(panel, box),
+    cw = w / panel.columns,
+    ch = h / rowsOf(panel);
+  return [x + (number % panel.columns) * cw, y + Math.floor(number / panel.columns) * ch, cw, ch];
+}
+
+export function draw(panel, box) {
+  const { small, made, step, paint, fit, rgb, x, y, width, id } = box,
+    { part, title, columns, states, colours, words, axes, ringed, pairs } = panel,
+    letters = states[step],
+    fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
+    [left, top, w, h] = area(panel, box),
+    high = (h / rowsOf(panel)) * Math.ceil(letters.length / columns);
+  made.text(`${id} title`, [x, y + 0.85 * small, width], fit(title[step] ?? title[0], width));
+  made.add(`${id} cells`, 'cells', [left, top, w, high], {
+    ...{ columns, fills: [...letters].map(letter => fills[letter]), border: paint.border },
+    bordered: ['panel', 'background'].map(one => `${rgb(one)}`),
+  });
+  made.add(`${id} area`, 'area', [left, top, w, high], {
+    datum: { part },
+    grid: {
+      ...{ columns, count: letters.length },
+      tip: number =>
+        `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
+    },
+  });
+  if (ringed[step] >= 0)
+    made.rect(`${id} ring`, spot(panel, box, ringed[step]), { stroke: paint.primary, width: 2 });
+  const moved = pairs[step] ?? [];
+  if (!moved.length) return;
+  const ways = moved.filter((_, n) => n % 2 === 0).map((from, n) => [from, moved[2 * n + 1]]),
+    corner = number => spot(panel, box, number).slice(0, 2),
+    [[from, to]] = ways;
+  made.add(`${id} moved ${step}`, 'flights', null, {
+    ...{ points: ways.map(way => corner(way[1])), size: spot(panel, box, 0).slice(2) },
+    ...{ enter: { points: ways.map(way => corner(way[0])) }, ease: 'both', passing: true },
+  });
+  if (from === to || spot(panel, box, 0)[3] < 6) return;
+  const points = [from, to].map(number => {
+    const [cx, cy, cw, ch] = spot(panel, box, number);
+    return [cx + cw / 2, cy + ch / 2];
+  });
+  for (const [key, stroke, thick] of [
+    ['under', paint.background, 4],
+    ['way', paint.text, 1.5],
+  ])
+    made.add(`${id} ${key}`, 'way', null, { points, stroke, width: thick, head: 4 });
+}
