@@ -5,7 +5,7 @@ torch: each query head has a copy of its K and V, and the copies' gradients are 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,51 +36,40 @@ class Saved(NamedTuple):
     rest: Made
 
 
-def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
+def _operator(name: str) -> Callable[..., Any]:
     import torch
 
-    return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    return getattr(torch.ops.aten, f"_scaled_dot_product_{name}")
+
+
+def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
+    return _operator("flash_attention")(q, k, v, 0.0, causal, False, scale=scale)
 
 
 def _flash_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
     o, lse, cum_q, cum_k, max_q, max_k, seed, offset = s.rest[:8]
-    return torch.ops.aten._scaled_dot_product_flash_attention_backward(
-        s.do, s.q, s.k, s.v, o, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset, scale=scale
-    )
+    given = (s.do, s.q, s.k, s.v, o, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset)
+    return _operator("flash_attention_backward")(*given, scale=scale)
 
 
 def _cudnn_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
-    import torch
-
-    return torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, False, scale=scale)
+    return _operator("cudnn_attention")(q, k, v, None, True, 0.0, causal, False, scale=scale)
 
 
 def _cudnn_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
     o, lse, cum_q, cum_k, max_q, max_k, seed, offset = s.rest[:8]
-    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-        s.do, s.q, s.k, s.v, o, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal, scale=scale
-    )
+    given = (s.do, s.q, s.k, s.v, o, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal)
+    return _operator("cudnn_attention_backward")(*given, scale=scale)
 
 
 def _efficient_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
-    import torch
-
-    return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+    return _operator("efficient_attention")(q, k, v, None, True, 0.0, causal, scale=scale)
 
 
 def _efficient_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
-    o, lse, seed, offset = s.rest
     wanted = [True, True, True, False]  # of Q, K and V, not of a bias
-    made = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
-        s.do, s.q, s.k, s.v, None, o, lse, seed, offset, 0.0, wanted, causal, scale=scale
-    )
-    return made[:3]
+    given = (s.do, s.q, s.k, s.v, None, *s.rest, 0.0, wanted, causal)  # the rest: O, lse, seed and offset
+    return _operator("efficient_attention_backward")(*given, scale=scale)[:3]
 
 
 _EFFICIENT, _FLASH, _CUDNN = BACKWARD
