@@ -2,7 +2,6 @@
 recorded table."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from kernels import catalog
 from kernels.core.request import Request
 from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.measure import counters
-from kernels.recordings.tables import Case, RecordedTable, Row, by, rows_of
+from kernels.recordings.tables import Case, RecordedTable, by, rows_of
 from kernels.trace.kinds import LAB_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
@@ -144,12 +143,11 @@ def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRIC
 
 
 def _cases(device: object, _: object) -> tuple[list[Case], dict[str, Any]]:
-    each = [Case(kind.name, [(kind.name,)], partial(_turn, kind)) for kind in LAB_KINDS]
+    each = [
+        Case(kind.name, [(kind.name,)], lambda _, k=kind: rows_of(measure(list(cases_of_kind(k)))))
+        for kind in LAB_KINDS
+    ]
     return each, {"profiler": "Nsight Compute", "metrics": METRICS}
-
-
-def _turn(kind: AccessKind, _: object) -> list[Row]:
-    return rows_of(measure(list(cases_of_kind(kind))))
 
 
 TABLE = RecordedTable(KIND, by("op"), _cases, COLUMNS, present=lambda table, where: table, same=())

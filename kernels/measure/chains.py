@@ -366,12 +366,9 @@ def _all_cases(device: Device, _: object) -> tuple[list[tables.Case], dict[str, 
     for case in cases():
         names = (*(spec.name for spec in case.kernels), COMPILED)
         keys = [(case.fused.name, problem_text(case.problem), name) for name in names]
-        made.append(tables.Case(f"{case.fused.name}, {case.problem.size}", keys, partial(_turn, case)))
+        name = f"{case.fused.name}, {case.problem.size}"
+        made.append(tables.Case(name, keys, lambda _, c=case: in_worker("Chains", meet, c, limit=TIME_LIMIT)))
     return made, {"torch": metadata.version("torch"), "protocol": PROTOCOL}
-
-
-def _turn(case: Case, _: object) -> list[Row]:
-    return in_worker("Chains", meet, case, limit=TIME_LIMIT)
 
 
 def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:

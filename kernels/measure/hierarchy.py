@@ -4,9 +4,8 @@ Every figure comes from a timed build with a correct output. Measuring needs a G
 kernels/recordings/data/hierarchy/ and cycles/, does not.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_exact
 from kernels.recordings import tables
-from kernels.recordings.tables import Case, RecordedTable, Row, by
+from kernels.recordings.tables import Case, RecordedTable, by
 from kernels.run import execute
 from kernels.run.backends import Device, gpu
 from kernels.trace.kinds import READS
@@ -179,7 +178,11 @@ def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
 
 def _levels(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
     cases = [
-        Case(HIERARCHY, [(place.kind, place.problem.space, place.problem.working_set)], partial(_turn, point, (place,)))
+        Case(
+            HIERARCHY,
+            [(place.kind, place.problem.space, place.problem.working_set)],
+            lambda _, place=place: [in_worker("Memory hierarchy", point, place)],
+        )
         for place in sweep(device.multiprocessors)
     ]
     return cases, _origin(device, ChaseProblem, StreamProblem, ConstantChaseProblem, TextureChaseProblem)
@@ -187,14 +190,14 @@ def _levels(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
 
 def _walks(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
     cases = [
-        Case(CYCLES, [(walk[0].stride, *dict(walk[1]).values())], partial(_turn, cycles_point, walk))
-        for walk in cycles_sweep()
+        Case(
+            CYCLES,
+            [(problem.stride, *dict(settings).values())],
+            lambda _, walk=(problem, settings): [in_worker("Cycles of a walk", cycles_point, *walk)],
+        )
+        for problem, settings in cycles_sweep()
     ]
     return cases, _origin(device, ColumnsProblem)
-
-
-def _turn(function: Callable[..., Row], arguments: Sequence[object], _: object) -> list[Row]:
-    return [in_worker("Memory hierarchy", function, *arguments)]
 
 
 def _origin(device: Device, *kinds: type[Problem]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.measure.gradient_peers import rival
 from kernels.measure.in_worker import in_worker
-from kernels.recordings.tables import Case, RecordedTable, Row, by
+from kernels.recordings.tables import Case, RecordedTable, by
 from kernels.run.backends import Device, gpu
 
 PEER = "sdpa_cudnn"
@@ -116,7 +116,8 @@ def duel_table(
             here = [name for name in rivals if name not in absent]
             parts = ((name, settings_text(chosen.items()), rival) for name, chosen in entries for rival in here)
             keys = [(problem_text(problem), *part) for part in parts]
-            made.append(Case(problem.size, keys, partial(_turn, problem, entries, here)))
+            duel = problem, entries, here
+            made.append(Case(problem.size, keys, lambda _, d=duel: in_worker("Duels", meet, *d, limit=TIME_LIMIT)))
         states = (
             f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
             for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
@@ -125,10 +126,6 @@ def duel_table(
         return made, {**said, "absent": absent} if absent else said
 
     return RecordedTable(kind, by("problem", "name", "settings", "peer"), cases, COLUMNS)
-
-
-def _turn(problem: Problem, entries: Sequence[Entry], rivals: Sequence[str], _: object) -> list[Row]:
-    return in_worker("Duels", meet, problem, entries, rivals, limit=TIME_LIMIT)
 
 
 def meet(

@@ -4,7 +4,6 @@ A pattern is a problem of families/lab/patterns.py. A way is a kernel of this pr
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -216,12 +215,11 @@ def _cases(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
         if not request.kernel.cannot_run(request.problem, request.constants, device)
     }
     codes = {request.kernel.name: request.kernel.code_hash for request in possible.values()}
-    cases = [Case(key[0], [key], partial(_turn, request)) for key, request in possible.items()]
+    cases = [
+        Case(key[0], [key], lambda _, r=request: [in_worker(f"Measuring {r.kernel.name}", measure, r)])
+        for key, request in possible.items()
+    ]
     return cases, {"codes": codes, "compiler": Toolchain(device.target).version, "runs": LAUNCHES}
-
-
-def _turn(request: Request, _: object) -> list[Row]:
-    return [in_worker(f"Measuring {request.kernel.name}", measure, request)]
 
 
 def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:

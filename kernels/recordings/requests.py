@@ -5,7 +5,7 @@ Their index follows the files and the catalogue.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -170,7 +170,7 @@ class Recordings(Generic[Entry]):
             shared[name] = {**header_of(made.request), **header, **own}, parts
             write()
 
-        cases = [Case(r.kernel.name, [(name_of(r),)], partial(self._turn, r)) for r in asked]
+        cases = [Case(r.kernel.name, [(name_of(r),)], lambda _, r=r: self.turn(r)) for r in asked]
         failed = tables.resume(cases, [(name_of(r),) for r in asked if matching(known, r)], keep, progress)
         if file != path and file.exists():
             made = self._look([file])[0]
@@ -186,9 +186,6 @@ class Recordings(Generic[Entry]):
         header, parts = self.stored(made)
         own = {"device": made.device, "date": made.date}
         _write(path, {**header_of(made.request), **header, **own}, {"": (header, parts)})
-
-    def _turn(self, request: Request, _: object) -> Any:
-        return self.turn(request)
 
     def _read(self, entry: Entry) -> tuple[Mapping[str, Any], Parts]:
         header = {**header_of(entry.request), **entry.said, "code_hash": entry.code_hash}
