@@ -60,7 +60,7 @@ def _operators(device: Device, progress: Progress, anew: bool) -> list[Path]:
     return operator_duels.TABLE.record(device, progress, anew)
 
 
-TABLES = {
+TABLES: dict[str, Callable[[Device, Progress, bool], list[Path]]] = {
     "hierarchy": hierarchy.TABLES[hierarchy.HIERARCHY].record,
     "cycles": hierarchy.TABLES[hierarchy.CYCLES].record,
     "patterns": pattern_cycles.TABLE.record,

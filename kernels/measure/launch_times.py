@@ -116,9 +116,10 @@ class RecordedLaunchTimes(RecordedRequest):
 
     def load(self) -> LaunchTimes:
         """The LaunchTimes. TraceError for an unreadable file."""
+        steps, runs, free = self.read(*PARTS)
         host = self.said["graph"], self.said["clocks_ns"], self.said["processor"]
         clock = self.said["timer_step_ns"], self.said["overhead_ns"], Sustained(**self.said["sustained"])
-        return LaunchTimes(self.request, *self.read(*PARTS), *host, *clock, "recorded", self.device, self.date)
+        return LaunchTimes(self.request, steps, runs, free, *host, *clock, "recorded", self.device, self.date)
 
 
 def launch_times(request: Request) -> LaunchTimes:

@@ -134,12 +134,12 @@ def _gpus() -> str:
         rows.setdefault(tuple(runs), {}).setdefault(", ".join(needs), []).append(f"`{spec.name}`")
     heads = ["kernels and their needs", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
     lines = []
-    for runs, needs in rows.items():
+    for cells, kernels in rows.items():
         named = [
             f"{', '.join(names)}: {need}" if need else f"the other {len(names)} kernels: nothing more"
-            for need, names in needs.items()
+            for need, names in kernels.items()
         ]
-        lines.append([". ".join(named), *runs])
+        lines.append([". ".join(named), *cells])
     return "\n".join(_markdown(heads, lines))
 
 

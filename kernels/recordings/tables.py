@@ -217,12 +217,12 @@ class Case:
 
     name: for the progress, and for the error of a failed case.
     keys: of its parts.
-    turn: measures the parts with the given keys. It may measure all parts.
+    turn: takes the missing keys, and measures these parts or all parts.
     """
 
     name: str
     keys: Sequence[Key]
-    turn: Callable[[Sequence[Key]], Any]
+    turn: Callable[..., Any]
 
 
 def resume(
