@@ -216,9 +216,118 @@ class Lines:
     kind: str = "lines"
 
 
+# ---- lanes ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows of time lines under a title.
+
+    datum, tip: of all its rows together: a question can cover the whole group.
+    value, note: after the title while no question is open. The note is dim, and left out without room.
+    begins: the first shown moment of its rows at each step. The last entry is for all further steps, here and below.
+    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
+    """
+
+    title: str = ""
+    value: str = ""
+    note: str = ""
+    datum: Datum = field(default_factory=dict)
+    tip: str = ""
+    begins: Sequence[float] = (0,)
+    marked: Sequence[tuple[float, float] | None] = ()
+    said: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """A row of a time line.
+
+    name: at its left. end: at its right.
+    datum, tip: of its line. A question can cover the whole line.
+    group: the number of its group. The rows of a group follow each other.
+    thin: whether its spans are thin.
+    """
+
+    name: str
+    datum: Datum = field(default_factory=dict)
+    tip: str = ""
+    end: str = ""
+    group: int = 0
+    thin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span(Thing):
+    """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
+
+    texts: in it, or behind it if the row is free there.
+    value: after the text, with room, and while no question is open.
+    hatch: whether it is a wait: an empty box with lines across.
+    """
+
+    row: int
+    start: float
+    end: float
+    part: int = 0
+    texts: Texts = ()
+    value: str = ""
+    hatch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(Thing):
+    """A time without a span on a row: a bracket under the row.
+
+    texts: under the bracket.
+    late: the end of a part in its colour, while no question is open.
+    """
+
+    row: int
+    start: float
+    end: float
+    texts: Texts = ()
+    late: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An arrow from a moment of a row to a moment of a row, while no question is open.
+
+    start, end: (row, moment). text: above it. now: its steps.
+    """
+
+    start: tuple[int, float]
+    end: tuple[int, float]
+    text: str = ""
+    now: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """Time lines on one axis.
+
+    length: of the axis. What is outside of a group's begin and this length is not shown.
+    units: [amount, name] of the axis, rising: [(1, "ns"), (1000, "µs")]. Without one, it has no numbers.
+    note: under the axis.
+    shown: the steps at which the panel is there. (): all.
+    """
+
+    groups: Sequence[Group]
+    rows: Sequence[Lane]
+    spans: Sequence[Span]
+    length: float
+    gaps: Sequence[Gap] = ()
+    links: Sequence[Link] = ()
+    units: Sequence[tuple[float, str]] = ()
+    note: str = ""
+    shown: Sequence[int] = ()
+    kind: str = "lanes"
+
+
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lines
+Panel = Table | Bars | Cells | Lanes | Lines
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def run(
     environment: Mapping[str, str],
     inherited: Sequence[int] = (),
 ) -> Result:
-    """Runs a command to its end or to a limit. Then no process of it is left.
+    """Runs a command to its end or to a limit. Then no process is left.
 
     inherited: the descriptors that it keeps. All others are closed.
     Raises OSError if it cannot start.
@@ -92,7 +92,7 @@ def _exchange(
 
 
 def _write(pipe: IO[bytes], data: memoryview) -> int:
-    """Writes some of the bytes. A reader that is gone takes all of them."""
+    """Writes some of the bytes. A reader that is gone takes all bytes."""
     try:
         return os.write(pipe.fileno(), data) if data else 0
     except BlockingIOError:
@@ -102,7 +102,6 @@ def _write(pipe: IO[bytes], data: memoryview) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of a process and its descendants."""
     if process.poll() is None:
         for pid in _descendants(process.pid):
             with contextlib.suppress(ProcessLookupError):

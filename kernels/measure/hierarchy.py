@@ -18,8 +18,13 @@ from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
-from kernels.families.lab.cached import CONSTANT_BYTES, ConstantChaseProblem, TextureChaseProblem
-from kernels.families.lab.hierarchy import ChaseProblem, StreamProblem
+from kernels.families.lab.hierarchy import (
+    CONSTANT_BYTES,
+    ChaseProblem,
+    ConstantChaseProblem,
+    StreamProblem,
+    TextureChaseProblem,
+)
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_exact

@@ -16,14 +16,17 @@ from kernels.build.nvrtc import Toolchain
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.families.lab.patterns import (
+    COLUMNS,
+    FEW,
+    MANY,
     LoadProblem,
     Pattern,
     ReadsProblem,
     ReduceProblem,
+    ShapesProblem,
     StagesProblem,
     settings_of,
 )
-from kernels.families.lab.shapes import COLUMNS, FEW, MANY, ShapesProblem
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_exact
 from kernels.recordings import tables

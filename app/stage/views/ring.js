@@ -35,6 +35,7 @@ const KINDS = {
   },
 };
 
+/** @type {Picture<ring.RingMeta>} */
 export default function (host, { meta }, context) {
   const {
       frames,

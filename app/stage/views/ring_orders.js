@@ -18,6 +18,7 @@ const nameOf = ({ name, own }) =>
     : `${name[0].toUpperCase()}${name.slice(1)} order${own ? ' (this run)' : ''}`;
 const endOf = order => `ends after ${number(order.ends.at(-1))} pairs`;
 
+/** @type {Picture<ring.OrdersMeta, ring.RingFrame>} */
 export default function (host, { meta }, context) {
   const { orders, rounds, hiding, frames } = meta,
     gpus = orders[0].waits.length,

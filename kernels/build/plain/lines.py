@@ -28,7 +28,6 @@ class Lines:
         return (self.files[place >> LINE_BITS], place & (1 << LINE_BITS) - 1) if place else ("", 0)
 
     def place(self, file: str, line: int) -> int:
-        """The place of a line of one of the files."""
         return self.files.index(file) << LINE_BITS | line
 
 
@@ -52,5 +51,4 @@ def write(library: Path, names: list[str], file: Path) -> None:
 
 def read(library: Path) -> Lines:
     held = json.loads(file_of(library).read_text())
-    rows = np.array([tuple(row) for row in held["rows"]], ROW)
-    return Lines(rows, tuple(held["files"]))
+    return Lines(np.array([tuple(row) for row in held["rows"]], ROW), tuple(held["files"]))
