@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from itertools import groupby
-from typing import Any
 
 import pandas as pd
 
@@ -26,7 +25,7 @@ from kernels.measure.in_worker import in_worker
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped, by_problem, can_sweep, points
 from kernels.recordings import tables
-from kernels.recordings.tables import Case, Key, Progress, RecordedTable, Row, rows_of, silent
+from kernels.recordings.tables import Case, Cases, Key, Progress, RecordedTable, Row, rows_of, silent
 from kernels.run.backends import Device
 
 KIND = "bench"
@@ -88,7 +87,7 @@ def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -
     return tables.provenance(device, dict(zip(timed.name, timed.code_hash)), **_origin(device, roofs))
 
 
-def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, Any]:
+def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, object]:
     import torch
 
     libraries = {}
@@ -124,7 +123,7 @@ def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
     return by_problem(found.values())
 
 
-def _cases(device: Device, kept: tables.Kept | None) -> tuple[list[Case], dict[str, Any]]:
+def _cases(device: Device, kept: tables.Kept | None) -> Cases:
     roofs = kept.where.roofs if kept else measured_roofs()
     points = {_key_of(point): point for point in recorded_points()}
 

@@ -2,7 +2,6 @@
 recorded table."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ from kernels import catalog
 from kernels.core.request import Request
 from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.measure import counters
-from kernels.recordings.tables import Case, RecordedTable, by, rows_of
+from kernels.recordings.tables import Case, Cases, RecordedTable, by, rows_of
 from kernels.trace.kinds import LAB_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
@@ -142,7 +141,7 @@ def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRIC
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _cases(device: object, _: object) -> tuple[list[Case], dict[str, Any]]:
+def _cases(device: object, _: object) -> Cases:
     each = [
         Case(kind.name, [(kind.name,)], lambda _, k=kind: rows_of(measure(list(cases_of_kind(k)))))
         for kind in LAB_KINDS

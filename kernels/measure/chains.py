@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -361,7 +361,7 @@ def _median(values: Sequence[float]) -> float | None:
 # ---- the table ----
 
 
-def _all_cases(device: Device, _: object) -> tuple[list[tables.Case], dict[str, Any]]:
+def _all_cases(device: Device, _: object) -> tables.Cases:
     made = []
     for case in cases():
         names = (*(spec.name for spec in case.kernels), COMPILED)

@@ -29,7 +29,7 @@ from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_exact
 from kernels.recordings import tables
-from kernels.recordings.tables import Case, RecordedTable, by
+from kernels.recordings.tables import Case, Cases, RecordedTable, by
 from kernels.run import execute
 from kernels.run.backends import Device, gpu
 from kernels.trace.kinds import READS
@@ -181,7 +181,7 @@ def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
 # ---- recorded ----
 
 
-def _levels(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
+def _levels(device: Device, _: object) -> Cases:
     cases = [
         Case(
             HIERARCHY,
@@ -193,7 +193,7 @@ def _levels(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
     return cases, _origin(device, ChaseProblem, StreamProblem, ConstantChaseProblem, TextureChaseProblem)
 
 
-def _walks(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
+def _walks(device: Device, _: object) -> Cases:
     cases = [
         Case(
             CYCLES,
@@ -205,7 +205,7 @@ def _walks(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
     return cases, _origin(device, ColumnsProblem)
 
 
-def _origin(device: Device, *kinds: type[Problem]) -> dict[str, Any]:
+def _origin(device: Device, *kinds: type[Problem]) -> dict[str, object]:
     codes = {spec.name: spec.code_hash for spec in map(_kernel_of, kinds)}
     return {"codes": codes, "compiler": Toolchain(device.target).version, "runs": RUNS}
 

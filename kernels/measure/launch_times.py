@@ -5,7 +5,6 @@ import datetime
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from kernels.measure import load
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_right
 from kernels.measure.load import Sustained
-from kernels.recordings.requests import RecordedRequest, Recordings
+from kernels.recordings.requests import RecordedRequest, Recordings, Stored
 from kernels.run import execute
 from kernels.run.backends import gpu, gpu_launches
 from kernels.run.backends.gpu_launches import AHEAD_NS
@@ -181,7 +180,7 @@ def names(request: Request) -> list[tuple[str, int]]:
 # ---- recorded ----
 
 
-def _stored(made: LaunchTimes) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+def _stored(made: LaunchTimes) -> Stored:
     header = {"timer_step_ns": made.timer_step_ns, "overhead_ns": made.overhead_ns, "sustained": asdict(made.sustained)}
     header |= {"graph": made.graph, "clocks_ns": made.clocks_ns, "processor": made.processor}
     return header, dict(zip(PARTS, (made.table, made.runs, made.free)))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.measure.gradient_peers import rival
 from kernels.measure.in_worker import in_worker
-from kernels.recordings.tables import Case, RecordedTable, by
+from kernels.recordings.tables import Case, Cases, RecordedTable, by
 from kernels.run.backends import Device, gpu
 
 PEER = "sdpa_cudnn"
@@ -109,7 +108,7 @@ def duel_table(
     """The recorded table of duels. duels: gives each problem with its entries and its rivals. A rival that is not
     installed has no row, and the provenance gives the reason."""
 
-    def cases(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
+    def cases(device: Device, _: object) -> Cases:
         made, absent = [], dict[str, str]()
         for problem, entries, rivals in duels():
             absent |= {name: peers.not_installed(name) for name in rivals if not peers.installed(name)}

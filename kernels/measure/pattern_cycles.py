@@ -5,7 +5,6 @@ A pattern is a problem of families/lab/patterns.py. A way is a kernel of this pr
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ from kernels.families.lab.patterns import (
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_exact
 from kernels.recordings import tables
-from kernels.recordings.tables import Case, RecordedTable, Row, by
+from kernels.recordings.tables import Case, Cases, RecordedTable, Row, by
 from kernels.run import execute
 from kernels.run.backends import Device, gpu
 
@@ -211,7 +210,7 @@ def _figures(row: Row, label: str, device: str, date: str) -> Cycles:
     return Cycles(median, least, most, label, device, date, float(str(rate)) if rate and pd.notna(rate) else None)
 
 
-def _cases(device: Device, _: object) -> tuple[list[Case], dict[str, Any]]:
+def _cases(device: Device, _: object) -> Cases:
     possible = {
         key: request
         for key, request in asked().items()

@@ -10,7 +10,6 @@ import datetime
 import statistics
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from kernels.errors import ProblemError, TraceError
 from kernels.measure.in_worker import in_worker
 from kernels.measure.judging import check_right
 from kernels.recordings import same_code, tables
-from kernels.recordings.requests import RecordedRequest, Recordings
+from kernels.recordings.requests import RecordedRequest, Recordings, Stored
 from kernels.run import execute
 from kernels.run.backends import gpu
 from kernels.run.results import Marked
@@ -247,7 +246,7 @@ class RecordedPipeline(RecordedRequest):
         return Pipeline(self.request, marks, writers, device=self.device, date=self.date, **said)
 
 
-def stored(made: Pipeline) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+def stored(made: Pipeline) -> Stored:
     """The header and the tables of a recording, with the marks of the picture's launch: its first blocks with at most
     MOST_MARKS, and at least one block."""
     own = made.marks[made.marks.launch == made.launch]

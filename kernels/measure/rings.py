@@ -20,7 +20,7 @@ from importlib import metadata
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ from kernels.measure import clock, load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
 from kernels.recordings import tables
-from kernels.recordings.tables import Case, Progress, RecordedTable, by, silent
+from kernels.recordings.tables import Case, Cases, Progress, RecordedTable, by, silent
 from kernels.run.backends import Device, gpu, gpus
 
 if TYPE_CHECKING:
@@ -304,22 +304,25 @@ def state_of(readings: Sequence[Reading]) -> GpuState:
 # ---- the table ----
 
 
-def _cases(device: Device, kept: tables.Kept | None) -> tuple[list[Case], dict[str, Any]]:
+def _cases(device: Device, kept: tables.Kept | None) -> Cases:
     asked = problems(gpus.count())
     with_peers = [p for p in asked if p.seq_len == LENGTHS[0] and p.zigzag == p.causal]  # torch's own orders
-    cases = [Case(p.size, [(_of_peers(p),)], partial(_peers, p)) for p in with_peers]
+    cases = [Case(p.size, [(_of_peers(p.seq_len, p.causal, p.order),)], partial(_peers, p)) for p in with_peers]
     cases += [Case(p.size, [(problem_text(p),)], partial(_measured, p)) for p in asked]
     link = kept.where.more.get("link") if kept else None
     said = {"gpus": gpus.count(), "link": link or _link(), "torch": metadata.version("torch"), "protocol": _protocol()}
     return cases, said
 
 
-def _of_peers(row: Any) -> str:
-    return f"peers {row.seq_len} {row.causal} {row.order}"
+def _of_peers(seq_len: int, causal: bool, order: str) -> str:
+    return f"peers {seq_len} {causal} {order}"
 
 
 def _peers(problem: RingProblem, _: object) -> list[Row]:
-    return [_row(problem, turns=_of_peers(problem), **said) for said in ring_peers.times(problem)]
+    return [
+        _row(problem, turns=_of_peers(problem.seq_len, problem.causal, problem.order), **said)
+        for said in ring_peers.times(problem)
+    ]
 
 
 def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
@@ -328,7 +331,7 @@ def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
     ring = table.way == RING
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     turns = table.problem.where(ring).ffill().fillna("")
-    turns = turns.where(turns != "", [_of_peers(row) for row in table.itertuples()])
+    turns = turns.where(turns != "", [*map(_of_peers, table.seq_len, table.causal, table.order)])
     present = ring & (table.code_hash == table["name"].map(here))
     table = table.assign(turns=turns)
     return table[~turns.isin(turns[ring & ~present])] if present.any() else table.iloc[:0]

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 import torch
@@ -228,7 +227,7 @@ def _row(case: Case, codes: Mapping[str, str], ours: Side, name: str, side: Side
     return dict.fromkeys(COLUMNS) | made | figures(case.flops, ours, side, SUSTAINED.prefix)
 
 
-def _cases(device: Device, kept: tables.Kept | None) -> tuple[list[tables.Case], dict[str, Any]]:
+def _cases(device: Device, kept: tables.Kept | None) -> tables.Cases:
     codes = dict(kept.where.codes) if kept else {}
     cost = kept.where.more.get("overhead_us") if kept else None
     cost = cost or in_worker("Operators", overheads, limit=TIME_LIMIT)

@@ -24,7 +24,10 @@ from kernels.recordings import packed, same_code, tables
 from kernels.recordings.tables import REMEDY, Case, Progress, silent
 
 Entry = TypeVar("Entry", bound="RecordedRequest")
+Header = dict[str, Any]
 Parts = Mapping[str, pd.DataFrame]
+Stored = tuple[Header, Parts]
+"""The fields of a recording's header, and its tables by name."""
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, ProblemError, TraceError)
 Stamp = tuple[Path, int, int]
 """A file, the time of its last change in ns, and its bytes."""
@@ -48,7 +51,7 @@ class RecordedRequest:
     path: Path
     lengths: dict[str, int]
     prefix: str
-    said: dict[str, Any]
+    said: Header
 
     @property
     def kernel(self) -> str:
@@ -104,7 +107,7 @@ class Recordings(Generic[Entry]):
     entry: type[Entry]
     cases: str
     turn: Callable[[Request], Any]
-    stored: Callable[[Any], tuple[Mapping[str, Any], Parts]]
+    stored: Callable[[Any], Stored]
     parts: tuple[str, ...]
     shared: bool = False
     ordered: bool = False
@@ -187,7 +190,7 @@ class Recordings(Generic[Entry]):
         own = {"device": made.device, "date": made.date}
         _write(path, {**header_of(made.request), **header, **own}, {"": (header, parts)})
 
-    def _read(self, entry: Entry) -> tuple[Mapping[str, Any], Parts]:
+    def _read(self, entry: Entry) -> Stored:
         header = {**header_of(entry.request), **entry.said, "code_hash": entry.code_hash}
         return {**header, "device": entry.device, "date": entry.date}, dict(zip(self.parts, entry.read(*self.parts)))
 
@@ -212,7 +215,7 @@ def name_of(request: Request) -> str:
     return f"{request.kernel.name}-{request.kernel.code_hash[:8]}-{identity_key(*request.identity)}"
 
 
-def header_of(request: Request) -> dict[str, Any]:
+def header_of(request: Request) -> Header:
     """The fields of a header for `_entry_of`."""
     problem, settings = request.identity
     kernel = request.kernel
@@ -281,9 +284,7 @@ def _index(
     return sorted(found, key=rank), reasons
 
 
-def _entry_of(
-    kind: type[Entry], header: Mapping[str, Any], path: Path, lengths: dict[str, int], prefix: str
-) -> Entry | str:
+def _entry_of(kind: type[Entry], header: Header, path: Path, lengths: dict[str, int], prefix: str) -> Entry | str:
     """The recording of a header, or the name of its kernel if its code changed. KeyError, TypeError or ProblemError if
     the header is not one of `header_of`."""
     said = dict(header)

@@ -225,6 +225,10 @@ class Case:
     turn: Callable[..., Any]
 
 
+Cases = tuple[Sequence[Case], dict[str, Any]]
+"""The cases of a table, and the fields of its Provenance."""
+
+
 def resume(
     cases: Sequence[Case], known: Collection[Key], keep: Callable[[Any], object], progress: Progress = silent
 ) -> list[str]:
@@ -274,8 +278,8 @@ class RecordedTable:
 
     kind: the name of its folder.
     key: the key of a row, such as by("name", "problem"). Rows with equal keys are measured together.
-    cases: (the Cases of a device in the order of the table, fields of the Provenance). It takes the device, and what is
-        kept. Without the field codes, they come from the rows.
+    cases: the Cases of a device in the order of the table. It takes the device, and what is kept. Without the field
+        codes, they come from the rows.
     columns: of the file. If empty, they come from the rows.
     present: the rows of a table that count today. By default these rows have the code of today's kernels.
     same: the fields of Provenance that all rows have in common. Rows with another value do not stay.
@@ -284,7 +288,7 @@ class RecordedTable:
 
     kind: str
     key: Callable[[Row], Key]
-    cases: Callable[[Any, Kept | None], tuple[Sequence[Case], dict[str, Any]]]
+    cases: Callable[[Any, Kept | None], Cases]
     columns: Sequence[str] = ()
     present: Callable[[pd.DataFrame, Provenance], pd.DataFrame] = of_present_code
     same: tuple[str, ...] = ("driver",)
@@ -343,7 +347,7 @@ class RecordedTable:
         check_failures(self.kind, failed)
         return [path]
 
-    def _begun(self, file: Path, device: Gpu) -> tuple[dict[Key, list[Row]], tuple[Sequence[Case], dict]] | None:
+    def _begun(self, file: Path, device: Gpu) -> tuple[dict[Key, list[Row]], Cases] | None:
         """(the rows of a file that stay, `cases`). None if no row stays."""
         try:
             table, where = load(file)
