@@ -5,7 +5,7 @@ torch: each query head has a copy of its K and V, and the copies' gradients are 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Saved(NamedTuple):
     rest: Made
 
 
-def _operator(name: str) -> Callable[..., Any]:
+def _operator(name: str) -> Callable[..., Made]:
     import torch
 
     return getattr(torch.ops.aten, f"_scaled_dot_product_{name}")

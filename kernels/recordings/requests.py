@@ -146,7 +146,7 @@ class Recordings(Generic[Entry]):
         """The newest recording of a request. ProblemError with the kernel's others."""
         return max(self.of(request), key=lambda entry: entry.date)
 
-    def record(self, device: Any, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    def record(self, device: tables.Gpu, progress: Progress = silent, anew: bool = False) -> list[Path]:
         """Makes what this GPU lacks of the present code, and writes each at once. Returns the files. At the end,
         RunError names each request that failed.
 

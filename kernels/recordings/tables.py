@@ -222,7 +222,7 @@ class Case:
 
     name: str
     keys: Sequence[Key]
-    turn: Callable[..., Any]
+    turn: Callable[..., object]
 
 
 Cases = tuple[Sequence[Case], dict[str, Any]]
@@ -230,7 +230,7 @@ Cases = tuple[Sequence[Case], dict[str, Any]]
 
 
 def resume(
-    cases: Sequence[Case], known: Collection[Key], keep: Callable[[Any], object], progress: Progress = silent
+    cases: Sequence[Case], known: Collection[Key], keep: Callable[..., object], progress: Progress = silent
 ) -> list[str]:
     """Measures each case with an unknown key. `keep` takes each result at once, so a break loses one case. Returns the
     failures: the case and the reason."""
