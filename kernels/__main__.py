@@ -79,7 +79,6 @@ TABLES = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command; its exit code."""
     args = arguments.parser(_COMMANDS, TABLES).parse_args(argv)
     try:
         return args.command(args)
@@ -104,7 +103,6 @@ def _complain(error: object, code: int) -> int:
 
 
 def _progress(done: int, of: int, what: str = "") -> None:
-    """One line on the terminal that shows how far a command is; nothing where stderr is no terminal."""
     if sys.stderr.isatty():
         filled = 30 * done // of if of else 30
         bar, end = "#" * filled + "." * (30 - filled), "\n" if done == of else ""

@@ -28,7 +28,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
 from browser.stepping import choose, rail  # noqa: E402
 
-from app.web.server import modules as modules_of_the_stage  # noqa: E402
+from app.stories import STORIES as STORIES_OF_THE_APP  # noqa: E402
+from app.web.modules import modules as modules_of_the_stage  # noqa: E402
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request  # noqa: E402
@@ -261,15 +262,19 @@ def pages(wanted):
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        pan(browser)
-        if wanted == ["pan"]:
-            return
-        starts(browser)
+        if wanted != ["questions"]:
+            pan(browser)
+            if wanted == ["pan"]:
+                return
+            starts(browser)
         server = Server()
         time.sleep(8)  # what the start has prepared is made
         web_process(server)
-        motions(browser, server)
-        if wanted == ["motion"]:
+        if wanted != ["questions"]:
+            motions(browser, server)
+        if wanted != ["motion"]:
+            covered_steps(browser, server)
+        if wanted in (["motion"], ["questions"]):
             server.stop()
             return
         sizes(server)
@@ -325,6 +330,34 @@ def motions(browser, server):
                             f"budget {budget} ms",
                         )
             page.close()
+
+
+COVERED = """() => {
+  const { clock, content } = document.querySelector(".wg").stage, times = [];
+  for (const { covers } of (content?.questions ?? []).filter(one => one.covers.length)) {
+    clock.cover({ covers });
+    for (let step = 0; step < Math.min(clock.count, 40); step++) {
+      const start = performance.now();
+      clock.set(step, "user");
+      times.push(performance.now() - start);
+    }
+    clock.cover({ covers: [] });
+  }
+  return times;
+}"""
+
+
+def covered_steps(browser, server):
+    """The work of a step while a question covers things of the picture, for each page with such a question."""
+    for path in STORIES_OF_THE_APP:
+        page = browser.new_page(viewport=SIZE)
+        page.goto(f"{server.url}/{path}", wait_until="commit")
+        shown(page)
+        page.wait_for_timeout(1000)
+        times = page.evaluate(COVERED)
+        if times:
+            report(f"{path}: a step with an open question, work", spread(times), "budget 16 ms")
+        page.close()
 
 
 def spread(times):

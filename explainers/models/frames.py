@@ -182,8 +182,9 @@ class MatricesMeta(TypedDict):
         part.
     blocks: [first row, last row, first column, last column, block] of each block's part of O.
 
-    Columns: q [n, d], k, v [keys, d] of the head. s [rows, keys]. s_logged [rows, keys]: 1 for a logged score. o
-        [states, rows, d]. o_since [rows, d]: the first state with the element. o_final [rows, d].
+    Columns: q [n, d], k, v [keys, d] of the head. s [rows, keys]. s_logged [rows, keys]: 1 for a logged score. p
+        [rows, keys]: a weight over its row's largest. o [states, rows, d]. o_since [rows, d]: the first state
+        with the element. o_final [rows, d].
     """
 
     n: int

@@ -137,7 +137,22 @@ def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
     }
     columns = {"q": arrays["Q"], "k": arrays["K"], "v": arrays["V"], "s": story.scores, "s_logged": story.logged}
     columns |= {"o": story.o_values, "o_since": story.o_since, "o_final": arrays["O"][slice(*story.rows)]}
-    return meta, columns
+    return meta, columns | {"p": weight_shares(story)}
+
+
+def weight_shares(story: Tiling) -> np.ndarray:
+    """Derived: each weight as a share of its row's largest one, e^(score - m), [rows, keys].
+
+    m: the largest score of the row up to the end of the key's tile. Of all keys, if scores or weights go to global
+    memory: they are complete before the first weight.
+    """
+    keys = np.arange(story.scores.shape[1])
+    ends = np.array(sorted({frame["scores"][3] for frame in story.frames if frame["scores"]} | {keys[-1]}))
+    stored = any(story.places.get(t["tensor"]) in ("S", "P") for frame in story.frames for t in frame["touched"])
+    end = keys[-1:] if stored else ends[np.searchsorted(ends, keys)]
+    seen = np.where(story.logged > 0, story.scores, -np.inf)
+    with np.errstate(invalid="ignore"):  # infinity - infinity, of a key that no query of the tile sees
+        return np.exp(seen - np.maximum.accumulate(seen, axis=1)[:, end])
 
 
 def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View] = ()) -> stage.Stage:

@@ -29,12 +29,10 @@ _seconds = 0.0
 
 
 def seconds_making() -> float:
-    """The seconds of this process for new entries: compiling."""
     return _seconds
 
 
 def key_of(*texts: str) -> str:
-    """32 hex digits that change with any of the texts."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode() + b"\0")
@@ -44,7 +42,6 @@ def key_of(*texts: str) -> str:
 def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     """(folder, facts) of an entry, from the cache or new.
 
-    product: the name of its file.
     make: make(folder) writes the product and returns facts in JSON's types. After an error nothing stays. After an
         OSError, as on a full disk, it runs again with another folder.
     Raises CacheError if no folder can be written.

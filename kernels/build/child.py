@@ -139,5 +139,4 @@ def compile_with(
 
 
 def exceeded(log: str) -> bool:
-    """Whether a compiler's log reports a limit."""
     return any(sign in log for sign in EXCEEDED)

@@ -63,7 +63,6 @@ def tool(command: Sequence[str], file: Path, seconds: float, what: str, writes: 
     """The output of a tool of binutils for an object file, in the jail if it is a stranger's.
 
     what: the code that it reads, for the message.
-    writes: whether the tool changes the file.
     Raises BuildError.
     """
     try:

@@ -58,7 +58,6 @@ class Line:
     """One line of PTX or SASS.
 
     source: its file and line of ours, or None.
-    entry: its kernel.
     labels: before it in SASS. In PTX, a label is a line of its own.
     target: the label of its branch, or "".
     address: of an instruction of SASS, from the start of its kernel, in bytes.
@@ -78,10 +77,8 @@ class Line:
 class Listing:
     """The compiler's output of a build.
 
-    ptx, sass: its lines.
     mix: kind of instruction -> {opcode: count}.
     registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time.
-    compiler: its name and version.
     """
 
     ptx: tuple[Line, ...]
@@ -95,7 +92,6 @@ class Listing:
 class WidthCheck:
     """Whether the machine code does a pinned access.
 
-    file, line: the place of the access.
     wanted: its opcode, such as LDS.128.
     found: opcode -> count, of this kind, or of all accesses if this kind is absent.
     ok: every opcode is the wanted one.
@@ -177,12 +173,10 @@ def check_widths(
 
 
 def opcode(text: str) -> str:
-    """An instruction's name with its modifiers, such as LDS.128."""
     return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";")
 
 
 def _width(name: str) -> str:
-    """The width in an opcode: .U8, .U16, .64, .128, or "" for 32 bits."""
     return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
 
 

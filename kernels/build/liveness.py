@@ -28,12 +28,7 @@ _DOUBLE = ("DADD", "DMUL", "DFMA", "FADD2", "FMUL2", "FFMA2")  # all operands ar
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of SASS.
-
-    text: from nvdisasm.
-    labels: before it.
-    entry: its kernel.
-    """
+    """An instruction of SASS. labels: before it."""
 
     text: str
     labels: tuple[str, ...] = ()
@@ -109,7 +104,6 @@ def _successors(code: list[Instruction]) -> list[list[int]]:
 
 
 def reads_and_writes(text: str) -> Effect:
-    """An instruction's reads and writes, and whether the writes are certain."""
     guard = _GUARD.match(text)
     kills = not guard or (guard[2] in ("PT", "UPT") and not guard[1])
     body = text[guard.end() :] if guard else text
@@ -152,7 +146,6 @@ def _long_address(name: str, operand: str) -> bool:
 
 
 def _widths(name: str, operands: list[str], result: int | None) -> list[int]:
-    """The number of registers of each operand."""
     base, *parts = name.split(".")
     widths = [1] * len(operands)
     data = 4 if "128" in parts else 2 if "64" in parts else 1

@@ -95,9 +95,7 @@ INCLUDE = "--include-path="
 class Program:
     """The question to NVRTC.
 
-    name, source: of the kernel's file.
     headers: (name, text) of the files that it includes.
-    options: of NVRTC.
     instances: the expressions of templates.
     """
 
@@ -112,7 +110,6 @@ class Program:
 class Compiled:
     """NVRTC's answer.
 
-    log: its messages.
     lowered: the symbol of each instance, in order.
     cubin, ptx: the product, empty after an error.
     """
@@ -220,7 +217,6 @@ def _nvrtc() -> ModuleType:
 
 
 def version() -> tuple[int, int]:
-    """NVRTC's CUDA version. Raises BackendUnavailable."""
     nvrtc = _nvrtc()
     major, minor = checked(nvrtc, nvrtc.nvrtcVersion())
     return major, minor
@@ -237,7 +233,6 @@ def architectures() -> tuple[str, ...]:
 class Toolchain:
     """The compiler for one architecture such as sm_90a (product.Toolchain).
 
-    plain: whether for plain kernels.
     links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it.
     """
 
@@ -259,7 +254,6 @@ class Toolchain:
             self.options.append(linking.RELOCATABLE)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """(name, text) of the additional headers."""
         return headers() if self.plain else ()
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:

@@ -29,7 +29,6 @@ class Machine:
     """The limits of one SM of an architecture.
 
     gpu: a well-known GPU of the architecture.
-    multiprocessors: its SMs.
     warps, blocks, shared_bytes: of an SM.
     shared_bytes_per_block: the most of a block.
     reserved_bytes: CUDA's own, in each block.

@@ -23,7 +23,6 @@ _FOLDER = "values"
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is the name of a file."""
     return re.fullmatch(PATTERN, text) is not None
 
 

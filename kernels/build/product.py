@@ -30,7 +30,6 @@ class Mode(Enum):
 class EntryFacts:
     """ptxas's report on one kernel of a cubin.
 
-    entry: its name.
     registers: of each thread.
     shared_bytes: static shared memory of a block. A launch adds its dynamic bytes.
     spill_bytes: spill stores and loads of a thread.
@@ -52,8 +51,6 @@ class Build:
 
     target: "cpu" or an architecture.
     path: a cubin or a shared library.
-    compiler: its name and version.
-    log: its output.
     facts: one for each kernel of a cubin, none for the CPU.
     jailed: whether it is a stranger's and runs only in the jail.
     """
@@ -72,7 +69,6 @@ class Build:
         return {fact.symbol or fact.entry for fact in self.facts}
 
     def symbol_of(self, entry: str) -> str:
-        """The name of an entry in the cubin."""
         return next((fact.symbol for fact in self.facts if fact.entry == entry and fact.symbol), entry)
 
     @property
@@ -81,12 +77,7 @@ class Build:
 
 
 class Toolchain(Protocol):
-    """A compiler: cpp.Toolchain or nvrtc.Toolchain.
-
-    suffix: of the product's file name.
-    version: the compiler's name and version.
-    options: for every kernel.
-    """
+    """A compiler: cpp.Toolchain or nvrtc.Toolchain. suffix: of the product's file name."""
 
     suffix: str
     version: str

@@ -52,5 +52,4 @@ def sections_of(text: str, symbols: Collection[str]) -> str:
 
 
 def instructions(sass_text: str) -> list[str]:
-    """The instructions of a listing, without addresses and headers."""
     return [text for _, text in INSTRUCTION.findall(sass_text)]

@@ -52,12 +52,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator.
-
-    operator: its name, such as attention.
-    tensors: (name, Given) of each input.
-    options: (name, value) of each option that differs from its default.
-    """
+    """A call of an operator. options: (name, value) of each option that differs from its default."""
 
     operator: str
     tensors: tuple[tuple[str, Given], ...]
@@ -128,7 +123,6 @@ def attention_sizes(call: Call) -> AttentionSizes:
 
 
 def layout_of(q: Given, k: Given) -> str:
-    """The order in memory for a call's kernel."""
     rows, keys = ("batch", "query", "head", "dim"), ("batch", "key", "head", "dim")
     if not q.is_dense(rows):
         return HEADS_FIRST

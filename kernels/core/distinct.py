@@ -4,7 +4,6 @@ import numpy as np
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """The distinct numbers of an array in ascending order."""
     found = np.sort(numbers, axis=None)
     new = np.ones(len(found), bool)
     new[1:] = found[1:] != found[:-1]

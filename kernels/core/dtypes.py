@@ -32,12 +32,10 @@ class ElementType:
 
     @property
     def largest(self) -> float:
-        """The largest finite number of a float type."""
         return float(ml_dtypes.finfo(self.numpy).max)
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds fractions."""
         return self.digits > 0
 
 

@@ -24,7 +24,6 @@ def ceil_div(n: int, d: int) -> int:
 
 
 def is_power_of_two(n: int) -> bool:
-    """Whether n is 1, 2, 4, 8 and so on."""
     return n > 0 and n & (n - 1) == 0
 
 
@@ -81,7 +80,6 @@ _FAULTS = (ArithmeticError, TypeError, ValueError, LookupError, RecursionError, 
 def evaluate(expression: str | int | float, names: Mapping[str, object], where: str) -> Any:
     """The value of an expression such as ceil_div(seq_len, BLOCK_Q), or of a plain number.
 
-    names: the known names with their values.
     where: file and key, for the message.
     Raises FrontMatterError.
     """

@@ -27,7 +27,6 @@ def problem_field(
 ) -> Any:
     """A dataclass field with its limits in the metadata, for the command line, the pages and the checks.
 
-    allowed: the valid values.
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
     formerly: a former name. Links and scripts may still use it.

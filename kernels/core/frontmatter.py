@@ -14,18 +14,25 @@ from kernels.core.launch import Condition, Constant, ConstantRole, Tuned
 from kernels.core.problem import Problem
 from kernels.core.sources import is_plain
 from kernels.core.spec import KernelSpec
-from kernels.core.toml_tables import Table, check_keys, completed, parse, tables, typed
+from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed
 from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
-KEYS = (
-    *(*WORDS, "family", "launches", "problem", "rung", "formerly", "changed_from", "requires", "tensor_products"),
-    *("in_order", "constants", "conditions", "tuned", "scratch", "copies", "watch", "graph", "why", "waits"),
-)
-CONDITION_KEYS = ("must", "message")
-CONSTANT_KEYS = ("default", "values", "names", "meaning", "what_if", "effect", "shows_at")
+KEYS: Keys = {
+    **dict.fromkeys((*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"), TEXT),
+    **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
+    **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
+    **{"graph": FLAG, "watch": (dict, "a table [watch]")},
+    **{key: (list, f"tables [[{key}]]") for key in ("conditions", "copies")},
+    **dict.fromkeys(("why", "waits"), (list, "a list of texts")),
+}
+CONDITION_KEYS: Keys = {"must": TEXT, "message": TEXT}
+CONSTANT_KEYS: Keys = {
+    **{"default": None, "values": (list, "a list of whole numbers"), "names": (list, "a list of texts")},
+    **{"meaning": TEXT, "what_if": TEXT, "effect": TEXT, "shows_at": ((int, float), "a number")},
+}
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _REQUIRES = re.compile(r"(sm_\d+[af]?)(?: for (\S.*))?")
 
@@ -56,10 +63,6 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         )
     table = parse(name, found[1])
     check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
-    for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"):
-        typed(name, key, table.get(key, ""), str, "a text in quotes")
-    for key in ("rung", "tensor_products"):
-        typed(name, key, table.get(key, 0), int, "a whole number")
     try:
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
@@ -75,7 +78,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         raise FrontMatterError(
             f"{name}: requires is {needs!r}. It must be an architecture such as sm_80 or sm_90a, or sm_80 for cp.async."
         )
-    entries = typed(name, "watch", table.get("watch", {}), dict, "a table [watch]")
+    entries = table.get("watch", {})
     if entries and not is_plain(files):
         raise FrontMatterError(f"{name}: a kernel with written probes has no table watch. Write a PROBE_VALUE.")
     return KernelSpec(
@@ -101,7 +104,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
-        graph=typed(name, "graph", table.get("graph", False), bool, "true or false"),
+        graph=table.get("graph", False),
         watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=plan_tables.copies(name, table),
         why=_of_values(name, "why", table, constants),
@@ -112,7 +115,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
 
 def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:
     """A text for each named value of the constants, or one for a kernel without named values."""
-    texts = typed(file, key, table.get(key, []), list, "a list of texts")
+    texts = table.get(key, [])
     for text in texts:
         typed(file, key, text, str, "texts in quotes")
     named = sum(len(constant.names) for constant in constants) or 1
@@ -124,19 +127,15 @@ def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...
 def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> Constant:
     where = f"constants.{name}"
     check_keys(file, where, entry, CONSTANT_KEYS, ("default", "values", "meaning"))
-    values = typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
+    values, names = entry["values"], entry.get("names", [])
     for value in (*values, entry["default"]):
         typed(file, where, value, int, "whole numbers")
-    names = typed(file, f"{where}.names", entry.get("names", []), list, "a list of texts")
     for name_of_value in names:
         typed(file, f"{where}.names", name_of_value, str, "texts in quotes")
     if names and len(names) != len(values):
         raise FrontMatterError(
             f"{file}: {where} has {len(names)} names for {len(values)} values. Give each value one name."
         )
-    for key in ("meaning", "what_if", "effect"):
-        typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
-    typed(file, f"{where}.shows_at", entry.get("shows_at", 1.0), (int, float), "a number")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.A):  # it becomes -DNAME=value
         raise FrontMatterError(f"{file}: {where} is not a name in C. Use letters, digits and _.")
     if entry["default"] not in values:
@@ -162,13 +161,11 @@ def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> 
 
 
 def _conditions(file: str, table: Table) -> tuple[Condition, ...]:
-    entries = typed(file, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
+    entries = table.get("conditions", [])
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
         typed(file, where, entry, dict, "a table [[conditions]]")
-        check_keys(file, where, entry, CONDITION_KEYS, CONDITION_KEYS)
-        for key in CONDITION_KEYS:
-            typed(file, f"{where}.{key}", entry[key], str, "a text in quotes")
+        check_keys(file, where, entry, CONDITION_KEYS, ("must", "message"))
     return tuple(Condition(entry["must"], entry["message"]) for entry in entries)
 
 

@@ -16,7 +16,6 @@ Repeat = tuple[tuple[str, str | int], ...]  # (name, count) pairs, the outermost
 class Copy:
     """A copy of a whole tensor to another tensor of equal size, usually on another device.
 
-    source, target: tensors.
     step: the copies of a step follow its launches in the plan's order.
     place: the number of launches before it in this order, at least 1.
     """
@@ -92,7 +91,6 @@ def words_of_constant(name: str) -> str:
 class Constant:
     """A compile-time constant of a kernel, passed as -DNAME=value.
 
-    name, default, values: its name, default and valid values.
     meaning: its words for readers.
     what_if: the name of an instructive fault, for a constant whose other values break the kernel, else "".
     effect: the result of this fault.
@@ -116,7 +114,6 @@ class Constant:
 class Condition:
     """A condition on a problem and a kernel's constants.
 
-    must: an expression.
     message: the sentence of a refusal. An expression in braces, such as {4 * (stride + PAD)}, shows its value.
     """
 
@@ -166,7 +163,6 @@ class Texture:
 class Fetch:
     """A copy of inputs from host memory to the GPU, before a launch. The launch waits for it.
 
-    tensors: their names.
     part, parts: the copied part of `parts` equal parts along the first axis.
     stream: of the copy.
     memory: pinned, or pageable, which the driver first copies to a pinned buffer.
@@ -191,7 +187,6 @@ class Launch:
     stream: its queue. Launches of one stream run in order.
     after: the entries of earlier launches, on any stream, that it waits for.
     dependent: whether it may start before the end of the launch before it (programmatic dependent launch).
-    fetch: its copy from host memory.
     device: the number of its GPU in a plan over several.
     step: the number of its step in this plan.
     children: the entries of the launches that its kernel makes (dynamic parallelism).
@@ -228,7 +223,6 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
     def groups(self, threads: int) -> int:
@@ -245,7 +239,6 @@ class Launch:
 
     @property
     def first_item(self) -> int:
-        """The first item with work."""
         return self.grid[0] * self.grid[2] - self.heads if self.heads else 0
 
     def item_of(self, head: int, tile: int) -> int:
@@ -259,7 +252,6 @@ class Launch:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of its tensors, by pointer, as a map or as a texture."""
         names = (a.tensor if isinstance(a, (TensorMap, Texture)) else a for a in self.args)
         return tuple(name for name in names if isinstance(name, str))
 
@@ -288,18 +280,15 @@ class Plan:
 
     @property
     def steps(self) -> tuple[Launch | Copy, ...]:
-        """The launches and copies in order."""
         found = list[Launch | Copy]()
         for number, launch in enumerate(self.launches):
             found += [launch, *self.copies_after(number)]
         return tuple(found)
 
     def copies_after(self, number: int) -> tuple[Copy, ...]:
-        """The copies between launch `number` and the next one."""
         return tuple(copy for copy in self.copies if copy.place == number + 1)
 
     def children_of(self, number: int) -> tuple[int, ...]:
-        """The numbers of the launches that the kernel of launch `number` makes."""
         own = self.launches[number]
         return tuple(n for n, one in enumerate(self.launches) if own.children and one.parent == own.entry)
 

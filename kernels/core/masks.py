@@ -24,7 +24,6 @@ class Mask:
     """The visible keys of each query. The last query is at the last key.
 
     kind: one of KINDS, each with its own fields below.
-    queries, keys: their numbers.
     causal: whether only keys up to the query's own place are visible.
     window: visible keys, up to the query's own.
     sinks: first keys, visible to all.
@@ -83,12 +82,10 @@ class Mask:
         return (self.strip(first, first + rows) for first in range(0, self.queries, rows))
 
     def dense(self) -> np.ndarray:
-        """bool [queries, keys]: for small ones."""
         return self.strip(0, self.queries)
 
     @property
     def visible(self) -> int:
-        """The number of visible pairs of a query and a key."""
         return sum(int(strip.sum()) for strip in self.strips(STRIP))
 
 
@@ -184,7 +181,6 @@ def _pooled(x: np.ndarray, block: int) -> np.ndarray:
 
 
 def as_matrix(array: np.ndarray) -> Matrix:
-    """A bool array [rows, columns] as hashable tuples."""
     return tuple(tuple(bool(one) for one in row) for row in array)
 
 
@@ -195,7 +191,6 @@ def as_matrix(array: np.ndarray) -> Matrix:
 class BlockLists:
     """A mask as lists of key blocks for each query block, in int32.
 
-    block_q, block_kv: queries and keys of a block.
     kv_num_blocks, full_kv_num_blocks: [rows], the counts of partial and full blocks.
     kv_indices, full_kv_indices: [rows, columns], the blocks in rising order, UNDEFINED past the count.
     kv_patterns: [rows, columns], the pattern of each partial block, next to kv_indices.
@@ -216,7 +211,6 @@ class BlockLists:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """The numbers of full, partial and skipped blocks."""
         full, partial = int(self.full_kv_num_blocks.sum()), int(self.kv_num_blocks.sum())
         return {"full": full, "partial": partial, "skipped": self.kv_indices.size - full - partial}
 

@@ -24,17 +24,11 @@ class CacheUse:
 
     @property
     def attends(self) -> bool:
-        """Whether it reads the pages of each sequence."""
         return self.does == "attend"
 
 
 class HeldSequence(Protocol):
-    """A sequence of a cache, such as kv_cache.manager.Sequence.
-
-    table: its pages, in order.
-    tokens: the number of each token.
-    family: a number that forked sequences share.
-    """
+    """A sequence of a cache, such as kv_cache.manager.Sequence. family: a number that forked sequences share."""
 
     @property
     def table(self) -> tuple[int, ...]: ...

@@ -15,17 +15,21 @@ from kernels.core.launch import CopyText, LaunchText, Repeat, ScratchText
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
-from kernels.core.toml_tables import Table, check_keys, tables, typed
+from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, tables, typed
 from kernels.errors import FrontMatterError
 
-LAUNCH_KEYS = (
-    *("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster", "cooperative"),
-    *ORDER_KEYS,
-    *("device", "repeat", "when", "heads"),
-)
-SCRATCH_KEYS = ("shape", "axes", "dtype", "initial", "device", "repeat")
+LAUNCH_KEYS: Keys = {
+    **{"entry": TEXT, "grid": None, "block": None, "args": (list, "a list, in the order of the signature")},
+    **{"shared_bytes": None, "item": TEXT, "blocks_per_item": None, "cluster": None, "cooperative": FLAG},
+    **dict.fromkeys(ORDER_KEYS),
+    **{"device": None, "repeat": None, "when": (str, "a condition in quotes"), "heads": None},
+}
+SCRATCH_KEYS: Keys = {
+    **dict.fromkeys(("shape", "axes"), (list, "a list")),
+    **dict.fromkeys(("dtype", "initial", "device", "repeat")),
+}
+COPY_KEYS: Keys = {"source": TEXT, "target": TEXT, "repeat": None, "when": TEXT}
 MOST_TABLES = 64  # [[launches]], or [[copies]]. Our kernels have 4
-COPY_KEYS = ("source", "target", "repeat", "when")
 # A build writes the entry into C++. An instance's values hold no bracket, quote, comment or name of the compiler's.
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*]))*>)?", re.A | re.I)
 
@@ -44,7 +48,7 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
             f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero, restored or cleared."
         )
     for key, kind in (("shape", (str, int)), ("axes", str)):
-        for value in typed(file, f"{where}.{key}", entry[key], list, "a list"):
+        for value in entry[key]:
             typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
     if len(entry["shape"]) != len(entry["axes"]):
         raise FrontMatterError(
@@ -89,8 +93,7 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table, pare
     where, parent = f"launches[{number}]", parents.get(str(entry.get("entry")), "")
     needed = ("entry", "grid", "block") if parent else ("entry", "grid", "block", "args")
     check_keys(file, where, entry, LAUNCH_KEYS, needed)
-    name = typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")
-    typed(file, f"{where}.item", entry.get("item", ""), str, "a text in quotes")
+    name, args = entry["entry"], entry.get("args", [])
     _check_entry(file, where, name, source, plain)
     for key in ("grid", "block", "cluster"):
         sizes = entry.get(key, [1])
@@ -99,7 +102,6 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table, pare
                 f"{file}: {where}.{key} is {sizes!r}. It must be a list of one to three sizes: numbers or "
                 f"expressions in quotes."
             )
-    args = typed(file, f"{where}.args", entry.get("args", []), list, "a list, in the order of the signature")
     for n, arg in enumerate(args):
         _check_argument(file, f"{where}.args[{n}]", arg)
     found = () if parent else parameters(source, name)
@@ -120,10 +122,10 @@ def _launch(file: str, source: str, plain: bool, number: int, entry: Table, pare
         entry.get("item", "block"),
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
-        typed(file, f"{where}.cooperative", entry.get("cooperative", False), bool, "true or false"),
+        entry.get("cooperative", False),
         device=_number(file, f"{where}.device", entry.get("device", 0)),
         repeat=_repeat(file, where, entry),
-        when=typed(file, f"{where}.when", entry.get("when", ""), str, "a condition in quotes"),
+        when=entry.get("when", ""),
         parent=parent,
         heads=_number(file, f"{where}.heads", entry.get("heads", 0)),
     )
@@ -189,14 +191,12 @@ def _check_argument(file: str, where: str, arg: object) -> None:
 
 
 def copies(file: str, table: Table) -> tuple[CopyText, ...]:
-    entries = typed(file, "copies", table.get("copies", []), list, "tables [[copies]]")
+    entries = table.get("copies", [])
     _check_number(file, "copies", entries)
     made = []
     for number, entry in enumerate(entries):
         where = f"copies[{number}]"
-        check_keys(file, where, typed(file, where, entry, dict, "a table [[copies]]"), COPY_KEYS, COPY_KEYS[:2])
-        for key in ("source", "target", "when"):
-            typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
+        check_keys(file, where, typed(file, where, entry, dict, "a table [[copies]]"), COPY_KEYS, ("source", "target"))
         made.append(CopyText(entry["source"], entry["target"], _repeat(file, where, entry), entry.get("when", "")))
     return tuple(made)
 

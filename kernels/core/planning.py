@@ -33,7 +33,6 @@ _BRACES = re.compile(r"\{([^{}]+)\}")
 
 
 def check_conditions(conditions: tuple[Condition, ...], names: Mapping[str, object], place: str) -> None:
-    """Raises ProblemError with the message of the first failed condition."""
     for number, condition in enumerate(conditions):
         where = f"{place}: conditions[{number}]"
         if not evaluate(condition.must, names, f"{where}.must"):

@@ -216,12 +216,10 @@ class Problem:
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the given tensors."""
         return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN)
 
     @property
     def call_bytes(self) -> int:
-        """Bytes of the given tensors and the outputs."""
         return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN or t.role is Role.OUTPUT)
 
     @property
@@ -231,7 +229,6 @@ class Problem:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The tensors that are compared with the truth."""
         return tuple(t for t in self.tensors() if t.role is Role.OUTPUT)
 
     @property
@@ -240,7 +237,6 @@ class Problem:
         return type(self)
 
     def values(self) -> dict[str, object]:
-        """field -> value, in the order of the fields."""
         return field_values(self)
 
     def texts(self) -> dict[str, str]:
@@ -317,7 +313,6 @@ class Problem:
 
     @classmethod
     def bench_default(cls) -> Self:
-        """The problem of a bench by default."""
         return cls()
 
     @classmethod

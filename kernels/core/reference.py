@@ -232,7 +232,6 @@ def _product(q: "TorchTensor", k: "TorchTensor") -> "TorchTensor":
 
 
 def _lse(q: "TorchTensor", k: "TorchTensor", scale: float, causal: bool, offset: int) -> "TorchTensor":
-    """lse of one head, float32 [queries]."""
     import torch
 
     s = scale * _product(q, k)
@@ -258,7 +257,6 @@ def on_device(array: np.ndarray, device: str) -> "TorchTensor":
 
 
 def on_host(tensor: "TorchTensor") -> np.ndarray:
-    """A torch tensor as an array of its own type."""
     import torch
 
     tensor = tensor.detach().cpu().contiguous()

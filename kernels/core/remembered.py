@@ -24,7 +24,6 @@ def of_recordings(remember: Callable[[Function], Function]) -> Callable[[Functio
 
 
 def recordings_changed() -> None:
-    """Forgets this process's reads of recordings."""
     for kept in _of_recordings:
         kept.cache_clear()  # type: ignore[attr-defined]
 

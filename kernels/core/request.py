@@ -17,9 +17,7 @@ from kernels.errors import ProblemError
 class Request:
     """A request for a run.
 
-    problem: of the kernel's problem_type.
     settings: compile-time constants as pairs, at least those without their default.
-    scope: the traced items.
     backend: gpu, cpu or recorded.
     """
 
@@ -31,11 +29,9 @@ class Request:
 
     @property
     def constants(self) -> dict[str, int]:
-        """Every compile-time constant of the kernel, name -> value."""
         return self.kernel.settings(self.settings)
 
     def value_of(self, role: ConstantRole) -> int | None:
-        """The value of the kernel's constant with that role, or None."""
         constant = self.kernel.constant_of(role)
         return None if constant is None else self.constants[constant.name]
 

@@ -23,12 +23,10 @@ class Scope:
 
     @classmethod
     def everything(cls, plan: Plan) -> "Scope":
-        """Every item of every launch of the plan."""
         others = {launch.item: plan.items_of(launch.item) for launch in plan.launches if launch.item != plan.item}
         return cls(0, plan.items_of(plan.item), tuple((item, 0, count) for item, count in others.items()))
 
     def range_of(self, item: str, plan: Plan) -> tuple[int, int]:
-        """The first item and the number of items of a kind."""
         if item == plan.item:
             return self.first, self.count
         return next(((first, count) for name, first, count in self.others if name == item), (plan.first_of(item), 1))

@@ -114,7 +114,6 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _is_plain(header: str) -> bool:
-    """Whether a name has no folder."""
     return re.fullmatch(r"[\w+-][\w.+-]*", header) is not None
 
 

@@ -48,7 +48,6 @@ class KernelSpec:
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
     instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
-    conditions: on a problem and the constants.
     formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
@@ -157,15 +156,12 @@ class KernelSpec:
 
     @property
     def what_ifs(self) -> tuple[Constant, ...]:
-        """The constants for instructive faults."""
         return tuple(c for c in self.constants if c.what_if)
 
     def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
-        """The constants with one of these roles, in order."""
         return tuple(c for c in self.constants if c.role in roles)
 
     def constant_of(self, role: ConstantRole) -> Constant | None:
-        """The first constant with that role, or None."""
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
@@ -173,7 +169,6 @@ class KernelSpec:
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
-        """Whether the kernel solves problems of a class."""
         own = self.problem_type
         return own is kind
 

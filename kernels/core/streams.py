@@ -22,7 +22,6 @@ class Step:
 
     number: of the launch. A copy has the number of its launch.
     tensor: of a copy, else "".
-    stream: its queue.
     waits: the numbers of launches on other streams before it, in order. A copy waits for none.
     """
 

@@ -78,7 +78,6 @@ class Tensor:
 
     @property
     def is_written(self) -> bool:
-        """Whether a kernel writes it."""
         return self.role is not Role.INPUT
 
     def fresh(self) -> np.ndarray:

@@ -24,7 +24,6 @@ class OutputError:
 
     largest: the largest |output - float64|, or NaN for an additional NaN in the output.
     yardstick: the largest |torch's answer - float64|.
-    allowed: the limit.
     """
 
     output: str
@@ -34,7 +33,6 @@ class OutputError:
 
     @property
     def ok(self) -> bool:
-        """Whether the error is within the limit."""
         return self.largest <= self.allowed < math.inf  # a NaN is never <=
 
     @property

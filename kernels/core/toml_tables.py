@@ -5,6 +5,7 @@ The opening comment of a header may hold constants, scratch tensors and launches
 
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kernels.core.fields import nearest, shortened
@@ -14,6 +15,10 @@ from kernels.errors import FrontMatterError
 MOST_VALUES, DEEPEST = 1000, 8  # of an opening comment: values, and tables within tables. Our largest: 340, 6
 MOST_NAMES = 100  # tables under a key, such as constants
 Table = dict[str, Any]
+Kind = tuple[Any, str]  # the type of a key's value, or several, and their words
+Keys = Mapping[str, Kind | None]  # None: another check
+TEXT: Kind = (str, "a text in quotes")
+FLAG: Kind = (bool, "true or false")
 T = TypeVar("T")
 
 
@@ -42,13 +47,18 @@ def parse(name: str, text: str) -> Table:
     return table
 
 
-def check_keys(file: str, where: str, table: Table, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
-    """FrontMatterError unless a table has only known keys, and all that it needs. where: its name in the comment."""
+def check_keys(file: str, where: str, table: Table, known: Keys, needed: tuple[str, ...]) -> None:
+    """FrontMatterError unless a table has only known keys of their kinds, and all that it needs.
+
+    where: its name in the comment.
+    """
     prefix = f"{where}." if where else ""
-    for key in table:
+    for key, value in table.items():
         if key not in known:
             names = f"There are {', '.join(known)}.{nearest(key, known)}"
             raise FrontMatterError(f"{file}: there is no key {prefix}{key}. {names}")
+        if kind := known[key]:
+            typed(file, f"{prefix}{key}", value, *kind)
     for key in needed:
         if key not in table:
             raise FrontMatterError(

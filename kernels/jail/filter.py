@@ -154,7 +154,6 @@ def _head() -> list[bytes]:
 
 
 def numbers(calls: dict[str, tuple[int | None, int | None]]) -> list[int]:
-    """The numbers of the calls on this processor."""
     column = list(_ARCHITECTURES).index(platform.machine())
     return [numbers[column] for numbers in calls.values() if numbers[column] is not None]  # type: ignore[misc]
 

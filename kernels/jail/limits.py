@@ -31,7 +31,6 @@ class Result:
 
     code: its exit code, -N after signal N.
     output: its standard output, or the file that it was asked for.
-    log: its standard error.
     stopped: the limit at which the jail ended it, else "".
     """
 

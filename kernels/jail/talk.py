@@ -102,7 +102,6 @@ def _write(pipe: IO[bytes], data: memoryview) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of a process and its descendants."""
     if process.poll() is None:
         for pid in _descendants(process.pid):
             with contextlib.suppress(ProcessLookupError):

@@ -18,7 +18,6 @@ from kernels.errors import OutOfBlocks, ProblemError
 class Sequence:
     """A sequence of the cache.
 
-    table: its pages, in order
     tokens: number of each token in the history of the whole cache
     family: common to all forks of one sequence
     """
@@ -86,7 +85,6 @@ class KVCache:
 
     @property
     def ref_counts(self) -> Counter:
-        """Page -> number of its sequences."""
         return Counter(page for sequence in self.sequences for page in sequence.table)
 
     def find(self, name: str) -> Sequence:

@@ -13,7 +13,6 @@ class Scenario:
     """A history of a cache.
 
     about: the point of interest, in sentences
-    events: in order
     visits: requests for a scheduler, in place of events (scheduler.py)
     texts: (request, its own part of the prompt) if a model answers the visits. A token is a character.
     slots: of the pool. The number of pages follows from block_size.
@@ -33,7 +32,6 @@ class Scenario:
         return serve(self.visits, self.slots // block_size, block_size)
 
     def history(self, block_size: int) -> tuple[Event, ...]:
-        """The events, in order."""
         return tuple(event for step in self.steps(block_size) for event in step.events) if self.visits else self.events
 
     def states(self, block_size: int) -> list[tuple[KVCache, Change | None]]:
@@ -61,7 +59,6 @@ def read_events(text: str) -> tuple[Event, ...]:
 
 
 def write_event(event: Event) -> str:
-    """The text of an event for read_events."""
     return f"{event.action} {event.name} {event.tokens or event.parent}".strip()
 
 

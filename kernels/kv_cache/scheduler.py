@@ -44,7 +44,6 @@ class Visit:
 class Step:
     """The events of a step.
 
-    events: in order
     freed, decoded, admitted: names, in order
     begun: for each admitted request, the number of its parent's tokens
     waiting: names of arrived requests without admission
@@ -90,7 +89,6 @@ def read_visits(text: str) -> tuple[Visit, ...]:
 
 
 def _check(number: int, visit: Visit, before: Mapping[str, Visit]) -> None:
-    """Raises ProblemError for an impossible visit after the visits in `before`."""
     if not visit.name.isalnum() or len(visit.name) > 12 or visit.name in before:
         raise ProblemError(
             f"The name of request {number} is {quoted(visit.name)}. Use 1 to 12 letters and digits, and a new name."

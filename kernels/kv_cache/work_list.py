@@ -13,7 +13,6 @@ class WorkList(NamedTuple):
     units: int32 [units, 8], one row of FIELDS per unit: pages [first, first + pages) of a sequence of `tokens` tokens.
         Its result is one of the sequence's `partitions`, at slot + partition of the partials. Rows 0 to ranges - 1
         start the ranges, in order. `next` is the next row in the range, or -1.
-    ranges: number of ranges
     slots: number of partials per query head
     """
 

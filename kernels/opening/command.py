@@ -63,7 +63,6 @@ def proposed(path: Path, text: str) -> Proposal:
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
-    """(family, name, class) of every problem."""
     for family in catalog.current().families:
         for name, kind in import_module(f"{families.__name__}.{family}").PROBLEMS.items():
             yield family, name, kind
@@ -96,7 +95,6 @@ def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
 
 
 def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
-    """The kernel of the proposal, after a plan of a sample."""
     files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
     whole = ((files[0][0], made.text_of(text)), *files[1:])
     try:
@@ -111,10 +109,7 @@ def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
 def _problems(
     made: Proposal, kernel: KernelSpec | None, file: str, listed: list[Parameter], count: int, ran: Ran
 ) -> list[str]:
-    """The commands that run the problems of a program's launches. A line names each grid unlike the program's.
-
-    count: the launches of a problem.
-    """
+    """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
     found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
     commands = []
@@ -133,7 +128,6 @@ def _problems(
 
 
 def _compared(kernel: KernelSpec, problem: Problem, ran: Ran) -> list[tuple[str, str, str]]:
-    """A line for each launch of the program whose grid or block the front matter does not give."""
     try:
         plan = kernel.plan(problem)
     except (ProblemError, FrontMatterError) as error:

@@ -70,7 +70,6 @@ _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*
 
 
 def multiples_of(fit: Fit, text: str) -> list[str]:
-    """Conditions such as "seq_len % 32 == 0", each once."""
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, device_text(text)))
     found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
     found += [  # a rest of the division that the text treats needs no condition

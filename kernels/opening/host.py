@@ -1,10 +1,14 @@
-"""The launches, constants and variables in the text of a .cu, from its functions of the host."""
+"""The launches, constants and variables in the text of a .cu, from its functions of the host.
+
+For a file without a launch: grid and block from a kernel's own text.
+"""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.tokens import Token, closing, functions, line_of, tokens
+from kernels.build.plain.tokens import Token, bare, closing, functions, line_of, tokens
 
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[ \t]*(?://.*|/\*.*)?$"
@@ -20,9 +24,6 @@ class HostLaunch:
 
     entry: the kernel, an instance such as flash<64>.
     grid, block, shared: C expressions, "" if the text has none.
-    args: C expressions, in order.
-    line: of the launch.
-    cooperative: whether it is a cooperative launch.
     """
 
     entry: str
@@ -35,7 +36,6 @@ class HostLaunch:
 
 
 def host_launches(text: str) -> list[HostLaunch]:
-    """The launches of a text, in order."""
     found = tokens(text)
     listed = [_launch(text, found, at) for at, token in enumerate(found) if token.text == "<<<"]
     listed += [_cooperative(text, found, at) for at, token in enumerate(found) if token.text == COOPERATIVE]
@@ -56,7 +56,6 @@ def constants_of(text: str) -> dict[str, int]:
 
 
 def host_words(text: str) -> set[str]:
-    """The words of the functions of the host."""
     found = tokens(text)
     inside = (found[f.first : f.last] for f in functions(text, found) if not f.on_device)
     return {token.text for part in inside for token in part if re.match(r"[A-Za-z_]", token.text)}
@@ -82,7 +81,6 @@ def variable(text: str, name: str, before: int) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """The parts of a list, divided at commas outside brackets."""
     found, listed, first, at = tokens(text), list[str](), 0, 0
     while at < len(found):
         if found[at].text in ("(", "[", "{"):
@@ -134,3 +132,69 @@ def _cooperative(text: str, found: list[Token], at: int) -> HostLaunch | None:
     value = re.search(rf"\b{re.escape(array)}\s*\[\s*\]\s*=\s*\{{([^}}]*)\}}", text) if array else None
     args = tuple(part.rpartition("&")[2].strip() for part in (parts(value[1]) if value else ()))
     return HostLaunch(name, grid, block, shared, args, line, True)
+
+
+_INDEX = re.compile(r"\b(\w++)\s*+=\s*+blockIdx\.([xyz])\s*+(?:\*\s*([\w.]+|\([^()]*\)))?")
+_STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\s*[;,)]")
+_BOUND = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
+TWO = re.compile(r"blockIdx\.([xyz])\s*\*\s*gridDim\.([xyz])\s*\+\s*blockIdx\.\2")
+USUAL_THREADS = "128"
+ANY_BLOCKS = "4"  # of a loop over the grid
+Meaning = Callable[[str], str | None]
+
+
+def body_of(text: str, kernel: str) -> str:
+    """The text of a kernel with its attributes, without comments, or ""."""
+    found = tokens(text)
+    for function in functions(text, found):
+        if function.name == kernel and function.is_kernel:
+            return bare(text)[found[function.first].start : found[function.last].end]
+    return ""
+
+
+def block_of(body: str, number: Meaning) -> list[str]:
+    """The sizes of a block: of __launch_bounds__, an index blockIdx.x * TILE + threadIdx.x, or USUAL_THREADS."""
+    if bound := _BOUND.search(body):
+        return [number(bound[1]) or USUAL_THREADS]
+    for name in re.findall(r"\b(\w++)\s*+=\s*+blockDim\.x\b", body):
+        if size := number(name):
+            return [size]
+    sizes = {axis: known for step, axis in _STEP.findall(body) if step != "blockDim" and (known := number(step))}
+    if not sizes:
+        return ["16", "16"] if "threadIdx.y" in body else [USUAL_THREADS]
+    return [sizes.get(axis, "32" if axis == "x" else "1") for axis in "xyz" if axis <= max(sizes)]
+
+
+def grid_of(body: str, block: list[str], meaning: Meaning) -> list[str] | None:
+    """The sizes of the grid, from indices and their bounds, or None if one is unknown. meaning: a name -> its size."""
+    axes = sorted(set(re.findall(r"blockIdx\.([xyz])", body)))
+    if not axes:
+        return ["1"]
+    listed = [_axis(body, axis, block, meaning) for axis in "xyz" if axis <= axes[-1]]
+    known = [size for size in listed if size is not None]
+    return known if len(known) == len(listed) else None
+
+
+def _axis(body: str, axis: str, block: list[str], meaning: Meaning) -> str | None:
+    if (two := TWO.search(body)) and axis in two.groups():  # batch * heads + head
+        return meaning("batch" if axis == two[1] else "heads")
+    for name, of, step in _INDEX.findall(body):
+        if of != axis or re.search(rf"\b{name}\s*\+=\s*gridDim", body):
+            continue
+        bound = re.search(rf"\b{name}\s*(?:\+\s*\w+\s*)?(?:<|>=)\s*(\w+)", body)
+        size = (meaning(bound[1]) if bound else None) or meaning(name)
+        if not size:
+            continue
+        if not step:
+            return size
+        threads = re.sub(r"blockDim\.([xyz])", lambda found: dict(zip("xyz", block)).get(found[1], "1"), step)
+        held = meaning(threads)
+        return f"ceil_div({size}, {held.strip('()')})" if held else None
+    if re.search(rf"\+=\s*gridDim\.{axis}", body):
+        return ANY_BLOCKS
+    if (added := re.search(rf"\*\s*(\w+)\s*\+\s*blockIdx\.{axis}\b", body)) and (size := meaning(added[1])):
+        return size
+    factor = re.search(rf"blockIdx\.{axis}\s*+(?:\)\s*+)?\*\s*+(\w+)", body)
+    if factor and re.match(r"[A-Za-z_]", factor[1]) and meaning(factor[1]) or f"blockIdx.{axis} / " in body:
+        return meaning("heads")  # it counts whole matrices
+    return None

@@ -46,10 +46,8 @@ class Parameter:
 class Fit:
     """A problem as the meaning of parameters.
 
-    family, problem: their names.
     shown: the problem with the values of the fields in `fixed`, else its defaults.
     fixed: the text fields that decide types or the order in memory.
-    tensors: a parameter's name -> its tensor.
     score: more for more tensors with name and type.
     """
 
@@ -72,7 +70,6 @@ class Fit:
         return known.get(_meaning(name, known, self.shown.spellings), ())
 
     def meaning(self, name: str) -> str:
-        """The size or field that a name means, or ""."""
         problem = self.shown
         known = {**problem.values(), **problem.defines, **problem.sizes}
         return _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
@@ -85,7 +82,6 @@ def plain(name: str) -> str:
 
 
 def best(problems: Iterable[tuple[str, str, type[Problem]]], parameters: list[Parameter]) -> list[Fit]:
-    """The fits of (family, name, problem class), the best first."""
     fits = [fit for family, name, kind in problems for fit in _fits(family, name, kind, parameters)]
     return sorted(fits, key=lambda fit: -fit.score)
 
@@ -169,7 +165,6 @@ def shaping(problem: Problem) -> list[str]:
 
 
 def another(problem: Problem, name: str) -> object:
-    """Another value of a field with whole numbers."""
     value, allowed = field_values(problem)[name], fields_of(problem.problem_type)[name].metadata["allowed"]
     return next((v for v in allowed or () if v != value), value + 1)
 

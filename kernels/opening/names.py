@@ -68,7 +68,6 @@ MOST_STEPS = 6  # from a variable to the variables of its declaration
 class Names:
     """The names of a text.
 
-    text: the .cu.
     meaning: a name -> the size or field that it means, or "".
     arguments: names in the arguments of a launch -> the meaning of their parameters.
     allowed: a field -> its values, if they are few. A constant with one of these values means the field.
@@ -80,7 +79,6 @@ class Names:
     allowed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     def expression(self, text: str, line: int, steps: int = MOST_STEPS) -> str | None:
-        """A C expression in names of the problem, or None."""
         words = {token.text for token in tokens(text) if re.match(r"[A-Za-z_]", token.text)}
         found = {word: self._name(word, line, steps) for word in words}
         return translated(text, {word: said for word, said in found.items() if said is not None})

@@ -28,7 +28,6 @@ _LOG = "launches"
 class Argument:
     """An argument of a launch.
 
-    value: of a number, else None.
     memory, bytes: the number and size of the allocation behind a pointer, else -1 and 0.
     zero: whether the allocation held only zeros.
     """
@@ -61,10 +60,7 @@ class Ran:
 
 
 def run(name: str, text: str) -> Ran:
-    """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
-
-    name: of the file.
-    """
+    """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end."""
     refusals.check(name, text)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         program = _built(Path(held), name, text)

@@ -7,15 +7,94 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
-from kernels.build.plain.tokens import bare
+from kernels.build.plain.tokens import bare, line_of
 from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
-from kernels.opening import signature
+from kernels.opening import host
 from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
-from kernels.opening.matching import Fit, Meaning, Parameter, with_dtype
+from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
 from kernels.opening.names import Names, arguments_of
-from kernels.opening.scratch import scratch_of
+
+_MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
+_ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
+
+
+@dataclass
+class Scratch:
+    """The scratch memory of a file.
+
+    names: a parameter's name -> the name of its memory.
+    tables: [scratch.NAME] of the front matter.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, dict[str, object]] = field(default_factory=dict)
+    lines: list[tuple[str, str, str]] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+
+def scratch_of(
+    text: str, fit: Fit, listed: list[Parameter], launches: list[HostLaunch], meaning: Meaning, said: Mapping[str, str]
+) -> Scratch:
+    found, memories = Scratch(), dict[str, str]()  # the host's name of a memory -> its name
+    for one in listed:
+        if not one.is_pointer or one.name in fit.tensors or one.name in found.names:
+            continue
+        buffer = _buffer(one, launches, listed)
+        taken = {tensor.name for tensor in fit.shown.tensors()}
+        name = next(n for n in (plain(one.name), f"{plain(one.name)}_scratch") if n not in taken)
+        name = memories.setdefault(buffer, name)
+        found.names[one.name] = name
+        if name in found.tables:
+            continue
+        size, source = _size(text, one, buffer, launches, meaning, fit, said)
+        known = fit.intermediate(one.name) if not size else ()
+        axes = [axis for axis, _ in known] or ["element"]
+        shape: list[str | int] = [part for _, part in known] or [size or "1"]
+        if not size and not known:
+            found.questions.append(f"the elements of {one.name}. Say them with --say {one.name}=EXPRESSION")
+        if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
+            axes, shape = [*axes, "lane"], [*shape, lanes]
+        table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
+        if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)):
+            table["initial"] = "zero"
+        found.tables[name] = table
+        shown = " x ".join(map(str, shape)) if size or known else "?"
+        found.lines.append((f"scratch {name}", f"{shown} of {table['dtype']}", source or "its name" * bool(known)))
+    return found
+
+
+def _buffer(one: Parameter, launches: list[HostLaunch], listed: list[Parameter]) -> str:
+    """The host's name of the memory behind a pointer, or the pointer's own name."""
+    for launch in launches:
+        symbols = [p.name for p in listed if p.entry == launch.entry]
+        if one.entry == launch.entry and one.name in symbols and symbols.index(one.name) < len(launch.args):
+            return launch.args[symbols.index(one.name)]
+    return one.name
+
+
+def _size(
+    text: str,
+    one: Parameter,
+    buffer: str,
+    launches: list[HostLaunch],
+    meaning: Meaning,
+    fit: Fit,
+    said: Mapping[str, str],
+) -> tuple[str, str]:
+    if one.name in said:
+        return said[one.name], "--say"
+    launch = next((launch for launch in launches if launch.entry == one.entry), launches[0])
+    for found in _MALLOC.finditer(bare(text)):
+        if plain(found[1]) != plain(buffer):
+            continue
+        line = line_of(text, found.start())
+        elements = _ELEMENT.sub("", found[2]) if _ELEMENT.search(found[2]) else ""
+        names = Names(text, meaning, arguments_of(launch, [one.name], meaning), fit.allowed)
+        return names.expression(elements, line) or "" if elements else "", f"line {line}: cudaMalloc"
+    return "", ""
+
 
 _TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
@@ -28,10 +107,8 @@ QUERY_TILE = "query tile"  # the item of the stories of attention
 class Proposal:
     """A front matter with its sources.
 
-    table: of the TOML.
     lines: (part, value, source), for the reader.
     questions: parts without a source, each with the option that answers it.
-    fit: the problem.
     """
 
     fit: Fit
@@ -40,11 +117,9 @@ class Proposal:
     questions: list[str] = field(default_factory=list)
 
     def text_of(self, source: str) -> str:
-        """The file: the front matter above the untouched text."""
         return written(self.table) + source
 
     def report(self) -> list[str]:
-        """The proposal as lines, with aligned columns."""
         widths = [max(len(line[n]) for line in self.lines) for n in (0, 1)]
         shown = [f"{part:{widths[0]}}  {value:{widths[1]}}  {source}".rstrip() for part, value, source in self.lines]
         return [*shown, *(f"unknown: {question}" for question in self.questions)]
@@ -58,8 +133,7 @@ def launches_of(text: str) -> list[HostLaunch]:
         return listed
     of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
     return [
-        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(signature.body_of(text, name))))
-        for name in kernels_of(text)
+        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(host.body_of(text, name)))) for name in kernels_of(text)
     ]
 
 
@@ -190,13 +264,13 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
     if launch.line:
         found = {"grid": names.sizes(launch.grid, launch.line), "block": names.sizes(launch.block, launch.line)}
     else:
-        body = signature.body_of(text, launch.entry)
+        body = host.body_of(text, launch.entry)
 
         def number(one: str) -> str | None:
             return names.expression(one, LAST_LINE)
 
-        block = signature.block_of(body, number)
-        grid = signature.grid_of(body, block, number)
+        block = host.block_of(body, number)
+        grid = host.grid_of(body, block, number)
         found = {"grid": grid, "block": block}
     return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
 
@@ -211,7 +285,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
         value = said.get(name) or macro or (given[number] if number < len(given) else "")
-        if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", signature.body_of(text, function_of(entry))):
+        if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:
             made.questions.append(f"{name} of the template {function_of(entry)}. Say it with --say {name}=NUMBER")
@@ -220,7 +294,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
 
 
 def _template_parameters(text: str, kernel: str) -> list[str]:
-    found = _TEMPLATE.search(bare(signature.body_of(text, kernel)))
+    found = _TEMPLATE.search(bare(host.body_of(text, kernel)))
     listed = found[1].split(",") if found else []
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
 
@@ -230,7 +304,7 @@ def _folding(fit: Fit, text: str, listed: list[Parameter]) -> Meaning:
     words = set(re.findall(r"[A-Za-z_]\w*", bare(text)))
     words = {word for word in words if len(word) > 1} | host_words(text) | {one.name for one in listed}
     named = {fit.meaning(word) for word in words}
-    if signature.TWO.search(bare(text)):  # a grid of batch by heads
+    if host.TWO.search(bare(text)):  # a grid of batch by heads
         return fit.meaning
     folded = dict[str, str]()
     for name, expression in fit.shown.folded.items():

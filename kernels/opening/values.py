@@ -33,7 +33,6 @@ def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...
 def _given(
     fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]
 ) -> tuple[dict[str, object], dict[str, int]]:
-    """(fields from numbers, bytes of tensors)."""
     known = field_values(fit.shown)
     given, sizes = dict[str, object](), dict[str, int]()
     for launch in launches:

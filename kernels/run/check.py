@@ -31,7 +31,6 @@ class Verdict:
     errors: of each output (core/tolerance.py), empty without a run.
     ok: whether all errors are within their limits, and the builds agree.
     message: the reason of a failed run.
-    records: of the probes.
     faults: of a plain kernel on the CPU.
     reason: of a wrong result, if its signature names one.
     """
@@ -49,7 +48,6 @@ class Verdict:
 
     @property
     def max_abs_error(self) -> float:
-        """The error of the output closest to its limit, or inf without a run."""
         return worst(self.errors).largest if self.errors else float("inf")
 
     @property
@@ -58,7 +56,6 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        """The error over its limit, in the output closest to its limit."""
         return worst(self.errors).share if self.errors else float("inf")
 
 
@@ -193,9 +190,7 @@ def summary(
 ) -> Summary:
     """`check`'s summary of one kernel, with its JSON keys.
 
-    count: its cases.
     reasons: of the cases that this device cannot run.
-    refused: Cases.refused.
     Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit.
     """
     own = [verdict for verdict in verdicts if verdict.kernel == kernel.name]

@@ -76,7 +76,6 @@ def check_fits(request: Request, device: Device) -> None:
 
 
 def prepare(request: Request, mode: Mode) -> tuple[Build, Plan, dict[str, np.ndarray]]:
-    """The build, the plan, and the arrays (start_arrays) of a launch."""
     device = backends.module(request.backend).device()
     check_possible(request, device)
     if device.backend == "gpu":
@@ -163,7 +162,6 @@ def _provenance(request: Request, built: Build) -> dict[str, str]:
 
 
 def run_timed_build(request: Request) -> dict[str, np.ndarray]:
-    """The arrays of the timed build. `check` compares them with the probed build's."""
     built, plan, arrays = prepare(request, Mode.TIMED)
     backends.module(request.backend).launch(built, plan, arrays, request.scope)
     return arrays

@@ -106,7 +106,6 @@ def scope(texts: Sequence[str], plan: Plan) -> Scope:
 
 
 def _range(text: str, value: str, item: str) -> tuple[int, int]:
-    """FIRST and COUNT of FIRST[:COUNT]."""
     first, _, count = value.partition(":")
     if not _is_whole(first) or (count and not _is_whole(count)):
         raise ProblemError(f"--scope is {quoted(text)}. It must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
@@ -114,5 +113,4 @@ def _range(text: str, value: str, item: str) -> tuple[int, int]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether the text is a whole number that fits an item's number of 64 bits."""
     return text.isdecimal() and len(text) < 19

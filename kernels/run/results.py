@@ -18,9 +18,7 @@ class Run:
     """The result of a run of the probed build.
 
     provenance: measured, executed or recorded.
-    device, compiler, date: of the run.
     arrays: the problem's inputs and outputs by name, in their own types.
-    trace: of the request's scope.
     max_abs_errors: output -> its largest difference from float64. execute.judge compares it with its limit.
     faults: of a plain kernel on the CPU.
     """
@@ -43,7 +41,6 @@ class Run:
 
     @property
     def max_abs_error(self) -> float:
-        """The largest of max_abs_errors, or NaN if one is NaN."""
         return float(np.max(list(self.max_abs_errors.values())))
 
 

@@ -39,7 +39,6 @@ class AccessKind:
     direction: read, write, or both for an atomic.
     widths: the possible bytes of one lane. If empty, one record is a whole tile.
     sass: the start of its opcode in the machine code.
-    rule: its cost.
     metric: Nsight Compute's counter of this cost, or "".
     said: its words in sentences.
     """

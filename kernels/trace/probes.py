@@ -66,7 +66,6 @@ class Site:
 
     @property
     def word(self) -> int:
-        """The `site` of its records."""
         return site_word(self.file, self.line)
 
     @property
@@ -264,7 +263,6 @@ def _code_line(lines: list[str], line: int, step: int) -> int:
 
 
 def _arguments(text: str) -> list[str]:
-    """The arguments of a macro call, split at its top-level commas."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")

@@ -44,7 +44,6 @@ class RawRecords:
 
     @property
     def lost(self) -> int:
-        """The records without room."""
         return int(np.maximum(self.counts.astype(np.int64) - self.records.shape[1], 0).sum())
 
 
@@ -57,8 +56,6 @@ class Trace:
         block: of the launch, x fastest.
         thread, warp, lane: of the block, of the block, of the warp.
         seq: the record's number in its thread.
-        file, line: of the probe.
-        event: of the probe.
         role: of the thread then, or null before any PROBE_ROLE.
         A column of int32 for each key, null for an event without it.
         value: float32, only for values.
@@ -73,7 +70,6 @@ class Trace:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of the key columns."""
         return tuple(name for name in self.table.column_names if name not in _TYPES)
 
     def frame(self, *columns: str) -> pd.DataFrame:

@@ -28,7 +28,6 @@ class Look:
 
     run: on the CPU, of the request's scope.
     arrays: outputs and scratch memory after it, in the order of the launches' arguments.
-    errors: of each output.
     entries: ptxas's facts, or () without NVRTC. note: the reason.
     wavefronts, sectors: of shared and global memory in the scope.
     bytes: (tensor, space, kind) -> bytes in the scope.
@@ -90,7 +89,6 @@ def look(request: Request, time_limit: float) -> Look:
 
 
 def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
-    """(facts, "") of the timed build for a GPU, or ((), the reason)."""
     try:
         return build(request.kernel, request.defines, Mode.TIMED, DEFAULT_ARCH).facts, ""
     except (BackendUnavailable, BuildError) as error:
@@ -98,7 +96,6 @@ def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
 
 
 def _looked(request: Request) -> tuple[Run, dict[str, np.ndarray], tuple[OutputError, ...]]:
-    """In a worker: the run, the written arrays, and the errors of the outputs."""
     if launches.is_automatic(request):
         built, plan, probed, arrays = execute.probe_plain(request)
         run = execute.run_of_probe(request, built, plan, probed, arrays)
@@ -120,7 +117,6 @@ def _time_us(request: Request, time_limit: float) -> float | None:
 
 
 def _timed(request: Request) -> float:
-    """In a worker with a GPU: the median time of a run."""
     from kernels.run.backends import gpu
 
     built, plan, arrays = execute.prepare(request, Mode.TIMED)

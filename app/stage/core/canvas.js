@@ -89,7 +89,7 @@ export function canvasView(host, { clock }, view) {
   const move = step => {
     const before = drawn,
       marks = view.marks(now(step)).filter(mark => !mark.hint || !clock.covers.length);
-    areas = marks.filter(mark => mark.datum);
+    areas = [...(view.areas?.(now(step)) ?? []), ...marks.filter(mark => mark.datum)];
     [drawn, origin] = [step, before === step ? origin : before];
     if (before === step && least === 1) motion.change(marks);
     else if (before >= 0 && Math.abs(step - before) === 1)

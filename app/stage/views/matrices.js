@@ -23,17 +23,14 @@ export default function (host, { meta, columns }, context) {
     model = matrixModel(host, meta, columns),
     { values, oFinal, states, frameAt, oNow, logged, masked, named, oddAt, tile } = model,
     { background, border } = theme(host);
-  let laid, step;
+  let laid;
 
   const layout = size => {
     const shape = { n, keys, d, rows: tile ? rows : 0, tile };
     laid = { em: size.em, ...matricesLayout(size, shape) };
     return laid.height;
   };
-  const marks = now => {
-    step = now.step;
-    return matrixMarks(model, laid, now);
-  };
+  const marks = now => matrixMarks(model, laid, now);
   // One cursor: a query is a row of Q, S and O, a key a column of K^T and S, and a row of V.
   const over = (g, { at, paint }) => {
     if (!at) return;
@@ -51,12 +48,6 @@ export default function (host, { meta, columns }, context) {
     row('V', at.key);
   };
 
-  const cell = (boxes, unit, x, y) => {
-    for (const [tensor, [bx, by, w, h]] of Object.entries(boxes))
-      if (x >= bx && y >= by && x < bx + w && y < by + h)
-        return { tensor, across: Math.floor((x - bx) / unit), down: Math.floor((y - by) / unit) };
-    return null;
-  };
   const thingAt = ({ tensor, across, down }) => {
     if (tensor === 'K') return { tensor, key: across, dim: down };
     if (tensor === 'V') return { tensor, key: down, dim: across };
@@ -64,26 +55,29 @@ export default function (host, { meta, columns }, context) {
       ? { tensor, query: down, key: across }
       : { tensor, query: down, dim: across };
   };
-  // The same element on the SM: its place there, and the first row and key of the tile.
-  const onSm = (x, y) => {
-    const found = laid.held && cell(laid.held, laid.heldUnit, x, y);
-    if (!found) return null;
-    const { tiles, score } = onChip(model, step ?? 0),
-      here = tiles.findLast(one => one.place === found.tensor)?.rect,
-      thing = thingAt(found);
-    if (found.tensor === 'S')
-      return (
-        score && { ...thing, query: thing.query + score.rect[0], key: thing.key + score.rect[2] }
-      );
-    if (found.tensor === 'O') return { ...thing, query: thing.query + row0 };
-    if (!here) return null;
-    return found.tensor === 'Q'
-      ? { ...thing, query: thing.query + here[0] }
-      : { ...thing, key: thing.key + here[0] };
+  const areaOf = ([tensor, rect], unit, place) => {
+    const columns = Math.round(rect[2] / unit),
+      count = columns * Math.round(rect[3] / unit),
+      thing = number =>
+        place(thingAt({ tensor, across: number % columns, down: Math.floor(number / columns) }));
+    return { rect, datum: { tensor }, grid: { columns, count, thing, tip: () => '' } };
   };
-  const locate = (x, y) => {
-    const found = cell(laid.boxes, laid.unit, x, y);
-    return found ? thingAt(found) : onSm(x, y);
+  // An element on the SM has its place in the tensor: the first row and key of the tile are added.
+  const areas = ({ step }) => {
+    const { tiles, score } = onChip(model, step),
+      [first, firstKey] = score ? [score.rect[0], score.rect[2]] : [0, 0];
+    const onSm = thing => {
+      if (thing.tensor === 'S')
+        return score && { ...thing, query: thing.query + first, key: thing.key + firstKey };
+      if (thing.tensor === 'O') return { ...thing, query: thing.query + row0 };
+      const tile = tiles.findLast(({ place }) => place === thing.tensor)?.rect,
+        along = thing.tensor === 'Q' ? 'query' : 'key';
+      return tile ? { ...thing, [along]: thing[along] + tile[0] } : null;
+    };
+    return [
+      ...Object.entries(laid.boxes).map(one => areaOf(one, laid.unit, thing => thing)),
+      ...Object.entries(laid.held ?? {}).map(one => areaOf(one, laid.heldUnit, onSm)),
+    ];
   };
   const describe = (at, step) => {
     const where = `${at.tensor}[${at.tensor === 'S' ? `${at.query}, ${at.key}` : `${at.query ?? at.key}, ${at.dim}`}]`;
@@ -137,7 +131,7 @@ export default function (host, { meta, columns }, context) {
     marks,
     over,
     ms: step => matrixTime(model, step),
-    locate,
+    areas,
     describe,
     label,
     legend,

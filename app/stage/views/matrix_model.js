@@ -11,7 +11,7 @@ const inside = (a, b) => a[0] >= b[0] && a[1] <= b[1] && a[2] >= b[2] && a[3] <=
  */
 export function matrixModel(host, meta, columns) {
   const { keys, d, row0, rows, frames, places, causal, offset } = meta,
-    values = { Q: columns.q, K: columns.k, V: columns.v, S: columns.s, O: columns.o },
+    values = { Q: columns.q, K: columns.k, V: columns.v, S: columns.s, P: columns.p, O: columns.o },
     states = values.O.length / (rows * d),
     placeOf = tensor => places[tensor];
   // Why there is no value is never guessed from NaN, which is a value. y: a row of the tile.
@@ -62,14 +62,20 @@ function picturesOf(host, model) {
     full = rgb(PALETTE.tensors.P);
   const picture = (width, height, at, of) =>
     matrixImage(width, height, at, spanOf(of), colour, ink);
-  const weight = weights(model),
-    faded = share => base.map((v, i) => v + (full[i] - v) * share);
+  const faded = share => base.map((v, i) => v + (full[i] - v) * share);
   return {
     Q: picture(d, n, (y, x) => values.Q[y * d + x], values.Q),
     K: picture(keys, d, (y, x) => values.K[x * d + y], values.K),
     V: picture(d, keys, (y, x) => values.V[y * d + x], values.V),
     S: picture(keys, rows, (y, x) => (logged(y, x) ? values.S[y * keys + x] : undefined), values.S),
-    P: matrixImage(keys, rows, weight, 1, faded, ink),
+    P: matrixImage(
+      keys,
+      rows,
+      (y, x) => (logged(y, x) ? values.P[y * keys + x] : undefined),
+      1,
+      faded,
+      ink,
+    ),
     O: [
       ...Array.from({ length: states }, (_, b) =>
         picture(
@@ -89,29 +95,6 @@ function picturesOf(host, model) {
       () => grey,
     ),
   };
-}
-
-// A weight as a share of its row's largest so far: e^(score - max of the scores up to its tile).
-function weights({ keys, rows, values, logged, frames, storesS }) {
-  const ends = frames.filter(f => f.scores).map(f => f.scores[3]),
-    shares = new Float32Array(rows * keys);
-  for (let y = 0; y < rows; y++) {
-    const score = x => (logged(y, x) ? values.S[y * keys + x] : -Infinity);
-    const most = (from, to) => {
-      let m = -Infinity;
-      for (let x = from; x < to; x++) m = Math.max(m, score(x));
-      return m;
-    };
-    let m = storesS ? most(0, keys) : -Infinity; // where all scores come before the weights
-    for (let x = 0, end = -1; x < keys; x++) {
-      if (x > end) {
-        end = ends.find(one => one >= x) ?? keys - 1;
-        m = Math.max(m, most(x, end + 1));
-      }
-      shares[y * keys + x] = Math.exp(score(x) - m);
-    }
-  }
-  return (y, x) => (logged(y, x) ? shares[y * keys + x] : undefined);
 }
 
 // What of S and O is not finite after each step, in words.

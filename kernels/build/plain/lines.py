@@ -28,7 +28,6 @@ class Lines:
         return (self.files[place >> LINE_BITS], place & (1 << LINE_BITS) - 1) if place else ("", 0)
 
     def place(self, file: str, line: int) -> int:
-        """The place of a line of one of the files."""
         return self.files.index(file) << LINE_BITS | line
 
 

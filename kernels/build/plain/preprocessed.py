@@ -179,7 +179,6 @@ def _words(text: str, own: set[str], unit: str) -> Iterator[Word]:
 
 
 def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
-    """The reason against a word, or ""."""
     if word.startswith("#") and len(word) > 1:
         said = " ".join(word.lstrip("# \t").split()).removeprefix("pragma").strip()
         if PRAGMAS.match(said):

@@ -67,7 +67,6 @@ class _Operand:
 class Statement:
     """An asm statement.
 
-    start, end: its place.
     cpp: its C++, or "".
     refused: its first instruction without a meaning.
     """
@@ -110,7 +109,6 @@ def _statement(text: str, found: list[Token], number: int) -> Statement:
 
 
 def _call(instruction: str, known: list[_Operand]) -> str:
-    """The C++ of an instruction, or ""."""
     name, _, rest = instruction.partition(" ")
     fits = _FITS.get(name.rpartition(".")[2], "")
     operands = [_operand(operand.strip(), known, fits) for operand in rest.split(",")] if rest.strip() else []
@@ -134,7 +132,6 @@ def _operand(text: str, known: list[_Operand], fits: str) -> str:
 
 
 def _parts(inside: str) -> list[str]:
-    """The parts of an asm statement between its colons."""
     parts, depth, at = [""], 0, 0
     while at < len(inside):
         literal = re.compile(_STRING).match(inside, at)

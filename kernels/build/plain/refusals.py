@@ -70,7 +70,6 @@ def _found(text: str) -> list[tuple[int, str]]:
 
 
 def _of_header(name: str) -> str:
-    """The reason against a header in angle brackets, or ""."""
     if name in CUDA_HEADERS or name in STANDARD_HEADERS or name in HOST_HEADERS:
         return ""
     return (

@@ -33,13 +33,11 @@ def bare(text: str) -> str:
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text outside comments, literals and preprocessor lines."""
     code = _DIRECTIVE.sub(lambda found: _blank(found[0]), bare(text))
     return [Token(found[0], found.start(), found.end()) for found in _TOKEN.finditer(code)]
 
 
 def macros(text: str) -> list[list[Token]]:
-    """The tokens of each #define, from its name."""
     code = bare(text)
     defines = (found for found in _DIRECTIVE.finditer(code) if _DEFINE.match(found[0]))
     return [
@@ -59,7 +57,6 @@ def closing(found: list[Token], at: int) -> int:
 
 
 def line_of(text: str, at: int) -> int:
-    """The line of a place in a text, from 1."""
     return text.count("\n", 0, at) + 1
 
 
@@ -76,7 +73,6 @@ _SCOPES = ("namespace", "extern")
 class Function:
     """A function definition.
 
-    name: of the function.
     first, body, last: the numbers of its tokens: the first, the opening brace, the closing brace.
     is_kernel, on_device: whether it is a kernel, and whether a GPU may run it.
     """

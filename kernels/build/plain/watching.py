@@ -23,9 +23,6 @@ THREAD = "at_thread"  # the default key of a value: the thread's number in its b
 class Mark:
     """A mark in the text.
 
-    file, line: of the marked line.
-    event: its event in the trace.
-    keys: their names.
     expressions: of the value (or "" for a loop), and of each key.
     at: the place of its call in the text.
     wraps: the places of the braces around a single statement without braces, or None.
@@ -116,7 +113,6 @@ class _Text:
         return found
 
     def _first(self, at: int) -> int:
-        """The number of the first token of the statement at a place."""
         return next((n for n, token in enumerate(self.tokens) if token.end > at), len(self.tokens) - 1)
 
     def _loop(self, entry: WatchText, at: int) -> _Loop | None:
@@ -191,7 +187,6 @@ class _Text:
         return found
 
     def _begin(self, number: int) -> int:
-        """The number of the first token of the statement around a token."""
         while number > 0 and self._text(number - 1) not in (";", "{", "}", ":", "else", "do"):
             opener = self.opener.get(number - 1, number - 1)
             if self._text(number - 1) == ")" and self._text(opener - 1) in ("for", "if", "while", "constexpr"):
@@ -208,7 +203,6 @@ class _Text:
         return {THREAD: "simt_rank()"} | {name: name for name in inner[-1:]}
 
     def _around(self, at: int, loops: list[_Loop]) -> list[_Loop]:
-        """The loops around a place, the outer ones first."""
         return sorted((loop for loop in loops if loop.start <= at < loop.end), key=lambda loop: loop.first)
 
     def _after(self, at: int) -> int:
@@ -224,7 +218,6 @@ class _Text:
         raise self._fault(at, "no statement ends after it")
 
     def _end(self, number: int) -> int:
-        """The last token of the statement at a token."""
         token = self.tokens[number].text
         if token == "{":
             return closing(self.tokens, number)

@@ -22,7 +22,6 @@ PROVENANCE = {"gpu": "measured", "cpu": "executed", "recorded": "recorded"}
 class Device:
     """A backend's processor.
 
-    target: build()'s target for it.
     driver: its version, or "".
     multiprocessors: the SMs of a GPU, else 0.
     """
@@ -39,7 +38,6 @@ class Device:
 class Survey:
     """The backends of this machine.
 
-    devices: backend -> its Device.
     reasons: missing backend -> the reason.
     gpus: all GPUs (workers.Gpu). devices["gpu"] is the first.
     """

@@ -300,7 +300,6 @@ class Run:
     ) -> None:
         """Adds a launch, and the launches of its kernel.
 
-        values: its arguments.
         buffers: the arrays that it may touch.
         children: the launches that its kernel has to make, with their additional arguments.
         """

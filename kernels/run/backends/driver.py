@@ -112,7 +112,6 @@ def launch_config(handle: Any, step: Launch) -> Any:
 
 
 def _attributes(step: Launch) -> list[Any]:
-    """The CUlaunchAttributes of a step: cluster, grid barrier, dependent launch."""
     from cuda.bindings import driver as cuda
 
     ids = cuda.CUlaunchAttributeID

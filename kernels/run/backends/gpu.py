@@ -209,7 +209,6 @@ def enqueuer(
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
-    mark: see streams.enqueuer.
     Each run first zeroes its zero-initialised tensors, so its time includes this work.
     """
     import cupy
@@ -242,7 +241,6 @@ def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], r
 
 
 def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
-    """Milliseconds of each run. All are enqueued without a pause."""
     import cupy
 
     events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]

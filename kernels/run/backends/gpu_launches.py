@@ -249,7 +249,6 @@ class LaunchRuns:
     framed_events_ns: of each framed run, between two events round its frame.
     after_ns: of each framed run, from its last end to the next kernel's reading.
     free: the runs as they go, by host (free_runs). None unless the plan is plain.
-    graph: its costs before a run.
     """
 
     spans: np.ndarray

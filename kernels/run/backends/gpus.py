@@ -171,7 +171,6 @@ class ReadyPlan:
         return launches, [span(device, pair) for device, pair in zip(self.of_copy, self.copied)]
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """The output tensors of the last run."""
         import cupy
 
         self._wait()

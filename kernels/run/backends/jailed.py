@@ -113,7 +113,6 @@ def _release(at: int, taken: list[int]) -> None:
 
 
 def _mapped(at: int, size: int, rights: int, flags: int, file: int, offset: int) -> int:
-    """mmap. Raises OSError."""
     found = _libc.mmap(at, size, rights, flags, file, offset)
     if found == ctypes.c_void_p(-1).value:
         number = ctypes.get_errno()

@@ -59,7 +59,6 @@ def load(request: Request) -> Run:
 
 
 def load_yardsticks(request: Request) -> dict[str, float]:
-    """torch's errors on the GPU of the recording."""
     return run_index.find(request).yardsticks
 
 

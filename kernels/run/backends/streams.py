@@ -110,7 +110,6 @@ def _event() -> "cupy.cuda.Event":
 
 
 def _copies(plan: Plan, on_gpu: "Arrays") -> dict[Step, Callable[[], None]]:
-    """Each copy of a plan -> a function that enqueues it on the current stream."""
     found, host = dict[Step, Callable[[], None]](), dict[tuple[str, str], np.ndarray]()
     for step in steps(plan):
         fetch = plan.launches[step.number].fetch

@@ -40,35 +40,21 @@ if typing.TYPE_CHECKING:
 T = typing.TypeVar("T")
 
 FEW_CELLS = 2**20  # of a table that needs no check
-_most_json = MOST_JSON
+most_json = MOST_JSON  # accepted bytes of JSON in a message, each with up to 40 bytes of memory
 
 
 class Unreadable(Exception):
     """Bytes that no worker sends. Its text is the reason."""
 
 
-def limit(most: int) -> None:
-    """Sets the accepted bytes of JSON in a message. Each byte takes up to 40 bytes of memory."""
-    global _most_json
-    _most_json = most
-
-
-def most() -> int:
-    return _most_json
-
-
 def decode(data: "Buffer", given: object = None) -> object:
-    """The value of a message. Arrays and tables use the memory of `data`.
-
-    given: the question of this answer.
-    Raises Unreadable for any other bytes.
-    """
+    """The value of a message. Arrays and tables use the memory of `data`. Raises Unreadable for any other bytes."""
     try:
         view = memoryview(data).cast("B")
         (length,) = LENGTH.unpack(view[: LENGTH.size])
         end = LENGTH.size + length
-        if length > _most_json:
-            raise Unreadable(f"its JSON has {length:,} bytes, and this process accepts {_most_json:,}")
+        if length > most_json:
+            raise Unreadable(f"its JSON has {length:,} bytes, and this process accepts {most_json:,}")
         if end > len(view):
             raise Unreadable(f"its JSON has {length:,} bytes, and the message has {len(view):,}")
         return _Reader(view, end, given).read(json.loads(bytes(view[LENGTH.size : end])))
@@ -192,7 +178,6 @@ def _type(name: str) -> tuple[type, dict[str, Any]]:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value has the type of an annotation."""
     kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any:
         return True

@@ -89,10 +89,6 @@ def encode(value: object, given: object = None) -> list[bytes | memoryview]:
     return parts
 
 
-def message(value: object) -> bytes:
-    return b"".join(encode(value))
-
-
 def parts_of(question: object) -> Iterator[object]:
     """The dataclasses in a question, in the same order on both sides."""
     for given in question if isinstance(question, (list, tuple)) else (question,):

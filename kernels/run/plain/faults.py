@@ -40,10 +40,8 @@ class Fault:
 
     kind: one of KINDS, or of STOPS.
     level: error, or note for a habit that today's GPUs forgive.
-    text: a sentence.
     file, lines: its places, the earlier access first.
     tensor, index: the tensor or shared array, and the element, or "" and ().
-    count: the number of its occurrences.
     """
 
     kind: str
@@ -69,13 +67,11 @@ class Region:
     shape: tuple[int, ...] = ()
 
     def index(self, offset: int) -> tuple[int, ...]:
-        """The element at a byte offset."""
         flat = offset // max(1, self.element)
         return tuple(int(i) for i in np.unravel_index(flat, self.shape)) if self.shape else (flat,)
 
 
 def of_finding(found: np.void, lines: Lines, regions: list[Region]) -> Fault:
-    """The Fault of a record of FINDING."""
     file, first = lines.site(int(found["place1"]))
     _, second = lines.site(int(found["place2"]))
     number = int(found["region"])
@@ -124,7 +120,6 @@ def _race(kind: int, writes: int, word: str, first: int, second: int) -> str:
 
 
 def of_stop(message: str) -> Fault:
-    """The Fault of a stopped launch. message: of its RunError."""
     kind = next((kind for part, kind in STOPS if part in message), "stopped")
     places = re.findall(r"(?<!\S)(\S+\.cuh?):(\d+)", message)
     lines = tuple(dict.fromkeys(int(line) for _, line in places))

@@ -38,11 +38,7 @@ _held: dict[Path, Memory] = {}  # a library -> memory that it points to
 
 @dataclass(frozen=True)
 class Logged:
-    """The log of one launch.
-
-    rows: [n] of LOG, in the order of the run.
-    lost: the number of rows without room.
-    """
+    """The log of one launch. rows: [n] of LOG, in the order of the run."""
 
     rows: np.ndarray
     lost: int
@@ -52,9 +48,7 @@ class Logged:
 class Probed:
     """A run of an instrumented build.
 
-    logs: of each launch.
     regions: of the rows, by number.
-    faults: of all launches.
     stopped: the error of a stopped launch, or None.
     """
 
@@ -73,7 +67,13 @@ def launch(
     lines = read(build.path)
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         run = cpu.Run(build, memory)
-        _begin(run, lines, plan, held)
+        names = [text(memory, name) for name in lines.files]
+        table, listed = memory.put(lines.rows.tobytes()), memory.put(struct.pack(f"={len(names)}Q", *names))
+        run.calls.append(Call("simt_begin", (table, len(lines.rows), listed)))
+        for tensor in plan.tensors:
+            array, given = held[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
+            size = (address(array), array.nbytes, array.itemsize, int(given))
+            run.calls.append(Call("simt_tensor", (text(memory, tensor.name), *size)))
         if not build.jailed:
             _held[build.path] = memory
         logs, counts = [memory.zeros(count, LOG) for count in rows], list[Call]()
@@ -130,18 +130,6 @@ def _probed(
     return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)
 
 
-def _begin(run: cpu.Run, lines: Lines, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
-    """Adds the calls before the launches: the lines and the tensors."""
-    put = run.memory.put
-    names = [text(run.memory, name) for name in lines.files]
-    rows, listed = put(lines.rows.tobytes()), put(struct.pack(f"={len(names)}Q", *names))
-    run.calls.append(Call("simt_begin", (rows, len(lines.rows), listed)))
-    for tensor in plan.tensors:
-        array, given = arrays[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
-        size = (address(array), array.nbytes, array.itemsize, int(given))
-        run.calls.append(Call("simt_tensor", (text(run.memory, tensor.name), *size)))
-
-
 FIRST_ROWS = 1 << 18  # of each launch's log at first
 
 
@@ -153,11 +141,7 @@ def is_automatic(request: Request) -> bool:
 def probe(
     request: Request, built: Build, plan: Plan, fresh: Callable[[], dict[str, np.ndarray]], most_bytes: int
 ) -> tuple[Probed, dict[str, np.ndarray]]:
-    """A run with its log, and the arrays after it.
-
-    fresh: gives the arrays before a run.
-    most_bytes: of all logs. The log counts the rows beyond.
-    """
+    """A run with its log, and the arrays after it. most_bytes: of all logs. The log counts the rows beyond."""
     room = most_bytes // LOG.itemsize // len(plan.launches)
     late = bool(request.broken)  # so that a what-if build's missing wait shows
     rows = [min(FIRST_ROWS, room)] * len(plan.launches)

@@ -57,7 +57,6 @@ def check_rows(probed: Probed, kernel: KernelSpec, plan: Plan, scope: Scope) -> 
 
 
 def traffic(trace: Trace) -> pd.DataFrame:
-    """Accesses and bytes by tensor, space and kind."""
     frame = trace.frame("tensor", "space", "event", "bytes")
     frame = frame[frame.space.notna()].rename(columns={"event": "kind"})
     sums = frame.groupby(["tensor", "space", "kind"], as_index=False, observed=True)["bytes"].agg(["size", "sum"])
@@ -68,7 +67,16 @@ def traffic(trace: Trace) -> pd.DataFrame:
 def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.Table:
     rows = probed.logs[number].rows
     file, line = line_of_kernel(kernel.files, plan.launches[number].entry)
-    rows = _with_starts(rows[rows["what"] & 15 != SHUFFLE], probed.lines.place(file, line))
+    rows = rows[rows["what"] & 15 != SHUFFLE]
+    # thread by thread, each thread with a START before its first row. Barriers are counted from 1
+    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
+    starts = np.zeros(len(threads), LOG)
+    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
+    starts["place"], starts["what"] = probed.lines.place(file, line), EVENTS.index(START)
+    rows = np.concatenate([starts, rows])
+    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
+    later = rows["what"] & 15 != EVENTS.index(START)
+    rows = rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
     marks = watching.marks(kernel)
     rows, keys = _keyed(rows, marks)
     seq = _counted(rows)
@@ -112,20 +120,7 @@ def _keyed(rows: np.ndarray, marks: tuple[watching.Mark, ...]) -> tuple[np.ndarr
     return rows[whole], {name: pa.array(columns[name][whole], mask=~valid[name][whole]) for name in columns}
 
 
-def _with_starts(rows: np.ndarray, place: int) -> np.ndarray:
-    """The rows thread by thread, each thread with a START before its first row. Barriers are counted from 1."""
-    threads = distinct(rows["block"].astype(np.int64) << 32 | rows["thread"])
-    starts = np.zeros(len(threads), LOG)
-    starts["block"], starts["thread"] = threads >> 32, threads & 0xFFFFFFFF
-    starts["place"], starts["what"] = place, EVENTS.index(START)
-    rows = np.concatenate([starts, rows])
-    rows["offset"] += rows["what"] & 15 == EVENTS.index(BARRIER)
-    later = rows["what"] & 15 != EVENTS.index(START)
-    return rows[np.lexsort((rows["seq"], later, rows["thread"], rows["block"]))]
-
-
 def _counted(rows: np.ndarray) -> np.ndarray:
-    """Each row's number in its thread."""
     if not len(rows):
         return np.zeros(0, np.int32)
     new = np.concatenate(

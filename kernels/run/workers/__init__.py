@@ -32,7 +32,7 @@ from kernels.run.workers.local import LocalWorker
 from kernels.run.workers.pool import Job, Pool, Status
 
 __all__ = [
-    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "limit_of", "ready",
+    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "ready",
     "status", "stop", "submit", "survey", "warm_up"
 ]  # fmt: skip
 
@@ -73,8 +73,6 @@ def submit(
     """Runs function(*args) in a worker. Both must be picklable.
 
     backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
-    title: its name in messages.
-    time_limit: seconds.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
     estimate: seconds. A client's job with a high estimate leaves a worker to short ones.
@@ -156,14 +154,12 @@ def warm_up(*modules: str) -> None:
 
 
 def ready() -> None:
-    """Waits for a worker of the CPU."""
     submit(os.getpid, backend="cpu", title="Warming up").result()
 
 
 def limit_answers(most_bytes: int, most_json: int) -> None:
     """Sets the accepted bytes of a worker's answer, and of the JSON in it."""
-    frames.limit(most_bytes)
-    decode.limit(most_json)
+    frames.most_bytes, decode.most_json = most_bytes, most_json
 
 
 def status() -> list[Status]:

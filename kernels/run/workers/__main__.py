@@ -12,7 +12,6 @@ LOCAL = "127.0.0.1"
 
 
 def main() -> int:
-    """The exit code of the command."""
     parser = argparse.ArgumentParser(prog="python -m kernels.run.workers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="command", required=True)

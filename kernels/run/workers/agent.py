@@ -101,7 +101,6 @@ async def _find(scheduler: str) -> None:
 
 
 def run(number: str, call: bytes, limit: float) -> bytes | Exception:
-    """A worker's answer, or the error of this host. The server checks the answer again."""
     try:
         return bytes(_run(_workers[get_worker().name], number, call, limit))
     except (Unusable, Unbegun, OutOfTime, Died, WarpglassError) as error:

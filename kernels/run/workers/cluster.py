@@ -35,11 +35,7 @@ def address() -> str:
 
 
 class RemoteWorker(Worker):
-    """A worker of the scheduler.
-
-    address: its dask address.
-    gone: whether its host is lost.
-    """
+    """A worker of the scheduler."""
 
     again = 5.0
 
@@ -173,7 +169,6 @@ class Cluster:
             self._stopped.wait(LOOK)
 
     def _update(self, names: dict[str, str]) -> None:
-        """Adds and removes workers. names: address -> name of each connected dask worker."""
         from kernels.run.workers.agent import parts_of_name
 
         lost = [address for address, (_, worker) in self._workers.items() if address not in names or worker.gone]
@@ -190,7 +185,6 @@ class Cluster:
                 self.pools[backend].add(worker)
 
     def _absent(self, backend: str) -> WarpglassError:
-        """The error of a job without a worker."""
         if not self.client:
             return BackendUnavailable(
                 f"The scheduler of {SETTING}=dask://{self.address} does not answer. Start it "

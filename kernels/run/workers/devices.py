@@ -48,7 +48,6 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
-    """NVML's GPUs, or none with MIG."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

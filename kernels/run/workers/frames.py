@@ -10,18 +10,7 @@ import numpy as np
 from kernels.run.messages.decode import Unreadable
 
 _SIZE = struct.Struct("<Q")
-MOST_BYTES = 2**32
-_most = MOST_BYTES
-
-
-def limit(most: int) -> None:
-    """Sets the accepted bytes of a frame. The default is MOST_BYTES, for runs with long traces."""
-    global _most
-    _most = most
-
-
-def most() -> int:
-    return _most
+most_bytes = 2**32  # accepted bytes of a frame. The default is for runs with long traces
 
 
 def send(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
@@ -41,8 +30,8 @@ def receive(descriptor: int, end: float, awake: Callable[[float], bool]) -> memo
     if head is None:
         return None
     (size,) = _SIZE.unpack(head)
-    if size > _most:
-        raise Unreadable(f"its frame has {size:,} bytes, and this process accepts {_most:,}")
+    if size > most_bytes:
+        raise Unreadable(f"its frame has {size:,} bytes, and this process accepts {most_bytes:,}")
     return _exactly(descriptor, size, end, awake)
 
 

@@ -53,7 +53,6 @@ def _at_most(soft: int, hard: int) -> int:
 
 
 def too_large(error: MemoryError) -> TooLargeError:
-    """The error of a task that reached the limit of memory."""
     most, _ = resource.getrlimit(resource.RLIMIT_DATA)
     said = "this machine has" if most == resource.RLIM_INFINITY else f"its worker may take ({most / 2**30:.1f} GiB)"
     return TooLargeError(f"The run needs more memory than {said}: {error}. Choose a smaller problem.")

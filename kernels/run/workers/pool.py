@@ -27,7 +27,6 @@ GRACE = 10.0  # seconds after which a running job is long, whatever its estimate
 class Job(concurrent.futures.Future[Any]):
     """function(*args) in a worker, and its result.
 
-    title: its name in messages.
     time_limit: seconds from its start.
     client: its submitter, and from its start the client with the turn.
     gpu: the id of its GPU, or "" for any GPU.
@@ -35,7 +34,6 @@ class Job(concurrent.futures.Future[Any]):
     began: the time of its start (time.monotonic), or None before.
     handed: the number of workers that received it.
     evicted: whether it lost its worker to short jobs.
-    stopped: whether a client has stopped it.
     """
 
     def __init__(
@@ -58,26 +56,38 @@ class Job(concurrent.futures.Future[Any]):
         self._pool = pool
 
     def seconds(self) -> float | None:
-        """Seconds since its start, or None while it waits."""
         return None if self.began is None else time.monotonic() - self.began
 
     def ahead(self) -> int:
         """The number of waiting jobs before it. A long job holds up no short one."""
-        return self._pool.ahead(self) if self._pool else 0
+        if not (pool := self._pool):
+            return 0
+        with pool.changed:
+            return pool.queue.before(self, lambda other: self.long or not other.long)
 
     def held(self, client: str) -> str:
         """The reason why it may not start for this client now, or ""."""
-        return self._pool.held(self, client) if self._pool else ""
+        if not (pool := self._pool):
+            return ""
+        with pool.changed:
+            return pool.held(client, self) if self in pool.queue else ""
 
     def join(self, client: str) -> None:
         """Adds a client while it waits. The job takes the better of the two places."""
-        if self._pool:
-            self._pool.join(self, client)
+        if pool := self._pool:
+            with pool.changed:
+                if self in pool.queue:
+                    pool.queue.add(self, client)
+            pool.assign()
 
     def leave(self, client: str) -> None:
         """Removes a client while it waits. The last client keeps its place, and the job still runs."""
-        if self._pool:
-            self._pool.leave(self, client)
+        if pool := self._pool:
+            with pool.changed:
+                if self in pool.queue:
+                    pool.queue.leave(self, client)
+                    if self not in pool.queue:
+                        pool.queue.add(self, client)
 
     def when_done(self, call: Callable[[], object]) -> None:
         """Calls `call`, from any thread, after the job's end."""
@@ -85,15 +95,20 @@ class Job(concurrent.futures.Future[Any]):
 
     def cancel(self) -> bool:
         """Stops the job, waiting or running. Its result is RunCancelled."""
-        if self._pool:
-            self._pool.stop_job(self)
-        elif not self.done():
+        if pool := self._pool:
+            with pool.changed:
+                if worker := pool.running.get(self):
+                    self.stopped = True
+                    worker.kill()  # the pool's thread reports the end
+                if worker or self not in pool.queue:
+                    return True
+                pool.queue.remove(self)
+        if not self.done():
             self.set_exception(cancelled(self))
         return True
 
 
 def cancelled(job: Job) -> RunCancelled:
-    """The error of a stopped job."""
     return RunCancelled(f"{job.title} was stopped.")
 
 
@@ -102,14 +117,9 @@ class Status:
     """One GPU's workers, or all workers of the CPU.
 
     gpu: the id of the GPU, or "".
-    alive: worker processes.
-    running: tasks at work.
     waiting: tasks in the queue. The first GPU counts the tasks for any GPU.
-    done: tasks with a result.
-    failed: tasks with an error.
     deaths: dead worker processes, idle ones too.
     out: the reason why it takes no tasks now, else "".
-    compiling: seconds spent compiling.
     """
 
     name: str
@@ -135,21 +145,21 @@ class Pool:
         self._absent = absent
         self._workers = list(workers)
         self._busy: set[Worker] = set()  # the workers with a thread
-        self._queue: Fair[Job] = Fair()
-        self._running: dict[Job, Worker] = {}
+        self.queue: Fair[Job] = Fair()
+        self.running: dict[Job, Worker] = {}
         self._stopped = False
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
 
     def add(self, worker: Worker) -> None:
-        with self._changed:
+        with self.changed:
             self._workers.append(worker)
-        self._assign()
+        self.assign()
 
     def remove(self, worker: Worker) -> None:
         """Removes a worker. Its job goes on to its end."""
-        with self._changed:
+        with self.changed:
             self._workers.remove(worker)
-        self._assign()
+        self.assign()
 
     def submit(
         self,
@@ -162,53 +172,20 @@ class Pool:
         estimate: float = 0.0,
     ) -> Job:
         job = Job(title, limit, function, args, client, gpu, self, estimate > SHORT)
-        with self._changed:
-            self._queue.add(job, client)
-        self._assign()
+        with self.changed:
+            self.queue.add(job, client)
+        self.assign()
         return job
-
-    # ---- called by a Job ----
-
-    def ahead(self, job: Job) -> int:
-        with self._changed:
-            return self._queue.before(job, lambda other: job.long or not other.long)
-
-    def held(self, job: Job, client: str) -> str:
-        with self._changed:
-            return self._held(client, job) if job in self._queue else ""
-
-    def join(self, job: Job, client: str) -> None:
-        with self._changed:
-            if job in self._queue:
-                self._queue.add(job, client)
-        self._assign()
-
-    def leave(self, job: Job, client: str) -> None:
-        with self._changed:
-            if job in self._queue:
-                self._queue.leave(job, client)
-                if job not in self._queue:
-                    self._queue.add(job, client)
-
-    def stop_job(self, job: Job) -> None:
-        with self._changed:
-            if job in self._running:
-                job.stopped = True
-                return self._running[job].kill()  # _run reports the end
-            if job not in self._queue:
-                return None
-            self._queue.remove(job)
-        job.set_exception(cancelled(job))
 
     # ---- from the queue to a worker ----
 
-    def _assign(self) -> None:
+    def assign(self) -> None:
         """Wakes a worker for each waiting job, the first worker first: its process is warm. Refuses hopeless jobs."""
-        with self._changed:
-            refused = [(job, error) for job in self._queue if (error := self._refusal(job))]
+        with self.changed:
+            refused = [(job, error) for job in self.queue if (error := self._refusal(job))]
             for job, _ in refused:
-                self._queue.remove(job)
-            waiting = self._queue.pairs()
+                self.queue.remove(job)
+            waiting = self.queue.pairs()
             for worker in self._workers:
                 if worker in self._busy or worker.look_at > time.monotonic():
                     continue
@@ -226,10 +203,9 @@ class Pool:
         return worker.name == self._workers[0].name
 
     def _may_take(self, worker: Worker, client: str, job: Job) -> bool:
-        return self._fits(worker, job) and not self._held(client, job)
+        return self._fits(worker, job) and not self.held(client, job)
 
-    def _held(self, client: str, job: Job) -> str:
-        """The reason why a job may not start for this client, or ""."""
+    def held(self, client: str, job: Job) -> str:
         if not client:
             return ""
         if job.long and self._only_short(job):
@@ -251,11 +227,10 @@ class Pool:
     def _rivals(self, job: Job) -> tuple[int, list[Job]]:
         """The number of usable workers for the job, and the other jobs of clients that run there."""
         usable = [worker for worker in self._workers if self._fits(worker, job) and not worker.out]
-        running = [one for one, worker in self._running.items() if one.client and worker in usable]
+        running = [one for one, worker in self.running.items() if one.client and worker in usable]
         return len(usable), [one for one in running if one is not job]
 
     def _refusal(self, job: Job) -> WarpglassError | None:
-        """The error of a job whose workers are all out, else None."""
         fitting = [worker for worker in self._workers if self._fits(worker, job)]
         if any(not worker.out or worker.look_at <= time.monotonic() for worker in fitting):
             return None
@@ -265,8 +240,8 @@ class Pool:
         """Runs jobs until none waits for this worker. At the end its process is ready for the next job."""
         while self._make_ready(worker) and (job := self._take(worker)):
             self._run(worker, job)
-            self._assign()  # its end may let another worker start a job of the same browser
-        self._assign()
+            self.assign()  # its end may let another worker start a job of the same browser
+        self.assign()
 
     def _make_ready(self, worker: Worker) -> bool:
         """Whether the worker is fit to run. If not, it is out and no longer busy."""
@@ -276,23 +251,23 @@ class Pool:
             worker.out = ""
             return True
         except Exception as error:
-            with self._changed:
+            with self.changed:
                 worker.take_out(str(error))
                 self._rest(worker)
             return False
 
     def _take(self, worker: Worker) -> Job | None:
         """The next job of the worker. If none waits, it is no longer busy."""
-        with self._changed:
+        with self.changed:
             taken = None
             if worker in self._workers and not self._stopped:
-                taken = self._queue.take(lambda client, job: self._may_take(worker, client, job))
+                taken = self.queue.take(lambda client, job: self._may_take(worker, client, job))
             if taken is None:
                 self._rest(worker)
                 return None
             client, job = taken
             job.client = client
-            self._running[job] = worker
+            self.running[job] = worker
             job.began = time.monotonic()
             job.handed += 1
             job.evicted = False
@@ -300,7 +275,7 @@ class Pool:
 
     def _rest(self, worker: Worker) -> None:
         self._busy.discard(worker)
-        self._changed.notify_all()
+        self.changed.notify_all()
 
     def _run(self, worker: Worker, job: Job) -> None:
         value: object = None
@@ -322,8 +297,8 @@ class Pool:
             error = raised
         finally:
             grace.cancel()
-        with self._changed:
-            self._running.pop(job, None)
+        with self.changed:
+            self.running.pop(job, None)
             if not job.stopped:
                 worker.done += error is None
                 worker.failed += error is not None
@@ -344,26 +319,26 @@ class Pool:
 
     def _overrun(self, job: Job) -> None:
         """Makes a running job long. It goes back to the queue if the other workers run long jobs."""
-        with self._changed:
-            if job in self._running:
+        with self.changed:
+            if job in self.running:
                 job.long, job.evicted = True, self._only_short(job)
                 if job.evicted:
-                    self._running[job].kill()
+                    self.running[job].kill()
 
     def _hand_back(self, job: Job) -> bool:
         """Returns an unread job to the head of the queue. False if it was stopped or lost too many workers."""
-        with self._changed:
+        with self.changed:
             if job.handed >= HANDED or job.stopped or self._stopped:
                 return False
-            del self._running[job]
+            del self.running[job]
             job.began = None
-            self._queue.add(job, job.client, first=True)
+            self.queue.add(job, job.client, first=True)
         return True
 
     # ---- all workers ----
 
     def status(self) -> list[Status]:
-        with self._changed:
+        with self.changed:
             groups: dict[str, list[Worker]] = {}
             for worker in self._workers:
                 groups.setdefault(worker.gpu.id if worker.gpu else "", []).append(worker)
@@ -376,8 +351,8 @@ class Pool:
             backend=self.backend,
             gpu=gpu,
             alive=sum(worker.alive() for worker in workers),
-            running=sum(worker in workers for worker in self._running.values()),
-            waiting=sum(job.gpu == gpu if job.gpu else counts_any for job in self._queue),
+            running=sum(worker in workers for worker in self.running.values()),
+            waiting=sum(job.gpu == gpu if job.gpu else counts_any for job in self.queue),
             done=sum(worker.done for worker in workers),
             failed=sum(worker.failed for worker in workers),
             deaths=sum(worker.deaths for worker in workers),
@@ -387,18 +362,18 @@ class Pool:
 
     def stop(self) -> None:
         """Ends all workers. Each job ends with RunCancelled."""
-        with self._changed:
+        with self.changed:
             self._stopped = True
-            waiting = list(self._queue)
-            for job in self._running:
+            waiting = list(self.queue)
+            for job in self.running:
                 job.stopped = True
             for job in waiting:
-                self._queue.remove(job)
+                self.queue.remove(job)
         for job in waiting:
             job.set_exception(cancelled(job))
         for worker in self._workers:
             worker.kill()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._busy, STOP)
+        with self.changed:
+            self.changed.wait_for(lambda: not self._busy, STOP)
         for worker in self._workers:
             worker.end()

@@ -28,7 +28,6 @@ _PR_SET_PDEATHSIG = 1
 def serve(pipe: connection.Connection, environment: dict[str, str], most: int | None) -> None:
     """Runs the pipe's tasks. The worker and its helpers (compilers, nvdisasm) are a process group.
 
-    environment: the worker's whole environment.
     most: the bytes that it may add to its present ones, or None.
     """
     _isolate(pipe)
@@ -81,7 +80,7 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     """The message (whether it went well, the result or the error, seconds spent compiling)."""
     before = cache.seconds_making()
     args: tuple[object, ...] = ()
-    accepted = frames.most(), decode.most()
+    accepted = frames.most_bytes, decode.most_json
     try:
         function, args, limit, accepted = pickle.loads(call)
         limits.bound_seconds(limit)

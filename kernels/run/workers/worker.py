@@ -37,9 +37,7 @@ class Died(Exception):
 class Worker(ABC):
     """Runs one task at a time.
 
-    gpu: its GPU, or None for the CPU.
     done, failed, deaths: the numbers of its results, errors and dead processes.
-    compiling: seconds spent compiling.
     out: the reason why it takes no tasks before `look_at` (time.monotonic), else "".
     """
 
@@ -89,7 +87,6 @@ class Worker(ABC):
         self.out, self.look_at = reason, time.monotonic() + self.again
 
     def unusable(self) -> WarpglassError:
-        """The error of a task that only this worker could run."""
         if self.gpu:
             return BackendUnavailable(
                 f"{self.name} ({self.gpu.id or 'the GPU'}) was taken out: {self.out.rstrip('.')}. It is tried again "
@@ -100,7 +97,7 @@ class Worker(ABC):
 
 def call_of(function: Callable[..., object], args: tuple[object, ...], limit: float) -> bytes:
     """The pickle of a call, with this process's limits of answers. A worker trusts its server."""
-    return pickle.dumps((function, args, limit, (frames.most(), decode.most())))
+    return pickle.dumps((function, args, limit, (frames.most_bytes, decode.most_json)))
 
 
 def read_answer(answer: "Buffer", args: tuple[object, ...]) -> tuple[object, float]:
@@ -121,7 +118,6 @@ def garbled(error: Unreadable) -> RunError:
 
 
 def death(title: str, code: int | None) -> RunError:
-    """The error of a task whose process ended with that exit code."""
     for status, name in STICKY.items():
         if code == exit_code(status):
             return RunError(

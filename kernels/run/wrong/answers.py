@@ -24,7 +24,6 @@ def reason(found: list[Found]) -> Reason | None:
 
 
 def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
-    """Attention to other keys."""
     return lambda head: softmax(head.scores, seen(head)) @ head.values
 
 
@@ -44,7 +43,7 @@ def _bounds(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
     pad = "Zeros behind the last key count as keys, up to a whole tile. Give them the score -inf."
     for tile in TILES[3:]:
         if any(_keys(one.head) % tile for one in found):
-            yield "bound", whole, _to_key(lambda keys, tile=tile: keys // tile * tile)
+            yield "bound", whole, _to_key(partial(lambda size, keys: keys // size * size, tile))
             yield "bound", pad, partial(_padded, tile)
     yield "bound", "The last key is missing. Look at the bound of a loop over keys.", _to_key(lambda keys: keys - 1)
     yield "bound", "The first key is missing. Look at the start of a loop over keys.", _from_key(lambda keys: 1)
@@ -52,7 +51,7 @@ def _bounds(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
         first = f"The first {tile} keys are missing. Look at the start of the loop over the tiles."
         yield "bound", first, _from_key(partial(min, tile))
         last = f"Only the last tile of {tile} keys counts. Add to the sums, and do not overwrite them."
-        yield "sum", last, _from_key(lambda keys, tile=tile: (keys - 1) // tile * tile)
+        yield "sum", last, _from_key(partial(lambda size, keys: (keys - 1) // size * size, tile))
 
 
 def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
@@ -66,11 +65,15 @@ def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
         yield "mask", everything, _with_keys(lambda head: np.ones_like(head.seen))
     else:
         causal = "Queries do not see the keys after their own, and this problem has no mask."
-        yield "mask", causal, _with_keys(lambda head: np.tri(*head.seen.shape, np.diff(head.seen.shape)[0], dtype=bool))
+        yield "mask", causal, _with_keys(_causal)
+
+
+def _causal(head: Head) -> np.ndarray:
+    queries, keys = head.seen.shape
+    return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
 def _shifted(by: int, head: Head) -> np.ndarray:
-    """The mask with one more, or one less, visible key at the end of each row."""
     last = _keys(head) - 1 - np.argmax(head.seen[:, ::-1], axis=1)
     return _numbers(head) <= (last + by)[:, None]
 
@@ -83,15 +86,19 @@ def _sums(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
     yield "sum", "O adds each V without its weight exp(S - m).", _unweighed
     for step, name in ((2, "second"), (4, "fourth"), (8, "eighth")):
         every = f"l has only every {name} key. Look at the sum over the threads."
-        yield "sum", every, _over(lambda e, step=step: e[:, ::step].sum(axis=1))
+        yield "sum", every, _over(partial(lambda by, e: e[:, ::by].sum(axis=1), step))
         of_o = f"O has only every {name} key, and l has all. Look at the sum of O over the threads."
-        yield "sum", of_o, lambda head, step=step: softmax(head.scores, head.seen)[:, ::step] @ head.values[::step]
+        yield "sum", of_o, partial(_part_of_o, step)
     for lanes in (8, 16, 32, 64, 128):
         part = f"l has only the first {lanes} keys. Look at the sum over the threads."
-        yield "sum", part, _over(lambda e, lanes=lanes: e[:, :lanes].sum(axis=1))
+        yield "sum", part, _over(partial(lambda first, e: e[:, :first].sum(axis=1), lanes))
     for times in (2, 4, 8, 16, 32):
         often = f"l is {times} times too large. Threads add a sum more than once."
-        yield "sum", often, _over(lambda e, times=times: times * e.sum(axis=1))
+        yield "sum", often, _over(partial(lambda factor, e: factor * e.sum(axis=1), times))
+
+
+def _part_of_o(step: int, head: Head) -> np.ndarray:
+    return softmax(head.scores, head.seen)[:, ::step] @ head.values[::step]
 
 
 def _unweighed(head: Head) -> np.ndarray:

@@ -30,9 +30,6 @@ def explain(
 ) -> Reason | None:
     """The reason of a wrong result, or None without a wrong value and without a fault of order.
 
-    arrays: after the run.
-    errors: of the outputs.
-    faults: of a plain kernel.
     orders: the difference between the thread orders in a sentence, or "".
     """
     if reason := _of_order(faults, orders):
@@ -67,7 +64,6 @@ def _of_probes(request: Request, found: list[Found]) -> First | None:
 
 
 def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
-    """A race, or a difference between the orders."""
     races = [fault for fault in faults if fault.level == "error" and "race" in fault.kind]
     blocks = [fault for fault in races if fault.kind == "block race"]
     if blocks:
@@ -89,7 +85,6 @@ def _rounding(wrong: list[OutputError]) -> Reason | None:
 
 
 def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | None:
-    """Outputs that still have the value from before the run."""
     for tensor in request.problem.outputs:
         if tensor.initial is not Initial.POISON or not element_type(tensor.dtype).is_float:
             continue

@@ -18,11 +18,7 @@ _CLOSE = 2e-3
 
 
 def first(request: Request, trace: Trace, found: list[Found]) -> First | None:
-    """The first wrong value of EVENTS, or None if the probes have none.
-
-    trace: of the whole run.
-    found: all heads of the problem.
-    """
+    """The first wrong value of EVENTS, or None if the probes have none."""
     frame = trace.frame()
     frame = frame[frame.event.isin(EVENTS) & frame.value.notna()]
     if frame.empty or not found:
@@ -52,7 +48,6 @@ def _heads(request: Request, frame: pd.DataFrame, count: int) -> np.ndarray:
 
 
 def _of_head(one: Found, name: str, rows: pd.DataFrame) -> Iterator[First]:
-    """The first wrong record of a head."""
     row = _key(rows, ("row",))
     if row is not None and len(one.truth) > 1:  # threads behind the last row may log too
         rows, row = rows[row < len(one.truth)], row[row < len(one.truth)]

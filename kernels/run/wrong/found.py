@@ -31,7 +31,6 @@ class Found:
 
     @property
     def finite(self) -> np.ndarray:
-        """[queries], whether all values of the row are numbers."""
         return np.isfinite(self.values).all(axis=1)
 
     def matches(self, other: np.ndarray) -> bool:
@@ -82,5 +81,4 @@ def exponentials(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def all_match(found: list[Found], other: Callable[[Head], np.ndarray]) -> bool:
-    """Whether a computation gives the values of all heads."""
     return all(one.matches(other(one.head)) for one in islice(found, 8))

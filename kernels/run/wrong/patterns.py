@@ -126,7 +126,6 @@ def _risen_rows(found: list[Found]) -> Reason | None:
 
 
 def _columns(found: list[Found]) -> Reason | None:
-    """A pattern of wrong columns."""
     count = found[0].wrong.shape[1]
     columns = np.logical_or.reduce([one.wrong.any(axis=0) for one in found])
     return _pattern(columns, count, "columns", "lanes", "Look at the map from lanes to columns.")

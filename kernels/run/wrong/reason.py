@@ -26,10 +26,7 @@ KINDS = {
 class First:
     """The first wrong intermediate of the probes, in the order S, m, l, P, O.
 
-    name: S, m, l, P or O.
-    event, file, line: of its probe.
     row, tile, key: its place. None for a place that the probe does not give.
-    warp, lane: of its thread.
     value, truth: of the kernel, and in float64.
     """
 
@@ -59,7 +56,6 @@ class First:
 class Reason:
     """Why a result is wrong.
 
-    kind: one of KINDS.
     text: a sentence with the evidence.
     index: the first wrong element of the output, or ().
     first: the first wrong intermediate, if probes show it.
@@ -72,7 +68,6 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """The reason, and the first wrong intermediate."""
         return f"{self.text} {self.first.text}" if self.first else self.text
 
     def as_json(self) -> dict[str, object]:

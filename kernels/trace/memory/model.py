@@ -22,9 +22,7 @@ CHUNK = 1 << 16  # requests counted at a time
 class Touch(NamedTuple):
     """One touched word.
 
-    part: its pass.
     wavefront: its wavefront in the pass.
-    word: its number.
     lanes: the lanes with this word. More than one lane is a broadcast.
     """
 
@@ -111,7 +109,6 @@ def count_wavefronts(
 
     offsets: int [n, 32], bytes.
     active: bool [n, 32].
-    op: as in shared_wavefronts.
     """
     rule = _kind(op, "shared").rule
     wavefronts, ideal = _in_chunks(
@@ -200,7 +197,6 @@ def _parts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> n
 
 
 def _count_wavefronts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> Iterable[np.ndarray]:
-    """(wavefronts, ideal) of the requests."""
     if rule is Rule.BYPASS:
         return np.zeros((2, len(offsets)), np.int64)
     rows = (np.arange(len(offsets))[:, None] * 4 + _parts(offsets, active, width, rule))[..., None]

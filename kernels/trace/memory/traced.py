@@ -43,7 +43,6 @@ class Requests:
     active: np.ndarray
 
     def where(self, keep: np.ndarray | pd.Series) -> "Requests":
-        """The requests with a true `keep` (bool, [n])."""
         keep = np.asarray(keep)
         return Requests(self.table[keep].reset_index(drop=True), self.offsets[keep], self.active[keep])
 

@@ -190,8 +190,8 @@ def test_a_table_has_at_most_a_cell_for_each_byte_of_the_message(monkeypatch):
 
 
 def test_the_web_process_bounds_the_json_of_an_answer(monkeypatch):
-    monkeypatch.setattr(reader, "_most_json", wire.MOST_JSON)
-    monkeypatch.setattr(frames, "_most", frames.MOST_BYTES)
+    monkeypatch.setattr(reader, "most_json", reader.most_json)  # set back at the end
+    monkeypatch.setattr(frames, "most_bytes", frames.most_bytes)
     workers.limit_answers(2**28, 1000)
     with pytest.raises(Unreadable, match="its JSON has 1,20[0-9] bytes, and this process accepts 1,000"):
         decode(said("x" * 1200))

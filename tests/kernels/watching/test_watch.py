@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kernels.run import workers
-from kernels.watching import changes, command
-from kernels.watching.changes import Change, lines
+from kernels.watching import command
+from kernels.watching.command import Change, lines
 from kernels.watching.look import look, request_of
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +102,7 @@ def test_a_report_has_both_versions_their_faults_and_the_difference(tmp_path):
         (tmp_path / name).write_text(text)
     workers.survey()
     before, after = (look(request_of(tmp_path / name, []), 60.0) for name in ("a.cu", "b.cu"))
-    text = changes.markdown(before, after)
+    text = command.markdown(before, after)
     assert text.startswith("# a.cu and b.cu\n") and "| | a.cu | b.cu |" in text
     assert "Faults of b.cu:\n- line" in text and "\n-  __syncthreads();" in text
     assert (

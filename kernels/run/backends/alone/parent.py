@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -89,7 +88,10 @@ def _run(
     times = place("float64", 8, (runs,)) if runs else None
     task = Task(build, plan, scope, capacities, runs, places, records, counts, times, max(end, 1))
     kinds = {tensor.name: element_type(tensor.dtype).numpy for tensor in plan.tensors}
-    with _shared(task.bytes) as shared:
+    with os.fdopen(os.memfd_create("arrays", os.MFD_ALLOW_SEALING), "r+b") as shared:
+        shared.truncate(task.bytes)
+        # a guest cannot change its size
+        fcntl.fcntl(shared, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         memory = mmap.mmap(shared.fileno(), task.bytes)
         for name, array in arrays.items():
             tasks.view(memory, places[name], kinds.get(name, array.dtype))[...] = array
@@ -103,14 +105,6 @@ def _run(
             [np.array(tasks.view(memory, at, RECORD)) for at in records],
             [np.array(tasks.view(memory, at)) for at in counts],
         )
-
-
-def _shared(size: int) -> IO[bytes]:
-    """Memory to share with a guest, who cannot change its size."""
-    shared = os.fdopen(os.memfd_create("arrays", os.MFD_ALLOW_SEALING), "r+b")
-    shared.truncate(size)
-    fcntl.fcntl(shared, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return shared
 
 
 def _ask(task: Task, shared: int, seconds: float) -> None:

@@ -259,6 +259,21 @@ def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
     assert (np.isnan(columns["s"]) & columns["s_logged"] == (keys == rows[:, None])).all()
 
 
+@pytest.mark.parametrize("name", ["03_flash", "01_naive"])
+def test_the_weights_of_the_picture_are_shares_of_the_largest_one_so_far(name, cpu_run):
+    """Only kernels with all scores in global memory know a row's largest score before its first weight."""
+    run = cpu_run(name)
+    story = tiling.explain(run)
+    columns = tiling.view(run, story)[1]
+    ends = sorted({frame["scores"][3] for frame in story.frames if frame["scores"]})
+    for scores, logged, shares in zip(columns["s"], columns["s_logged"], columns["p"]):
+        keys = np.flatnonzero(logged)
+        for key in keys:
+            end = keys[-1] if name == "01_naive" else next(end for end in ends if end >= key)
+            most = max(scores[one] for one in keys if one <= end)
+            assert shares[key] == pytest.approx(np.exp(scores[key] - most))
+
+
 def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_value(cpu_run):
     settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
     lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
