@@ -104,6 +104,11 @@ def figure(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}"
 
 
+def us(ns: float) -> str:
+    """A time in microseconds, in three digits: 0.3 µs, 1,234 µs."""
+    return f"{figure(ns / 1e3, 3)} µs"
+
+
 def logged(value: float) -> str:
     """A logged number and the float64 number next to it, in six digits: 0.946955, 2,219.22, 8.23802e+28."""
     return short(value, 6)

@@ -35,6 +35,13 @@ class Thing:
     colour: str = "primary"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A panel. shown: the steps at which it is there. (): all."""
+
+    shown: Sequence[int] = ()
+
+
 # ---- table ----
 
 
@@ -92,7 +99,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Shown):
     """Rows and columns.
 
     groups: [title, text] over neighbouring columns. The text is left out without room.
@@ -144,7 +151,7 @@ class Bar(Thing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class Bars(Shown):
     """Bars on one scale from zero, under a title and above a note.
 
     columns: the key and the head of each column between names and bars. A phone has the first one only.
@@ -168,13 +175,14 @@ class Bars:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Shown):
     """A grid of small cells, each with a state. Its datum is {part, number}.
 
     part: the name of the grid. title: over it, for all steps or for each.
     columns: of a row. states: a text for each step, with a letter for each cell.
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
+    heads: a text next to each row, and over each column.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
     """
@@ -186,6 +194,7 @@ class Cells:
     colours: Mapping[str, str]
     words: Mapping[str, str]
     axes: tuple[str, str]
+    heads: Sequence[str] = ()
     ringed: Sequence[int] = ()
     pairs: Sequence[Sequence[int]] = ()
     kind: str = "cells"
@@ -209,16 +218,167 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(Shown):
     """Lines of text, one under the other."""
 
     lines: Sequence[Line]
     kind: str = "lines"
+# ---- lanes ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows of time lines under a title.
+
+    datum, tip: of all its rows together: a question can cover the whole group.
+    value, note: after the title while no question is open. The note is dim, and left out without room.
+    begins: the first shown moment of its rows, or one for each step.
+    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
+    """
+
+    title: str = ""
+    value: str = ""
+    note: str = ""
+    datum: Datum = field(default_factory=dict)
+    tip: str = ""
+    begins: Sequence[float] = (0,)
+    marked: Sequence[tuple[float, float] | None] = ()
+    said: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """A row of a time line.
+
+    name: at its left. end: at its right.
+    group: the number of its group. The rows of a group follow each other.
+    thin: whether its spans are thin.
+    """
+
+    name: str
+    datum: Datum = field(default_factory=dict)
+    tip: str = ""
+    end: str = ""
+    group: int = 0
+    thin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span(Thing):
+    """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
+
+    texts: in it, or behind it if the row is free there.
+    value: after the text, with room, and while no question is open.
+    hatch: whether it is a wait: an empty box with lines across.
+    """
+
+    row: int
+    start: float
+    end: float
+    part: int = 0
+    texts: Texts = ()
+    value: str = ""
+    hatch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(Thing):
+    """A time without a span on a row: a bracket under the row.
+
+    texts: under the bracket.
+    late: the end of a part in its colour, while no question is open.
+    """
+
+    row: int
+    start: float
+    end: float
+    texts: Texts = ()
+    late: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An arrow from a moment of a row to a moment of a row, while no question is open.
+
+    start, end: (row, moment). text: above it. now: its steps.
+    """
+
+    start: tuple[int, float]
+    end: tuple[int, float]
+    text: str = ""
+    now: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lanes(Shown):
+    """Time lines on one axis.
+
+    length: of the axis. What is outside of a group's begin and this length is not shown.
+    units: [amount, name] of the axis, rising: [(1, "ns"), (1000, "µs")]. Without one, it has no numbers.
+    note: under the axis.
+    """
+
+    groups: Sequence[Group]
+    rows: Sequence[Lane]
+    spans: Sequence[Span]
+    length: float
+    gaps: Sequence[Gap] = ()
+    links: Sequence[Link] = ()
+    units: Sequence[tuple[float, str]] = ()
+    note: str = ""
+    kind: str = "lanes"
+
+
+# ---- flow ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Thing):
+    """A place with slots for items, such as a GPU.
+
+    value: at its right, at each step. note: under its name.
+    foot: under its slots, at each step. A phone has none.
+    """
+
+    name: str
+    value: Sequence[Texts] = ()
+    note: Texts = ()
+    foot: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item(Thing):
+    """What is in a slot of a place at some steps. The items of one slot share it.
+
+    spots: at each step (place, slot), or () if it is nowhere.
+    pale: the steps at which it waits: pale, with a dashed edge.
+    way: the spots from which and to which it came, or (). moves: the steps with an arrow on this way.
+    """
+
+    spots: Sequence[tuple[int, ...]]
+    texts: Texts
+    pale: Sequence[int] = ()
+    way: tuple[tuple[int, int], ...] = ()
+    moves: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow(Shown):
+    """Places, one after another, and the items in their slots and on their ways.
+
+    slots: the name of each slot of a place, while it is empty.
+    """
+
+    title: Texts
+    places: Sequence[Place]
+    items: Sequence[Item]
+    slots: Sequence[str]
+    kind: str = "flow"
 
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lines
+Panel = Table | Bars | Cells | Lines | Lanes | Flow
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@
     why = "The sums are {{ before | n }} and {{ after | n }} bytes."
     covers = [{ total = "fused" }]
 
+    [question.others]             # in place of wrong: an option for each row of a table
+    of = "gaps"
+    text = "{{ one.ns | us }}"
+    reason = "That is the gap before {{ one.name }}."
+
 A text is a Jinja template over the story's tables. A list of {when, say} gives the first text with a true condition.
 Jinja's sandbox renders it, and an unknown name is an error. Filters give numbers their one form.
 """
@@ -36,7 +41,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from explainers.story import questions
 from explainers.story.frames import Frame
-from explainers.story.glossary import count, figure, listed, logged, short
+from explainers.story.glossary import count, figure, listed, logged, short, us
 from explainers.story.stage import Question
 
 Names = Mapping[str, Any]
@@ -63,6 +68,7 @@ _SANDBOX.filters |= {
     "short": short,
     "figure": figure,
     "logged": logged,
+    "us": us,  # of ns
     "s": lambda parts: "s" if len(parts) == 1 else "",  # of a verb: stay{{ tensors | s }}
 }
 
@@ -119,25 +125,35 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     if "click" in entry or "number" in entry:
         kind = "click" if "click" in entry else "number"
         return [Question(id, ask, kind, _value(entry[kind], names), why, unit=entry.get("unit", ""), **more)]
-    wrong = entry["wrong"]
-    if isinstance(wrong, Mapping):
-        reasons = {_said(text, names): _said(reason, names) for text, reason in wrong.items()}
-        order = [_said(text, names) for text in entry.get("order", ())]
-        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, order, **more)]
+    wrong = entry.get("wrong")
     if not isinstance(wrong, str):
-        right, others = _said(entry["right"], names), [_said(text, names) for text in wrong]
+        right, others = _said(entry["right"], names), _others(entry, names)
+        others = {text: reason for text, reason in others.items() if text != right}
         order = [_said(text, names) for text in entry.get("order", ())]
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))
-        return questions.options(id, ask, right, others, why, order, **more)
-    others = _value(wrong, names)
+        if isinstance(wrong, Sequence):
+            return questions.options(id, ask, right, others, why, order, **more)
+        return [questions.idea(id, ask, right, others, why, order, **more)] if others else []
+    others, order = _value(wrong, names), _value(entry.get("order", ()), names)
     if isinstance(others, Mapping):
         reasons = {text: _said(entry["each"], {**names, "reason": reason}) for text, reason in others.items()}
-        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, **more)]
+        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, order, **more)]
     right = _value(entry["right"], names)
     if isinstance(right, str):
-        return questions.options(id, ask, right, others, why, _value(entry.get("order", ()), names), **more)
+        return questions.options(id, ask, right, others, why, order, **more)
     return questions.amounts(id, ask, right, others, why, unit=entry.get("unit", ""), **more)
+
+
+def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
+    """The wrong options of a question in texts -> the reason against each. Of `others`, the first ones."""
+    if "others" not in entry:
+        wrong = entry["wrong"]
+        return {_said(text, names): _said(wrong[text], names) if isinstance(wrong, Mapping) else "" for text in wrong}
+    others, right = entry["others"], _said(entry["right"], names)
+    rows = ({**names, "one": one} for one in _value(others["of"], names))
+    reasons = {_said(others["text"], row): _said(others["reason"], row) for row in rows}
+    return dict([(text, reason) for text, reason in reasons.items() if text != right][: questions.MOST - 1])
 
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:

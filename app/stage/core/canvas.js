@@ -28,7 +28,7 @@
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
 import { rectsOf, thingAt, tipOf } from './areas.js';
-import { canvasCovers, matches, patches } from './covers.js';
+import { canvasCovers, matches, outer, patches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
@@ -59,9 +59,10 @@ export function canvasView(host, { clock }, view) {
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
   const locate = view.locate ?? ((x, y) => thingAt(areas, x, y)),
     describe = view.describe ?? (thing => tipOf(areas, thing));
-  // The rectangles of the things that match any of some: of their areas, or pixel by pixel.
+  // The rectangles of the things that match any of some: of their areas, or pixel by pixel. A thing
+  // in a larger one that matches has none of its own.
   const placesOf = wanted =>
-    view.locate ? patches(view.locate, wanted, size.width, tall) : rectsOf(areas, wanted);
+    view.locate ? patches(view.locate, wanted, size.width, tall) : outer(rectsOf(areas, wanted));
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {

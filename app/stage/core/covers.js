@@ -77,6 +77,20 @@ export function patches(locate, wanted, width, height) {
 }
 
 /**
+ * The rectangles that are in no larger one.
+ * @param {{x: number, y: number, w: number, h: number}[]} rects
+ */
+export function outer(rects) {
+  const holds = (a, b) =>
+    a.w * a.h > b.w * b.h &&
+    a.x <= b.x &&
+    a.y <= b.y &&
+    a.x + a.w >= b.x + b.w &&
+    a.y + a.h >= b.y + b.h;
+  return rects.filter(rect => !rects.some(other => holds(other, rect)));
+}
+
+/**
  * Rectangles in groups: those of one group touch.
  * @param {{x: number, y: number, w: number, h: number}[]} rects
  */

@@ -7,10 +7,12 @@ import { blend, COLOURS, PALETTE, rgb, smallText, theme, widest } from '../core/
 import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
 import * as cells from './scene/cells.js';
+import * as flow from './scene/flow.js';
+import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
 import * as table from './scene/table.js';
 
-const PANELS = { bars, cells, lines, table };
+const PANELS = { bars, cells, flow, lanes, lines, table };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
@@ -32,7 +34,7 @@ const inked = (name, paint) =>
  */
 export default function (host, { meta, title }, context) {
   const { clock } = context;
-  let boxes = [],
+  let sets = new Map(), // the places of each set of panels
     goes = [], // marks that lead to a step
     size;
 
@@ -51,14 +53,31 @@ export default function (host, { meta, title }, context) {
       colour: name => inked(name, paint),
       rgb: name => rgb(inked(name, paint)),
       pale: (name, share) => blend(rgb(inked(name, paint)), rgb(paint.background), share),
+      /** Black or white, for a text on a pale colour. */
+      ink: (name, share) => {
+        const back = rgb(paint.background),
+          [red, green, blue] = rgb(inked(name, paint)).map(
+            (value, n) => share * value + (1 - share) * back[n],
+          );
+        return 0.3 * red + 0.59 * green + 0.11 * blue > 120 ? '#000' : '#fff';
+      },
     };
   };
 
-  // The lines have their least height, and share the rest of the pane up to their most.
-  const layout = pane => {
-    size = pane;
+  // The panels of a step, by the name of their set.
+  const isHere = (panel, step) => !panel.shown?.length || panel.shown.includes(step),
+    setOf = step =>
+      meta.lines
+        .flat()
+        .map(panel => Number(isHere(panel, step)))
+        .join('');
+  // The lines of a step have their least height, and share the rest of the pane up to their most.
+  const placed = (pane, step) => {
     const base = boxOf(pane),
-      lines = meta.lines.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
+      here = meta.lines
+        .map(line => line.filter(panel => isHere(panel, step)))
+        .filter(one => one[0]),
+      lines = here.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
       const width = (pane.width - (line.length - 1) * GAP * pane.em) / line.length,
         needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...base, width }));
@@ -73,28 +92,34 @@ export default function (host, { meta, title }, context) {
       spare = Math.max(0, pane.height - gaps - sum('least')),
       share = Math.min(1, spare / Math.max(1, sum('most') - sum('least')));
     let y = 0;
-    boxes = rows.flatMap(({ line, width, least, most }) => {
+    const boxes = rows.flatMap(({ line, width, least, most }) => {
       const h = least + share * (most - least),
         top = y;
       y += h + UNDER * pane.em;
       return line.map((panel, n) => ({
-        panel,
+        ...{ panel, id: `${meta.lines.flat().indexOf(panel)}` },
         box: { ...base, x: n * (width + GAP * pane.em), y: top, width, height: h },
       }));
     });
-    return Math.ceil(y - UNDER * pane.em);
+    return { boxes, height: Math.ceil(y - UNDER * pane.em) };
+  };
+  const layout = pane => {
+    size = pane;
+    sets = new Map(meta.frames.map((_, step) => [setOf(step), step]));
+    sets.forEach((step, set) => sets.set(set, placed(pane, step)));
+    return Math.max(...[...sets.values()].map(({ height }) => height));
   };
   const marks = ({ step, paint }) => {
-    const made = new Marks(smallText(size.em));
-    boxes.forEach(({ panel, box }, n) =>
-      PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id: `${n}` }),
-    );
-    fly(made, step);
+    const made = new Marks(smallText(size.em)),
+      { boxes } = sets.get(setOf(step));
+    for (const { panel, box, id } of boxes)
+      PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
+    fly(made, boxes, step);
     goes = made.list.filter(({ go }) => go !== null && go !== undefined);
     return made.list;
   };
   // Numbers on their way from a cell of one grid to a cell of another.
-  const fly = (made, step) => {
+  const fly = (made, boxes, step) => {
     const flights = meta.flights[step] ?? [];
     if (!flights.length) return;
     const grids = Object.fromEntries(boxes.map(({ panel, box }) => [panel.part, { panel, box }])),

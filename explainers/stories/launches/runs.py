@@ -1,188 +1,150 @@
-"""The launches and copies of a run as bars on the rows of their streams, with the gaps between them."""
+"""The shown runs as tables: the calls, launches and copies on rows, and the gaps between them.
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+A run as it goes has the host's calls, and the kernels on the same axis. In a run after all calls, the GPU is held until
+the host has made its calls.
+"""
 
-from explainers.stories.launches import bars as drawn
-from explainers.stories.launches.bars import us
-from explainers.stories.launches.frames import Bar, Gap, Panel
-from explainers.stories.launches.host_code import HostCode, host_code
-from kernels.core.launch import Plan
-from kernels.core.request import Request
+from typing import Any, Literal
+
+from explainers.story.glossary import us
 from kernels.core.streams import Step, copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
-
-@dataclass(frozen=True)
-class LaunchRun:
-    """The median run of a mechanism.
-
-    rows: the streams, and after each the children of its kernels: (stream, whether children).
-    bars: in the order of the host's calls.
-    order: the places of the bars by their starts.
-    """
-
-    made: LaunchTimes
-    rows: tuple[tuple[int, bool], ...]
-    bars: list[Bar]
-    gaps: list[Gap]
-
-    @property
-    def request(self) -> Request:
-        """The request of the run."""
-        return self.made.request
-
-    @property
-    def title(self) -> str:
-        """The kernel's title."""
-        return self.request.kernel.title
-
-    @cached_property
-    def calls(self) -> HostCode:
-        """The host's calls in C++."""
-        return host_code(self.request)
-
-    @property
-    def own_gaps(self) -> bool:
-        """Whether the gaps are the GPU's own: the host had made all its calls before the run."""
-        return not self.made.late
-
-    def row_name(self, row: int) -> str:
-        """The name of a row."""
-        stream, children = self.rows[row]
-        return "children" if children else f"stream {stream}"
-
-    def gap_before(self, bar: int) -> Gap | None:
-        """The gap before the start of a bar."""
-        return next((gap for gap in self.gaps if gap["after"] == bar), None)
-
-    def awaited(self, bar: int) -> int | None:
-        """The place of the bar whose end comes last of all that a bar waits for, or None without any."""
-        listed, own = list(steps(self.request.plan)), self.bars[bar]
-        waits = {n for n, step in enumerate(listed) if not own["copy"] and self._before(listed, step, listed[bar])}
-        gap = self.gap_before(bar)
-        waits |= {gap["before"]} if gap else set()
-        return max(waits, key=lambda n: self.bars[n]["end"], default=None)
-
-    def needs(self, bar: int, before: int) -> bool:
-        """Whether a launch uses a tensor that an earlier launch or copy writes."""
-        plan, listed = self.request.plan, list(steps(self.request.plan))
-        own, other = (plan.launches[listed[n].number] for n in (bar, before))
-        written = {listed[before].tensor} | {t.name for t in plan.written if t.name in other.tensors}
-        return bool(written & {*own.tensors}) or bool(own.parent or other.parent)
-
-    @staticmethod
-    def _before(listed: list[Step], other: Step, own: Step) -> bool:
-        """Whether a launch waits for an event of another stream's launch or copy."""
-        return other.number == own.number if other.tensor else other.number in own.waits
-
-    @property
-    def total(self) -> float:
-        """ns from the first start to the last end."""
-        return max(bar["end"] for bar in self.bars)
-
-    @property
-    def timed_ns(self) -> float:
-        """The median ns of the timed build between two events. The build with the timer takes another time."""
-        return float(self.made.runs.timed_ns.median())
-
-    @property
-    def busy(self) -> float:
-        """ns with some launch or copy."""
-        return self.total - self.idle
-
-    @property
-    def idle(self) -> float:
-        """ns without any launch or copy, before the last end."""
-        return self.idle_until(self.total)
-
-    def idle_until(self, time: float) -> float:
-        """ns without any launch or copy, from the first start to a time or the last end."""
-        idle, until = 0.0, 0.0
-        for bar in sorted(self.bars, key=lambda bar: bar["start"]):
-            idle += max(0.0, min(bar["start"], time) - until)
-            until = max(until, min(bar["end"], time))
-        return idle
-
-    def panel(self, scene: int) -> Panel:
-        """The run in the picture."""
-        rows = range(len(self.rows))
-        return {
-            "scene": scene,
-            "title": f"{self.title}, after all calls" if scene else self.title,
-            "said": f"{us(self.total)}, idle {us(self.idle)}",
-            "rows": [self.row_name(row) for row in rows],
-            "lanes": [1 + max(bar["lane"] for bar in self.bars if bar["row"] == row) for row in rows],
-            "bars": self.bars,
-            "gaps": self.gaps,
-        }
-
-    @property
-    def host_ns(self) -> float:
-        """The median ns of the host's calls."""
-        return self.made.host_ns
-
-    @property
-    def order(self) -> list[int]:
-        """The places of the bars by their starts."""
-        return sorted(range(len(self.bars)), key=lambda n: self.bars[n]["start"])
+# name, kind (launch, copy or call), entry, row, part (of its row), start and end in ns, bytes of a copy, and the
+# length `ns`. A run lists them in the order of the host's calls.
+Bar = dict[str, Any]
+# row, before and after (places of bars), since (the end of the earlier bar, or the start of a parent), start and end,
+# the length `ns`, which is negative for an overlap, and late: the end of the call of `after` if it ends after `before`.
+Gap = dict[str, Any]
+# made, host (of a run as it goes, else ""), title and way (the same inside a sentence), rows, bars, gaps, and in ns:
+# total to the last end, idle without any kernel or copy, busy. `of_bar` has the gap before each bar.
+Run = dict[str, Any]
 
 
-def explain(made: LaunchTimes) -> LaunchRun:
-    """The LaunchRun of the median run."""
+def after_calls(made: LaunchTimes) -> Run:
+    """The median run after all calls. Its rows are the streams, and after each the children of its kernels."""
     table, plan = made.median, made.request.plan
-    listed, named = list(steps(plan)), names(made.request)
-    of_step = [(step.stream, bool(plan.launches[step.number].parent)) for step in listed]
-    rows = tuple(sorted({*of_step}))
-    bars: list[Bar] = [
-        drawn.bar(
+    listed = list(steps(plan))
+    parents = [plan.launches[step.number].parent for step in listed]
+    places = sorted({(step.stream, bool(parent)) for step, parent in zip(listed, parents)})
+    bars = [
+        _bar(
             name,
             table.start_ns[n],
             table.end_ns[n],
+            kind="copy" if step.tensor else "launch",
             entry="" if step.tensor else plan.launches[step.number].entry,
-            row=rows.index(of_step[n]),
-            moved=len(copied_bytes(plan, step)),
-            copy=bool(step.tensor),
+            row=places.index((step.stream, bool(parents[n]))),
+            bytes=len(copied_bytes(plan, step)),
+            child=bool(parents[n]),
         )
-        for n, (step, (name, _)) in enumerate(zip(listed, named))
+        for n, (step, (name, _)) in enumerate(zip(listed, names(made.request)))
     ]
     for bar in sorted(bars, key=lambda bar: bar["start"]):
-        bar["lane"] = _lane(bars, bar)
-    parents = {n: _parent(plan, listed, step) for n, step in enumerate(listed) if plan.launches[step.number].parent}
-    return LaunchRun(made, rows, bars, _gaps(bars, parents))
-
-
-def _parent(plan: Plan, listed: list[Step], child: Step) -> int:
-    """The place of the bar of a child's parent."""
-    entry = plan.launches[child.number].parent
-    return next(n for n, step in enumerate(listed) if not step.tensor and plan.launches[step.number].entry == entry)
-
-
-def _lane(bars: list[Bar], own: Bar) -> int:
-    """The first part of a row without an earlier bar that still runs."""
-    running = {b["lane"] for b in bars if b["row"] == own["row"] and b["start"] < own["start"] < b["end"]}
-    return next(lane for lane in range(len(bars)) if lane not in running)
-
-
-def _gaps(bars: list[Bar], parents: dict[int, int]) -> list[Gap]:
-    """The gaps of each row, from the last end of the earlier bars to the start of a bar. A negative gap is an overlap.
-    The first child has a gap from the start of its parent.
-
-    parents: a child's place -> its parent's.
-    """
-    found: list[Gap] = []
-    for row in sorted({bar["row"] for bar in bars}):
+        running = {b["part"] for b in bars if b["row"] == bar["row"] and b["start"] < bar["start"] < b["end"]}
+        bar["part"] = next(part for part in range(len(bars)) if part not in running)
+    gaps = list[Gap]()
+    for row in range(len(places)):
         own = sorted((n for n, bar in enumerate(bars) if bar["row"] == row), key=lambda n: bars[n]["start"])
-        for place, after in enumerate(own):
-            if place:
-                before = max(own[:place], key=lambda n: bars[n]["end"])
-                found.append(_gap(bars, row, before, after, "end"))
-            elif after in parents:
-                found.append(_gap(bars, row, parents[after], after, "start"))
-    return found
+        if parents[own[0]]:
+            parent = next(n for n, step in enumerate(listed) if bars[n]["entry"] == parents[own[0]])
+            gaps.append(_gap(bars, parent, own[0], "start"))
+        for place, after in enumerate(own[1:], 1):
+            gaps.append(_gap(bars, max(own[:place], key=lambda n: bars[n]["end"]), after, "end"))
+    return _run(made, "", ["children" if child else f"stream {stream}" for stream, child in places], bars, gaps)
 
 
-def _gap(bars: list[Bar], row: int, before: int, after: int, since: Literal["end", "start"]) -> Gap:
+def as_they_go(pair: list[LaunchTimes]) -> list[Run]:
+    """Both ways from Python, then from C++ if a compiler was there. Else none: a graph changes the host's calls, and
+    another way of launching changes the GPU's work."""
+    if len(pair) < 2 or not pair[-1].request.plan.graph or any(made.free.empty for made in pair):
+        return []
+    hosts = [cpp for cpp in (False, True) if all((made.free.cpp == cpp).any() for made in pair)]
+    return [_as_it_goes(made, cpp) for cpp in hosts for made in pair]
+
+
+def _as_it_goes(made: LaunchTimes, cpp: bool) -> Run:
+    table, entries = made.as_it_goes(cpp), [name for name, _ in names(made.request)]
+    called = ["graph"] if made.request.plan.graph else entries
+    kernels, calls = (
+        [
+            _bar(name, one.start_ns, one.end_ns, **more)
+            for name, one in zip(named, table[table.call == call].itertuples())
+        ]
+        for call, named, more in ((False, entries, {"row": 1}), (True, called, {"kind": "call"}))
+    )
+    for bar in kernels:
+        bar["entry"] = bar["name"]
+    gaps = [_gap(kernels, n, n + 1, "end") for n in range(len(kernels) - 1)]
+    for gap in gaps if len(calls) > 1 else ():
+        late = calls[gap["after"]]["end"]
+        gap["late"] = late if late > gap["start"] else None
+    run = _run(made, "C++" if cpp else "Python", ["host", "GPU"], kernels, gaps)
+    stalls = any(gap["late"] is not None for gap in gaps)
+    return run | {"bars": [*kernels, *calls], "calls": calls, "called": calls[-1]["end"], "stalls": stalls}
+
+
+def _bar(name: str, start: float, end: float, **more: Any) -> Bar:
+    start, end = float(start), float(end)
+    bar = {"name": name, "kind": "launch", "entry": "", "row": 0, "part": 0, "start": start, "end": end, "bytes": 0}
+    return bar | {"ns": end - start, "child": False} | more
+
+
+def _gap(bars: list[Bar], before: int, after: int, since: Literal["end", "start"]) -> Gap:
     start, end = bars[before][since], bars[after]["start"]
-    return {"row": row, "start": start, "end": end, "before": before, "after": after, "since": since, "late": 0.0}
+    gap = {"row": bars[after]["row"], "before": before, "after": after, "since": since, "start": start, "end": end}
+    return gap | {"ns": end - start, "late": None}
+
+
+def _run(made: LaunchTimes, host: str, rows: list[str], bars: list[Bar], gaps: list[Gap]) -> Run:
+    idle, until = 0.0, 0.0
+    for bar in sorted(bars, key=lambda bar: bar["start"]):
+        idle += max(0.0, bar["start"] - until)
+        until = max(until, bar["end"])
+    title = made.request.kernel.title
+    return {
+        "made": made,
+        "host": host,
+        "title": title,
+        "way": title[0].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title,
+        "rows": rows,
+        "bars": bars,
+        "gaps": gaps,
+        "of_bar": {gap["after"]: gap for gap in gaps},
+        "total": until,
+        "idle": idle,
+        "busy": until - idle,
+        "value": f"{us(until)}, the GPU works {us(until - idle)}" if host else f"{us(until)}, idle {us(idle)}",
+        "graph": made.request.plan.graph,
+        "own_gaps": not made.late,
+        "host_ns": made.host_ns,
+        "timed_ns": float(made.runs.timed_ns.median()),
+    }
+
+
+def order(run: Run) -> list[int]:
+    """The places of the bars by their starts."""
+    return sorted(range(len(run["bars"])), key=lambda n: run["bars"][n]["start"])
+
+
+def awaited(run: Run, bar: int) -> int | None:
+    """The place of the bar whose end comes last of all that a bar waits for, or None without any."""
+    listed = list(steps(run["made"].request.plan))
+    own = listed[bar]
+
+    def waits_for(other: Step) -> bool:
+        """By an event of another stream's launch or copy."""
+        return other.number == own.number if other.tensor else other.number in own.waits
+
+    waits = {n for n, step in enumerate(listed) if not own.tensor and waits_for(step)}
+    waits |= {run["of_bar"][bar]["before"]} if bar in run["of_bar"] else set()
+    return max(waits, key=lambda n: run["bars"][n]["end"], default=None)
+
+
+def needs(run: Run, bar: int, before: int) -> bool:
+    """Whether a launch uses a tensor that an earlier launch or copy writes."""
+    plan = run["made"].request.plan
+    listed = list(steps(plan))
+    own, other = (plan.launches[listed[n].number] for n in (bar, before))
+    written = {listed[before].tensor} | {t.name for t in plan.written if t.name in other.tensors}
+    return bool(written & {*own.tensors}) or bool(own.parent or other.parent)

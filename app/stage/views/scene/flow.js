@@ -73,11 +73,7 @@ export function draw(panel, box) {
     made.text(`${name} value`, [x + wide - 0.5 * em, y + 1.2 * em], text, {
       ...{ align: 'right', bold: now },
     });
-    made.text(
-      `${name} note`,
-      [x + 0.5 * em, y + 2.4 * em, wide - em],
-      fit(place.note, wide - em),
-    );
+    made.text(`${name} note`, [x + 0.5 * em, y + 2.4 * em, wide - em], fit(place.note, wide - em));
     if (foot)
       made.text(
         `${name} foot`,

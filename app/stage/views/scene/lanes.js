@@ -1,0 +1,255 @@
+// Time lines on one axis: explainers/story/scene.py Lanes.
+const TITLE = 1.55, // em: the title of a group
+  TEXT = [1.45, 12], // em: the least and the most height of a row with texts
+  PLAIN = [0.9, 2.4], // and without
+  PART = 1.15, // em: each further part of a row
+  STRIP = 1.35, // em: the lengths of gaps under a row
+  SPLIT = 0.25, // em: under a row without gaps
+  FOOT = 1.4, // em: the texts of frames under a group
+  AXIS = 1.9,
+  LINE = 1.25; // em: a line of the note
+
+const number = value => value.toLocaleString('en', { maximumFractionDigits: 3 });
+const range = ({ spans, gaps }, r) => {
+  const own = spans.filter(({ row }) => row === r),
+    parts = 1 + Math.max(0, ...own.map(({ part }) => part)),
+    [least, most] = own.some(({ texts }) => texts.length) ? TEXT : PLAIN;
+  return {
+    ...{ parts, least: least + PART * (parts - 1), most: most + PART * (parts - 1) },
+    strip: gaps.some(({ row }) => row === r) ? STRIP : SPLIT,
+  };
+};
+
+// The ranges of the rows, the lines of the note, and em of all else.
+function placed(panel, { lines, width }) {
+  const rows = panel.rows.map((_, r) => range(panel, r)),
+    notes = panel.note ? lines(panel.note, width, 3) : [],
+    sum = key => rows.reduce((all, row) => all + row[key], 0),
+    titles = panel.groups.filter(({ title }) => title).length,
+    feet = panel.groups.filter(({ said }) => said.length).length,
+    fixed =
+      TITLE * titles +
+      (FOOT * feet + sum('strip')) +
+      (panel.units.length ? AXIS : 0) +
+      LINE * notes.length;
+  return { rows, notes, fixed, least: sum('least'), most: sum('most') };
+}
+
+export function heights(panel, box) {
+  const { fixed, least, most } = placed(panel, box);
+  return [(fixed + least) * box.em, (fixed + most) * box.em];
+}
+
+export function draw(panel, box) {
+  const { em, small, made, step, paint, wide, pale, ink, colour, x: left, id } = box,
+    { groups, rows, spans, gaps, links, length, units } = panel,
+    { rows: ranges, notes, fixed, least, most } = placed(panel, box),
+    share = Math.max(
+      0,
+      Math.min(1, (box.height / em - fixed - least) / Math.max(0.1, most - least)),
+    ),
+    widestOf = texts => Math.max(0, ...texts.map(text => wide(text))),
+    label = Math.min(0.26 * box.width, widestOf(rows.map(({ name }) => name)) + 0.9 * em),
+    after = rows.some(({ end }) => end) ? widestOf(rows.map(({ end }) => end)) + 0.5 * em : 1,
+    from = left + label,
+    room = Math.max(40, box.width - label - after),
+    beginOf = g => groups[g].begins[step] ?? groups[g].begins.at(-1),
+    inside = (g, time) => Math.max(0, Math.min(length, time - beginOf(g))),
+    at = (r, time) => from + (inside(rows[r].group, time) / length) * room,
+    seen = ({ row, start, end }) =>
+      end >= beginOf(rows[row].group) && start <= beginOf(rows[row].group) + length,
+    isNow = ({ now }) => now.includes(step),
+    lineAt = (y, high) => y + high / 2 + 0.36 * small;
+
+  // ---- groups and rows ----
+  let y = box.y;
+  const places = [],
+    frames = []; // of the groups
+  groups.forEach((group, g) => {
+    const { title, value, note, datum, tip } = group,
+      name = `${id} group ${g}`,
+      own = rows.flatMap((row, r) => (row.group === g ? [r] : []));
+    if (title) {
+      const line = y + 1.15 * em;
+      let x = left;
+      const add = (key, text, more) => {
+        const size = wide(text, more.bold);
+        if (text && x + size <= left + box.width)
+          made.text(`${name} ${key}`, [x, line], text, more);
+        x += size + 0.6 * em;
+      };
+      made.text(name, [x, line, box.width], title, { bold: true });
+      x += wide(title, true) + 0.6 * em;
+      add('value', value, { hint: true, bold: true });
+      add('note', note, { hint: true, alpha: 0.75 });
+      y += TITLE * em;
+    }
+    const top = y;
+    for (const r of own) {
+      const { least: low, most: high, strip, parts } = ranges[r];
+      places[r] = { y, h: (low + share * (high - low)) * em, strip: strip * em, parts };
+      y += places[r].h + places[r].strip;
+    }
+    const whole = [from, top, room, y - top],
+      marked = group.marked[step];
+    if (Object.keys(datum).length) made.add(`${name} area`, 'area', whole, { datum, tip });
+    if (marked) {
+      const [start, end] = marked.map(time => at(own[0], time)),
+        frame = [start - 1, top + 0.5, end - start + 2, y - top - 1];
+      made.rect(`${name} band`, frame, { fill: pale('primary', 0.16), ease: 'both' });
+      frames.push([g, frame]);
+      const text = group.said[step] ?? '',
+        middle = Math.max(
+          from + wide(text) / 2,
+          Math.min((start + end) / 2, from + room - wide(text) / 2),
+        );
+      if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center' });
+    }
+    if (group.said.length) y += FOOT * em;
+  });
+  rows.forEach((row, r) => {
+    const place = places[r],
+      name = `${id} row ${r}`;
+    made.text(`${name} name`, [left, lineAt(place.y, place.h), label - 0.5 * em], row.name);
+    if (row.end)
+      made.text(`${name} end`, [left + box.width, lineAt(place.y, place.h)], row.end, {
+        align: 'right',
+      });
+    made.rect(`${name} frame`, [from + 0.5, place.y + 1.5, room - 1, place.h - 3], {
+      stroke: paint.border,
+    });
+    if (Object.keys(row.datum).length)
+      made.add(`${name} area`, 'area', [left, place.y, label - 2, place.h], {
+        ...{ datum: row.datum, tip: row.tip },
+      });
+  });
+
+  // ---- gaps: the shade of a late part, a bracket, and a length ----
+  const ends = rows.map(() => 0); // of the last length of each row
+  gaps.forEach((gap, n) => {
+    const place = places[gap.row],
+      x = at(gap.row, gap.start),
+      w = at(gap.row, gap.end) - x,
+      foot = place.y + place.h + 3,
+      name = `${id} gap ${n}`,
+      shown = { datum: gap.datum, tip: gap.tip, go: gap.go },
+      bold = isNow(gap);
+    if (!seen(gap)) return;
+    if (gap.late !== null)
+      made.rect(
+        `${name} late`,
+        [x, place.y + 3, at(gap.row, Math.min(gap.late, gap.end)) - x, place.h - 6],
+        { fill: pale(gap.colour, 0.4), hint: true },
+      );
+    const corners = [foot - 4, foot, foot, foot - 4].map((py, k) => [k < 2 ? x : x + w, py]);
+    made.add(name, 'way', null, {
+      ...{ points: corners, stroke: paint.text, width: bold ? 3 : 1.5, head: 0 },
+    });
+    made.add(`${name} area`, 'area', [x, place.y, Math.max(1, w), place.h], shown);
+    for (const text of gap.texts) {
+      const size = wide(text, bold),
+        start = Math.max(from + 2, Math.min(x + w / 2 - size / 2, from + room - size - 2));
+      if (start < ends[gap.row] + 4) continue;
+      made.text(`${name} length`, [start, foot + 2 + 0.9 * small], text, { bold });
+      made.add(`${name} text`, 'area', [start, foot, size, place.strip - 3], shown);
+      ends[gap.row] = start + size;
+      break;
+    }
+  });
+
+  // ---- spans ----
+  const partOf = ({ row, part }) => {
+    const { y: top, h, parts } = places[row],
+      each = (h - 6) / parts;
+    if (!rows[row].thin) return [top + 3 + part * each, each - (parts > 1 ? 2 : 0)];
+    const thick = Math.min(0.4 * h, 1.6 * em);
+    return [top + (h - thick) / 2, thick];
+  };
+  const nexts = new Map(), // of a span: the start of the next one in its part of the row
+    later = new Map(), // 'row part' -> that start
+    until = new Map(); // 'row part' -> the last painted pixel
+  for (const span of spans.toSorted((a, b) => b.start - a.start)) {
+    nexts.set(span, later.get(`${span.row} ${span.part}`) ?? Infinity);
+    later.set(`${span.row} ${span.part}`, span.start);
+  }
+  spans.forEach((span, n) => {
+    if (!seen(span)) return;
+    const [top, high] = partOf(span),
+      x = at(span.row, span.start),
+      stop = at(span.row, span.end),
+      key = `${span.row} ${span.part}`;
+    if (stop < (until.get(key) ?? -1)) return;
+    const bar = [x, top, Math.max(2, stop - x - 0.5), high],
+      name = `${id} span ${n}`,
+      now = isNow(span),
+      depth = now ? 0.95 : span.since === null || span.since <= step ? 0.6 : 0.25;
+    until.set(key, x + 1);
+    made.rect(name, bar, {
+      fill: span.hatch ? paint.background : pale(span.colour, depth),
+      ...(span.hatch && { stroke: paint.border }),
+    });
+    if (span.hatch)
+      made.add(`${name} lines`, 'hatch', bar, {
+        ...{ stroke: depth > 0.5 ? paint.text : paint.border, gap: 8, width: 1 },
+      });
+    if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
+    made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
+    if (high < 0.9 * small) return;
+    const free = Math.min(from + room, at(span.row, nexts.get(span)));
+    for (const text of span.texts) {
+      const size = wide(text, true) + 5,
+        within = size <= stop - x;
+      if (!within && size + 2 > free - stop) continue;
+      const start = within ? x + 3 : stop + 4,
+        fill = within && !span.hatch ? ink(span.colour, depth) : paint.text,
+        line = lineAt(top, high),
+        value = span.value && wide(` ${span.value}`, true);
+      if (within && span.hatch)
+        made.rect(`${name} plate`, [start - 1, line - small, size - 3, 1.3 * small], {
+          fill: paint.background,
+        });
+      made.text(`${name} text`, [start, line], text, { fill, bold: true });
+      if (value && size + value <= (within ? stop - x : free - stop - 2))
+        made.text(`${name} value`, [start + size - 5, line], ` ${span.value}`, {
+          ...{ fill, bold: true, hint: true },
+        });
+      break;
+    }
+  });
+
+  // ---- over them: frames, arrows, the axis and the note ----
+  for (const [g, frame] of frames)
+    made.rect(`${id} frame ${g}`, frame, { stroke: paint.text, width: 1.5, ease: 'both' });
+  links.forEach(({ start, end, text, now }, n) => {
+    if (now.length && !now.includes(step)) return;
+    const points = [start, end].map(([r, time]) => [
+      at(r, time),
+      places[r].y + (start[0] === end[0] ? 0.06 : 0.5) * places[r].h,
+    ]);
+    if (Math.abs(points[1][0] - points[0][0]) < 4 && start[0] === end[0]) return;
+    made.add(`${id} link ${n}`, 'way', null, {
+      ...{ points, stroke: paint.text, width: 2, head: 0.4 * em, hint: true },
+    });
+    const middle = (points[0][0] + points[1][0]) / 2;
+    if (text && wide(text) < Math.abs(points[1][0] - points[0][0]))
+      made.text(`${id} link text ${n}`, [middle, points[0][1] - 4], text, {
+        ...{ align: 'center', bold: true, hint: true },
+      });
+  });
+  if (units.length) {
+    const rough = (length * 6 * em) / room,
+      power = 10 ** Math.floor(Math.log10(rough)),
+      every = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough) ?? rough,
+      [amount, unit] = units.findLast(([least]) => every >= least) ?? units[0],
+      begin = groups.length === 1 ? beginOf(0) : 0;
+    for (let n = Math.ceil(begin / every); n * every <= begin + length; n++) {
+      const x = from + ((n * every - begin) / length) * room,
+        text = `${number((n * every) / amount)} ${unit}`,
+        middle = Math.min(x, from + room - wide(text) / 2);
+      made.rect(`${id} tick ${n}`, [x, y, 1, 4], { fill: colour('text') });
+      made.text(`${id} at ${n}`, [middle, y + 1.2 * em], text, { align: 'center' });
+    }
+    y += AXIS * em;
+  }
+  notes.forEach((text, n) => made.text(`${id} note ${n}`, [left, y + (0.9 + n * LINE) * em], text));
+}
