@@ -13,7 +13,7 @@ from explainers.stories.ring import times
 from explainers.stories.ring.times import WORDS
 from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import logged, short
+from explainers.story.glossary import short
 from explainers.story.stage import Block, Stage, Tab, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -174,13 +174,16 @@ def asked(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[s
     right = "All have equal work" if least == most else f"GPU {pairs.index(most)}"
     balance = {"right": right, "order": [*options], "least": least, "most": most, "gpu": pairs.index(least)}
     balance["wrong"] = {name: reason for name, reason in options.items() if name != right}
+    balance["step"] = len(steps) - 1
     balance["covers"] = [{"order": order["name"]} for order in data["orders"]]
     found: dict[str, Any] = {
         "sent": {"total": int(last.sum()), "rounds": int((last > 0).sum()), "most": int(last.max())},
         "balance": balance,
         "scaled": None,
     }
-    merges = [(n, step["merge"]) for n, step in enumerate(steps) if step["kind"] == "merge" and step["merge"]["factors"]]
+    merges = [
+        (n, step["merge"]) for n, step in enumerate(steps) if step["kind"] == "merge" and step["merge"]["factors"]
+    ]
     if merges:
         step, merge = min(merges, key=lambda pair: min(pair[1]["factors"]))
         part = merge["factors"].index(min(merge["factors"]))
@@ -251,13 +254,20 @@ def flow(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> scene.F
             foot.append(f"m, l, O of {met} part{'s' if met > 1 else ''}" if met else "m, l, O: none so far")
             now += [n] if own.pairs else []
         tips = [
-            f"round {r + 1}: {f'{grid[r, gpu].pairs:,} pairs with K and V of GPU {grid[r, gpu].part}' if grid[r, gpu].pairs else 'waits'}, {grid[r, gpu].sent:,} bytes sent"
-            for r in range(data["rounds"])
+            f"round {n + 1}: {f'{own.pairs:,} pairs with K and V of GPU {own.part}' if own.pairs else 'waits'}, "
+            f"{own.sent:,} bytes sent"
+            for n, own in enumerate(grid[n, gpu] for n in range(data["rounds"]))
         ]
         queries = "its own heads" if data["gathers"] else f"queries {_ranges(rows[gpu])}"
-        note = [f"head group {gpu}", f"heads {gpu}"] if data["gathers"] else [queries, f"Q {_ranges(rows[gpu])}", _ranges(rows[gpu])]
+        note = (
+            [f"head group {gpu}", f"heads {gpu}"]
+            if data["gathers"]
+            else [queries, f"Q {_ranges(rows[gpu])}", _ranges(rows[gpu])]
+        )
         tip = "\n".join([f"GPU {gpu}: {queries}", *tips])
-        places.append(scene.Place(name=f"GPU {gpu}", value=value, note=note, foot=foot, now=now, datum={"gpu": gpu}, tip=tip))
+        places.append(
+            scene.Place(name=f"GPU {gpu}", value=value, note=note, foot=foot, now=now, datum={"gpu": gpu}, tip=tip)
+        )
     # K and V of a round on a GPU. They arrive in the round before, if they are copies.
     shown = [n for n, step in enumerate(steps) if step["kind"] != "gain"]
     for own in work.itertuples():
@@ -266,7 +276,11 @@ def flow(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> scene.F
         coming = [n for n in shown if steps[n]["round"] == own.round - 1 and came]
         arrives = [n for n in coming if steps[n]["kind"] != "figures"]
         spots = [(own.gpu, 0) if n in used else (own.gpu, 1) if n in arrives else () for n in range(len(steps))]
-        texts = ["K, V of its heads", "K, V"] if data["gathers"] else [f"K, V of GPU {own.part}", f"K, V {own.part}", f"{own.part}"]
+        texts = (
+            ["K, V of its heads", "K, V"]
+            if data["gathers"]
+            else [f"K, V of GPU {own.part}", f"K, V {own.part}", f"{own.part}"]
+        )
         tip = f"K and V that GPU {own.part} had first. GPU {own.gpu} uses them in round {own.round + 1}"
         items.append(
             scene.Item(
@@ -277,13 +291,17 @@ def flow(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> scene.F
                 texts=texts,
                 colour=COLOURS[own.part % len(COLOURS)],
                 datum={"gpu": own.gpu, "round": own.round},
-                tip=f"{tip}. {came[0]['bytes']:,} bytes came from GPU {came[0]['source']} in round {own.round}" if came else tip,
+                tip=f"{tip}. {came[0]['bytes']:,} bytes came from GPU {came[0]['source']} in round {own.round}"
+                if came
+                else tip,
             )
         )
     if data["gathers"]:
         moved = copies.set_index("source").bytes
         for gpu, target in [(gpu, gpu) for gpu in range(data["gpus"])] + [(gpu, 0) for gpu in moved.index]:
-            tip = f"O of GPU {gpu}" if target == gpu else f"O of GPU {gpu}, copied to GPU {target}: {moved[gpu]:,} bytes"
+            tip = (
+                f"O of GPU {gpu}" if target == gpu else f"O of GPU {gpu}, copied to GPU {target}: {moved[gpu]:,} bytes"
+            )
             items.append(
                 scene.Item(
                     spots=[(target, 1)] * len(steps),
@@ -304,7 +322,9 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], steps: Sequence[Mappi
     """The queries (down) that have met keys (right) so far, in pieces. A letter is the GPU that first had the keys."""
     size, cells = data["size"], ring.cells(order, data["size"])
     pieces = 1 + int(cells[["query", "key"]].to_numpy().max())
-    names = [pairs[0] for pairs in ([gpu for gpu, own in enumerate(_pieces(data, order)) if n in own] for n in range(pieces))]
+    names = [
+        pairs[0] for pairs in ([gpu for gpu, own in enumerate(_pieces(data, order)) if n in own] for n in range(pieces))
+    ]
     states = []
     for step in steps:
         grid = np.full((pieces, pieces), "-")
@@ -366,15 +386,24 @@ def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scen
     model, hiding = data["model"], data["hiding"]
     sizes = {"on one GPU": model["whole"], f"on each of {data['gpus']}": model["part"], "memory of an H100": MEMORY}
     bars = [
-        scene.Bar(name=name, value=size, text=f"{size:.0f} GB", colour="V", strong=size != MEMORY,
-                  datum={"memory": name}, tip=f"K and V of {TOKENS:,} tokens of {MODEL['name']} {name}: {size:.1f} GB")
+        scene.Bar(
+            name=name,
+            value=size,
+            text=f"{size:.0f} GB",
+            colour="V",
+            strong=size != MEMORY,
+            datum={"memory": name},
+            tip=f"K and V of {TOKENS:,} tokens of {MODEL['name']} {name}: {size:.1f} GB",
+        )
         for name, size in sizes.items()
     ]
     panels = [scene.Bars(title=[f"Why a ring: K and V of {TOKENS:,} tokens", "K and V"], bars=bars, shown=shown)]
     notes = [[WORDS.say("memory", data), WORDS.say("heads", data)]]
     if hiding:
         title = [f"Is the copy hidden? {hiding['tokens']:,} tokens on each GPU", "Is the copy hidden?"]
-        panels.append(scene.Bars(title=title, bars=_against(hiding["products"], hiding["copy"], hiding["tokens"]), shown=shown))
+        panels.append(
+            scene.Bars(title=title, bars=_against(hiding["products"], hiding["copy"], hiding["tokens"]), shown=shown)
+        )
         notes.append([WORDS.say("round", data), WORDS.say("equal", data), WORDS.say("small", data)])
     return [panels, [_lines(texts, shown) for texts in notes]]
 
@@ -421,7 +450,11 @@ def gain(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.P
         ]
         title = f"Recorded on {one['place']}, {one['date']}: {one['tokens']:,} tokens, causal"
         panels.append(scene.Bars(title=[title, f"Recorded on {one['place']}"], bars=bars, shown=shown))
-    return [line for panel, one in zip(panels, data["gains"]) for line in ([panel], [_lines([one["counted"], f"{one['hides']}."], shown)])]
+    return [
+        line
+        for panel, one in zip(panels, data["gains"])
+        for line in ([panel], [_lines([one["counted"], f"{one['hides']}."], shown)])
+    ]
 
 
 def pairs_so_far(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> scene.Bars:
@@ -452,32 +485,71 @@ def pairs_so_far(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) ->
 def orders_picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View:
     """The work and the waiting of each GPU in each order, and the recorded products and copies."""
     groups, lanes, spans = [], [], []
-    first = {number: next(n for n, step in enumerate(steps) if step["round"] == number) for number in range(data["rounds"])}
+    first = {
+        number: next(n for n, step in enumerate(steps) if step["round"] == number) for number in range(data["rounds"])
+    }
     for n, order in enumerate(data["orders"]):
         name, ends = order["name"], order["ends"]
         title = "This run" if name == ring.THIS else f"{name.capitalize()} order{' (this run)' if order['own'] else ''}"
         end = f"ends after {ends[-1]:,} pairs of its busiest GPUs"
-        around = [(ends[s["round"]] - most, ends[s["round"]]) for s in steps for most in [np.diff([0, *ends])[s["round"]]]]
+        around = [
+            (ends[s["round"]] - most, ends[s["round"]]) for s in steps for most in [np.diff([0, *ends])[s["round"]]]
+        ]
         groups.append(
-            scene.Group(title=title, value=end, datum={"order": name}, tip=f"{title}: {end}", marked=around, said=[f"round {s['round'] + 1}" for s in steps])
+            scene.Group(
+                title=title,
+                value=end,
+                datum={"order": name},
+                tip=f"{title}: {end}",
+                marked=around,
+                said=[f"round {s['round'] + 1}" for s in steps],
+            )
         )
         for gpu, waits in enumerate(order["waits"]):
             idle = f"waits {waits:.0%}"
-            lanes.append(scene.Lane(name=f"GPU {gpu}", group=n, end=idle, datum={"order": name, "gpu": gpu}, tip=f"{title}, GPU {gpu}: {idle} of the time"))
+            lanes.append(
+                scene.Lane(
+                    name=f"GPU {gpu}",
+                    group=n,
+                    end=idle,
+                    datum={"order": name, "gpu": gpu},
+                    tip=f"{title}, GPU {gpu}: {idle} of the time",
+                )
+            )
         for own in order["work"].itertuples():
             start, stop = [0, *ends][own.round], ends[own.round]
             place: Any = {"row": n * data["gpus"] + own.gpu, "since": first[own.round]}
             datum = {"order": name, "gpu": own.gpu, "round": own.round}
             said = f"{title}, GPU {own.gpu}, round {own.round + 1}: {own.pairs:,} pairs"
             if own.pairs:
-                spans.append(scene.Span(**place, start=start, end=start + own.pairs, colour=PRODUCTS, datum=datum, tip=said))
+                spans.append(
+                    scene.Span(**place, start=start, end=start + own.pairs, colour=PRODUCTS, datum=datum, tip=said)
+                )
             if rest := stop - start - own.pairs:
-                spans.append(scene.Span(**place, start=start + own.pairs, end=stop, hatch=True, datum={**datum, "waits": 1}, tip=f"{said}, waits for {rest:,}"))
+                spans.append(
+                    scene.Span(
+                        **place,
+                        start=start + own.pairs,
+                        end=stop,
+                        hatch=True,
+                        datum={**datum, "waits": 1},
+                        tip=f"{said}, waits for {rest:,}",
+                    )
+                )
     length = max(order["ends"][-1] for order in data["orders"])
-    lines: list[Sequence[scene.Panel]] = [[scene.Lanes(groups=groups, rows=lanes, spans=spans, length=length, units=[(1, "pairs")])]]
+    lines: list[Sequence[scene.Panel]] = [
+        [scene.Lanes(groups=groups, rows=lanes, spans=spans, length=length, units=[(1, "pairs")])]
+    ]
     if hiding := data["hiding"]:
         lines.append([_lines([WORDS.say("hiding", data)])])
-        lines.append([scene.Bars(title=[f"{one['tokens']:,} tokens"], bars=_against(one["products"], one["copies"], one["tokens"])) for one in hiding["lengths"]])
+        lines.append(
+            [
+                scene.Bars(
+                    title=[f"{one['tokens']:,} tokens"], bars=_against(one["products"], one["copies"], one["tokens"])
+                )
+                for one in hiding["lengths"]
+            ]
+        )
         lines.append([_lines([WORDS.say("rule", data), WORDS.say("whole", data)])])
     legend = [
         (PRODUCTS, "works: one unit of time for each pair of a query and a key"),

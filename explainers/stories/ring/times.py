@@ -58,7 +58,9 @@ def hiding(causal: bool, order: str = "") -> dict[str, Any] | None:
         "date": where.date,
         "both_ways": where.more["link"]["both_ways"],
         "kernel": mine.loc[(longest, rings.NO_COPIES), "name"],
-        "lengths": [{"tokens": int(str(n)), "products": row.iloc[0], "copies": row.iloc[1]} for n, row in us.iterrows()],
+        "lengths": [
+            {"tokens": int(str(n)), "products": row.iloc[0], "copies": row.iloc[1]} for n, row in us.iterrows()
+        ],
         "gpus": gpus,
         "tokens": longest // gpus,
         "products": products,
@@ -132,7 +134,8 @@ def blocks() -> list[Block]:
     made: list[Block] = [stage.text(WORDS.say("times", {**vars(where), **where.more, **limits}), "recorded")]
     for turns in rings.in_turns(table):
         rows, ring = ways_of(table, turns), turns.iloc[0].to_dict()
-        said = f"{ring['seq_len']:,} tokens, {f'causal, {ring["order"]} order' if ring['causal'] else 'every key'}"
+        mask = f"causal, {ring['order']} order" if ring["causal"] else "every key"
+        said = f"{ring['seq_len']:,} tokens, {mask}"
         shown = pd.DataFrame([way_row(row, rows) for row in rows if row["status"] == "ok"]).convert_dtypes()
         made += [stage.heading(said), stage.table(shown, f"{said}. {WORDS.say('columns', {})}")]
         lost = [f"{row['name']} ({str(row['reason']).splitlines()[0]})" for row in rows if row["status"] != "ok"]
@@ -152,7 +155,10 @@ def ways_of(table: pd.DataFrame, turns: pd.DataFrame) -> list[dict[str, Any]]:
     same = table[(table.seq_len == ring.seq_len) & (table.causal == ring.causal)]
     more = same[(same.order == ring.order) | (same.way == rings.SPLIT)]
     rows = pd.concat([turns, more]).drop_duplicates(["name", "way"]).to_dict("records")
-    return sorted(({str(k): v for k, v in row.items()} for row in rows), key=lambda r: (r["status"] != "ok", not answers(r), r["sustained_us"]))
+    return sorted(
+        ({str(k): v for k, v in row.items()} for row in rows),
+        key=lambda r: (r["status"] != "ok", not answers(r), r["sustained_us"]),
+    )
 
 
 def answers(row: Mapping[str, Any]) -> bool:
