@@ -37,8 +37,8 @@ def piece_of(run: Run) -> int:
 def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The work of each GPU in each round, the copies between two GPUs, and the multiplied pairs of a query and a key.
 
-    work: round, gpu. launch: its number, or -1 if the GPU waits. part: the GPU that first had the keys.
-        pairs: their number, as logged. sent: bytes of its copies in the round.
+    work: round, gpu. launch: its number, or -1 if the GPU waits. part: the GPU that first had the keys. source: the GPU
+        that sent them in the round before, or -1. pairs: their number, as logged. sent: bytes of its copies.
     copies: round, source, target, part, bytes.
     pairs: round, gpu, part. query, key: of the whole sequence.
     """
@@ -46,16 +46,16 @@ def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     logged = run.trace.frame("launch", "event", "row", "col")
     by_launch = {int(str(n)): group for n, group in logged[logged.event == "score"].groupby("launch")}
     gpu_of = {tensor.name: tensor.device for tensor in plan.tensors}
-    owner, arrived = dict(gpu_of), {gpu: gpu for gpu in range(plan.devices)}
+    owner, arrived = dict(gpu_of), {gpu: (gpu, -1) for gpu in range(plan.devices)}
     work, copies, pairs = [], [], []
     for step in sorted({step.step for step in plan.steps}):
         launches = {launch.device: (n, launch) for n, launch in enumerate(plan.launches) if launch.step == step}
         for gpu in range(plan.devices):
             number, launch = launches.get(gpu, (-1, None))
             met = by_launch.get(number, logged[:0])
-            part = owner[kernel.tensor_in(launch, "K")] if launch else arrived[gpu]
+            part = owner[kernel.tensor_in(launch, "K")] if launch else arrived[gpu][0]
             row = {"round": step, "gpu": gpu, "part": part}
-            work.append({**row, "launch": number, "pairs": len(met)})
+            work.append({**row, "source": arrived[gpu][1], "launch": number, "pairs": len(met)})
             if launch and len(met):
                 keys = next(t.name for t in plan.tensors if t.device == part and t.axes[2:3] == ("key",))
                 query = problem.rows_of(kernel.tensor_in(launch, "Q"))[met["row"].to_numpy(int)]
@@ -65,7 +65,7 @@ def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         for copy in now:
             row = {"round": step, "source": gpu_of[copy.source], "target": gpu_of[copy.target]}
             copies.append({**row, "part": owner[copy.source], "bytes": plan.tensor(copy.source).nbytes})
-        arrived |= {gpu_of[copy.target]: owner[copy.source] for copy in now}
+        arrived |= {gpu_of[copy.target]: (owner[copy.source], gpu_of[copy.source]) for copy in now}
         owner |= {copy.target: owner[copy.source] for copy in now}
     columns = ["round", "source", "target", "part"]
     moved = pd.DataFrame(copies, columns=[*columns, "bytes"]).groupby(columns, as_index=False).bytes.sum()
@@ -117,8 +117,9 @@ def merges(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def orders(subject: Request, run: Run, runner: Runner) -> list[dict[str, Any]]:
     """The order of a run and the other orders of its problem, the slowest first. An order without a run is left out.
 
-    name. own: whether it is the order of the run. work, copies, pairs: its tables. ends: of each round, in pairs of its
-    busiest GPU. waits: of each GPU, the share of the time without work. rows: the queries of each GPU.
+    name. own: whether it is the order of the run. run. work, copies, pairs: its tables. ends: of each round, in pairs
+    of its busiest GPU. waits: of each GPU, the share of the time without work. rows: the queries of each GPU.
+    gpu: the one that waits most. met: its pairs, round by round. first: whether it has the first queries.
     """
     runs = {}
     for name, (problem, _) in subject.problem.orders().items():
@@ -131,15 +132,11 @@ def orders(subject: Request, run: Run, runner: Runner) -> list[dict[str, Any]]:
     found = []
     for name, one in (runs or {THIS: run}).items():
         work, copies, pairs = tables(one)
-        grid = work.pivot(index="round", columns="gpu", values="pairs")
+        grid, rows = work.pivot(index="round", columns="gpu", values="pairs"), rows_of(one)
         ends = [int(end) for end in grid.max(axis=1).cumsum()]
-        order = {"name": name, "own": one is run, "run": one, "work": work, "copies": copies, "pairs": pairs}
         waits = [float(1 - total / ends[-1]) for total in grid.sum()]
-        found.append({**order, "ends": ends, "waits": waits, "rows": rows_of(one)})
+        gpu = waits.index(max(waits))
+        order = {"name": name, "own": one is run, "run": one, "work": work, "copies": copies, "pairs": pairs}
+        order |= {"ends": ends, "waits": waits, "rows": rows, "gpu": gpu}
+        found.append({**order, "met": [int(n) for n in grid[gpu]], "first": 0 in rows[gpu]})
     return sorted(found, key=lambda order: -order["ends"][-1])
-
-
-def cells(order: dict[str, Any], size: int) -> pd.DataFrame:
-    """The pairs of an order in pieces of so many rows: round, gpu, part, query, key, and the count of pairs."""
-    pieces = order["pairs"].assign(query=order["pairs"]["query"] // size, key=order["pairs"]["key"] // size)
-    return pieces.groupby(["round", "gpu", "part", "query", "key"], as_index=False).size()
