@@ -190,6 +190,7 @@ def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View
     legend = [
         (COLOURS[0], "K and V, in the colour of their first GPU"),
         ("", "dashed: the second buffer, for the next round. Pale: an earlier round, or hidden by the mask"),
+        ("ring", "the keys that the followed query meets now"),
     ]
     return scene.view("ring", "The ring", lines, legend=legend)
 
@@ -269,7 +270,7 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
     cells = pairs.assign(query=pairs["query"] // size, key=pairs["key"] // size)
     cells = cells.drop_duplicates(["round", "gpu", "query", "key"])
     owner = {int(row) // size: gpu for gpu, rows in enumerate(order["rows"]) for row in rows[::size]}
-    states = []
+    states, ringed = [], []
     for step in data["steps"]:
         grid = np.full((len(owner), len(owner)), "-")
         if data["masked"]:
@@ -277,6 +278,9 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
         for cell in cells[cells["round"] <= step["round"]].itertuples():
             grid[cell.query, cell.key] = chr(ord("A" if cell.round == step["round"] else "a") + cell.part)
         states.append("".join(grid.ravel()))
+        now = cells[(cells["round"] == step["round"]) & (cells["query"] == data["followed"]["query"] // size)]
+        followed = step["kind"] == "merge" and not now.empty
+        ringed.append(int(now["query"].iloc[0]) * len(owner) + int(now["key"].max()) if followed else -1)
     colours, words = {"-": "panel", " ": "background"}, {"-": "not met so far", " ": "masked: later keys"}
     for gpu in range(data["gpus"]):
         for letter, pale, said in (("A", "", "this"), ("a", "pale ", "an earlier")):
@@ -294,6 +298,7 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
         words=words,
         axes=("query piece", "key piece"),
         heads=[f"GPU {owner[n]}" for n in range(len(owner))],
+        ringed=ringed,
         shown=shown,
     )
 
@@ -361,7 +366,7 @@ def against(products: float, copies: float, tokens: int) -> list[scene.Bar]:
 
 def bar(name: str, value: float, colour: str, datum: scene.Datum, more: str = "") -> scene.Bar:
     """A bar of GB, or of recorded us that shows ms. more: after its text."""
-    text, exact = f"{value / 1000:.2f} ms", f"{value:,.2f} µs (recorded)"
+    text, exact = f"{short(value / 1000)} ms", f"{value:,.2f} µs (recorded)"
     if datum["figure"] == "memory":
         text, exact = f"{value:.0f} GB", f"{value:.1f} GB"
     datum, tip = {**datum, "name": name}, f"{name}: {exact}"

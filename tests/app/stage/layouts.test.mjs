@@ -311,4 +311,3 @@ test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
 });
-
