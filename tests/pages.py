@@ -15,6 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -148,6 +150,20 @@ def shown(link):
         "summary": stage.summary if stage else "",
         "tabs": {tab["id"]: words(page.tab(tab["id"])) for tab in stage.tabs} if stage else {},
     }
+
+
+def shown_with(folder, *links):
+    """What the pages of these links show while the catalogue has the kernels of this folder, too."""
+    from kernels import catalog, families
+    from kernels.core.remembered import recordings_changed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(families, "__path__", [*families.__path__, str(folder)])
+        patched.setattr(catalog, "_last", catalog.refreshed(catalog.current()))
+        recordings_changed()
+        found = [json.loads(json.dumps(shown(link))) for link in links]
+    recordings_changed()
+    return found
 
 
 if __name__ == "__main__":

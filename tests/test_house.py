@@ -24,18 +24,6 @@ FORBIDDEN = {
     "explainers": {"streamlit", "cupy", "cuda", "multiprocessing", "time", "os", "pathlib", "io", "app"},
     "app": {"cupy", "cuda", "torch", "ctypes"},
 }
-MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it may import
-    "core": set(),
-    "kv_cache": {"core"},
-    "families": {"core", "trace", "kv_cache", "build"},  # build/own_values.py: inputs from a file
-    "trace": {"core"},
-    "jail": set(),
-    "build": {"core", "trace", "jail"},
-    "recordings": {"core", "trace", "catalog"},
-    "run": {"core", "trace", "jail", "build", "recordings", "catalog"},
-    "measure": {"core", "trace", "build", "recordings", "run", "catalog", "families"},
-    "ops": {"core", "build", "recordings", "run", "measure", "catalog", "kv_cache"},
-}
 
 
 def imports(path):
@@ -59,52 +47,31 @@ def test_imports_go_one_way(folder):
         assert not FORBIDDEN[folder] & {name.split(".")[0] for name in imports(path)}, path
 
 
-@pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_a_folder_of_kernels_imports_only_what_it_may(folder):
-    for path in (ROOT / "kernels" / folder).rglob("*.py"):
-        used = {name.split(".")[1] for name in imports(path) if name.startswith("kernels.")}
-        assert used - {"errors", folder} <= MAY_IMPORT[folder], path
-
-
-def test_only_the_app_imports_streamlit():
+def test_only_the_app_imports_streamlit_the_stage_is_safe_and_the_top_level_is_fixed():
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     named = [ROOT / line for line in tracked.splitlines() if "streamlit" in (ROOT / line).read_text()]
     users = {p.relative_to(ROOT).parts[0] for p in named if any(n.split(".")[0] == "streamlit" for n in imports(p))}
     assert users <= {"app", "tests"}
     ours = [path for path in (ROOT / "app").rglob("*.py") if any(n.split(".")[0] == "streamlit" for n in imports(path))]
     assert {path.name for path in ours} == {"files.py", "main.py", "page.py", "serve.py"}  # our own routes do the rest
-
-
-def test_the_stage_writes_no_text_as_html_and_asks_nothing_of_elsewhere():
     folders = [ROOT / "app" / "stage" / name for name in ("core", "views", "shell", "workbench")]
     for path in (path for folder in folders for path in folder.rglob("*.js")):
         text = path.read_text()
         assert not re.search(r"(?<!our own text\n)^(?!.*our own text).*\binnerHTML\b", text, re.M), path
         assert not re.search(r"https?://(?!www\.w3\.org)", text), path
-
-
-def test_the_top_level_is_fixed():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split("/")[0].strip('"') for line in tracked.split("\n") if line} <= TOP
 
 
 @pytest.mark.parametrize("folder", ["explainers", "app"])
-def test_no_page_and_no_explainer_names_a_kernel_or_a_problem_class(folder):
+def test_no_page_and_no_explainer_names_a_kernel_a_problem_class_a_family_or_a_constant_with_a_role(folder):
     classes = {spec.problem_type.__name__ for spec in KERNELS.values()}
     named = re.compile(rf"\b({'|'.join([*KERNELS, *classes])})\b")
     for path in (ROOT / folder).rglob("*.py"):
         found = named.findall(path.read_text())
         assert not found, (path, found)
-
-
-@pytest.mark.parametrize("folder", ["explainers", "app"])
-def test_no_page_and_no_explainer_imports_a_family(folder):
     for path in (ROOT / folder).rglob("*.py"):
         assert not [name for name in imports(path) if name.startswith("kernels.families")], path
-
-
-@pytest.mark.parametrize("folder", ["explainers", "app"])
-def test_no_page_and_no_explainer_knows_a_constant_with_a_role_by_name(folder):
     constants = {c.name for spec in KERNELS.values() for c in spec.constants if c.role}
     assert {"BLOCK_Q", "PARTITION", "PAD_K"} <= constants
     for path in (ROOT / folder).rglob("*.py"):
@@ -165,35 +132,26 @@ def test_no_code_outside_core_and_families_asks_for_a_problems_class_or_attribut
             assert not found, (path, found)
 
 
-def test_every_phase_that_has_a_name_on_the_page_is_marked_by_a_kernel():
+def test_phases_labels_and_kernels_of_the_readme_are_those_of_the_code():
     probes = (site for spec in KERNELS.values() for site in sites_of(Request(spec, spec.problem_type())))
     marks = {site.event for site in probes if site.kind == "mark"}
     assert set(glossary.PHASES) <= marks
-
-
-def test_the_provenance_labels_are_those_of_the_design_and_the_readme():
     assert set(PROVENANCE.values()) <= set(glossary.PROVENANCE)
     assert list(glossary.PROVENANCE) == ["measured", "executed", "derived", "modelled", "recorded"]
     readme = (ROOT / "README.md").read_text()
     for label, meaning in glossary.PROVENANCE.items():
         assert f"| {label} | {meaning} |" in readme
-
-
-def test_the_kernels_that_the_readme_lists_are_told_as_their_files_tell_them():
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", (ROOT / "kernels" / "README.md").read_text(), re.M)
     assert rows
     for name, title, idea in rows:
         assert (title, idea) == (KERNELS[name].title, KERNELS[name].idea)
-
-
-def test_the_readme_names_every_folder():
     readme, inside = (ROOT / "README.md").read_text(), (ROOT / "kernels" / "README.md").read_text()
     assert all(f"{name}/" in readme for name in ("app", "kernels", "explainers", "tests", ".streamlit"))
     folders = {path.name for path in (ROOT / "kernels").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert all(f"| `{name}/` |" in inside for name in folders)
 
 
-def test_pinned_requirements():
+def test_requirements_are_pinned_and_those_of_the_pages_and_cuda_12():
     """Each package has one version. torch and the packages that it pins itself have a range with two ends."""
     for file in (ROOT / name for name in (*SETS, "tests/requirements.txt")):
         lines = [line for line in file.read_text().splitlines() if line and not line.startswith(("#", "-r"))]
@@ -201,23 +159,14 @@ def test_pinned_requirements():
         for line in lines:
             pinned = re.match(r"[\w-]+(\[\w+\])?==[\w.]+( *#.*| *;.*)?$", line)
             assert pinned or re.match(r"(torch|cuda-bindings|nvidia-[\w-]+-cu12)>=[\d.]+,<[\d.]+$", line), line
-
-
-def test_requirements_txt_is_the_pages_and_cuda_12():
     lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
     assert lines == ["-r app/requirements.txt", "-r kernels/cuda12.txt"]
 
 
-def test_no_folder_of_tests_is_left_out(pytestconfig):
+def test_no_folder_of_tests_is_left_out_and_ci_calls_the_very_command_of_the_readme(pytestconfig):
     """pytest passes over folders named build, dist or venv unless it is told what to pass over."""
     folders = {part for path in (ROOT / "tests").rglob("test_*.py") for part in path.relative_to(ROOT).parts[:-1]}
     assert not [name for name in folders for out in pytestconfig.getini("norecursedirs") if fnmatch(name, out)]
-
-
-def test_the_files_that_are_dealt_out_first_are_there():
     assert len(set(LONGEST)) == len(LONGEST) and all((ROOT / "tests" / name).exists() for name in LONGEST)
-
-
-def test_ci_calls_the_very_test_command_of_the_readme():
     command = re.search(r"^python3 -m venv .*pytest.*$", (ROOT / "README.md").read_text(), re.M)[0]
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()

@@ -100,29 +100,30 @@ def warpglass(python, installed):
 
 
 @pytest.mark.slow
-def test_the_wheel_gives_only_the_name_warpglass(installed):
+def test_the_wheel_gives_only_the_name_warpglass_and_runs_next_to_a_foreign_package(installed, python):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"warpglass", "bin"}
     assert [path.name for path in (installed / "bin").iterdir()] == ["warpglass"]
     top = {path.name for path in (installed / "warpglass").iterdir()} - {"__pycache__"}
     assert top == {"__init__.py", "__main__.py", "ops.py", ".streamlit", *OURS}
-
-
-@pytest.mark.slow
-def test_the_installed_operators_run_next_to_a_foreign_package(python):
     said = (
         "import torch, warpglass.ops; q = torch.randn(1, 2, 20, 64); print(warpglass.ops.attention(q, q, q)[0].shape)"
     )
     assert python("-c", said).strip() == "torch.Size([1, 2, 20, 64])"
+    script = "import warpglass.app.main, warpglass.app.stories, kernels; print(kernels.FOREIGN, kernels.__path__)"
+    assert python("-c", script).startswith("True")
 
 
 @pytest.mark.slow
-def test_the_command_runs_and_checks_a_kernel(warpglass):
+def test_the_command_runs_and_checks_a_kernel_and_its_help_names_the_pages(warpglass):
     assert "03_flash" in warpglass("list")
     result = json.loads(warpglass("run", "03_flash", "--backend", "cpu", "--json"))
     assert result["correct"] is True
     checked = json.loads(warpglass("check", "03_flash", "--every", "40", "--json"))
     assert checked["ok"] is True and checked["verdicts"]
+    said = warpglass("--help")
+    assert "warpglass serve" in said and "warpglass check FILE.cu" in said and "python -m" not in said
+    assert "usage: warpglass serve" in warpglass("serve", "--help")
 
 
 @pytest.mark.slow
@@ -137,13 +138,6 @@ def test_the_command_keeps_the_exit_codes(warpglass, installed, tmp_path):
         port = str(other.getsockname()[1])
         assert "choose one with --port" in warpglass("--port", port, code=FAILED)
     assert "GPU" in warpglass("run", "03_flash", "--backend", "gpu", code=NO_GPU)
-
-
-@pytest.mark.slow
-def test_the_help_of_the_command_names_the_pages_and_the_kernels(warpglass):
-    said = warpglass("--help")
-    assert "warpglass serve" in said and "warpglass check FILE.cu" in said and "python -m" not in said
-    assert "usage: warpglass serve" in warpglass("serve", "--help")
 
 
 @pytest.mark.slow
@@ -175,12 +169,6 @@ def test_the_server_reads_its_own_settings_and_the_folders_of_the_user(python, e
     (tmp_path / "mine" / "skeleton.cu").write_text((installed / "warpglass" / "kernels" / "skeleton.cu").read_text())
     environment["WARPGLASS_KERNELS"] = "mine"
     assert python("-c", SETTINGS).splitlines()[-1] == f"{tmp_path} viewer True"
-
-
-@pytest.mark.slow
-def test_the_installed_modules_leave_the_name_kernels_to_the_other_package(python):
-    script = "import warpglass.app.main, warpglass.app.stories, kernels; print(kernels.FOREIGN, kernels.__path__)"
-    assert python("-c", script).startswith("True")
 
 
 @pytest.mark.slow

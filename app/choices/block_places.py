@@ -1,27 +1,20 @@
 """The traced blocks of a kernel with query tiles and key tiles: one of each kind, of one head and one tile number."""
 
-from app.choices.choice import Choice
+from app.choices import places
 from app.choices.page import Correction, Descriptions, Page, State
 from explainers.models import gradients
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.errors import ProblemError
-
-
-def _number(meaning: str) -> Choice:
-    return Choice(0, low=0, high=10**6, meaning=meaning)
-
 
 OWN = {
-    "at_batch": _number("which sequence of the batch"),
-    "at_head": _number("which head of K and V"),
-    "at_tile": _number("which tile of that head"),
+    "at_batch": places.number("which sequence of the batch"),
+    "at_head": places.number("which head of K and V"),
+    "at_tile": places.number("which tile of that head"),
 }
 
 
 def _kinds(request: Request) -> list[str]:
-    """The kinds of items of the plan."""
     return list(dict.fromkeys(launch.item for launch in request.plan.launches))
 
 
@@ -48,24 +41,15 @@ def request(page: Page, state: State, backend: str) -> Request:
     return Request(whole.kernel, whole.problem, whole.settings, scope, backend)
 
 
+LABELS = {"at_batch": "batch", "at_head": "KV head", "at_tile": "tile"}
+
+
 def describe(page: Page, state: State) -> Descriptions:
-    """The labels and the limits of the places."""
-    labels = {"at_batch": "batch", "at_head": "KV head", "at_tile": "tile"}
-    return {
-        name: {"high": high, "label": labels[name], "disabled": "" if high else "there is only one"}
-        for name, high in limits(page, state).items()
-    }
+    return places.describe(page, state, limits, LABELS)
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Replaces places that a smaller problem does not have by the first one, in place."""
-    try:
-        high = limits(page, state)
-    except ProblemError:
-        return []  # the page reports the error of the problem
-    corrections = []
-    for name, most in high.items():
-        if state[name] > most:
-            corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {most}."))
-            state[name] = 0
-    return corrections
+    return places.correct(page, state, limits)
+
+
+HOOKS = {"own": OWN, "correct": correct, "describe": describe}  # of a Page

@@ -62,7 +62,6 @@ class Choice:
 
 
 def of_field(field: Field) -> Choice:
-    """The Choice of a problem's field (core.fields.problem_field)."""
     limits = field.metadata
     return Choice(
         *(field.default, limits["allowed"], limits["low"], limits["high"], bool(limits["nested"]), limits["meaning"]),
@@ -71,7 +70,6 @@ def of_field(field: Field) -> Choice:
 
 
 def of_constant(constant: Constant) -> Choice:
-    """The Choice of a kernel's constant."""
     return Choice(constant.default, constant.values, meaning=constant.meaning)
 
 
@@ -81,5 +79,4 @@ def broken_value(constant: Constant) -> int:
 
 
 def difference(values: Mapping[str, object], common: Mapping[str, object]) -> list[str]:
-    """The names of the values that differ from the common ones."""
     return [name for name, value in values.items() if value != common[name]]

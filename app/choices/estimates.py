@@ -36,7 +36,6 @@ def traffic(requests: Iterable[Request]) -> list[Launched]:
 
 
 def requests_in(value: object) -> list[Request]:
-    """The Requests in a value, each once."""
     return list(dict.fromkeys(_requests_in(value)))
 
 

@@ -23,9 +23,11 @@ def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Co
     line = state["line"]
     try:
         plain = page.kernel_of(state).plain  # only the run knows its lines
-        if line and not plain and wanted(page.kernel_of(state).path.name, line) not in _probes(page, state, space):
-            state["line"] = ""
-            corrections.append(Correction("line", unknown(line)))
+        if line and not plain:
+            probes = (site for site in sites_of(page.request_of(state)) if site.space == space)
+            if wanted(page.kernel_of(state).path.name, line) not in {name_of(site.file, site.line) for site in probes}:
+                state["line"] = ""
+                corrections.append(Correction("line", unknown(line)))
     except ProblemError:
         pass  # the page reports the error of the problem
     return corrections
@@ -35,8 +37,3 @@ def adapt(page: Page, state: State, name: str) -> None:
     """Drops the line after another kernel or view: a line belongs to both."""
     if name in ("kernel", "view"):
         state["line"] = ""
-
-
-def _probes(page: Page, state: State, space: str) -> set[str]:
-    request = page.request_of(state)
-    return {name_of(site.file, site.line) for site in sites_of(request) if site.space == space}

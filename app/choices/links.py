@@ -13,12 +13,16 @@ def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
     choices = page.choices(kernels)
     state = {name: choice.default for name, choice in choices.items()} | kernels
     taken = [name for name in kernels if name in params]
-    for name, text in _present_names(page, kernels, params).items():
+    former = {**(former_names(page.kernel_of(kernels).problem_type) if page.kernels else {}), **page.former}
+    for given, text in params.items():
+        if given in kernels:
+            continue
+        name = given if given in choices else former.get(given, given)
         try:
             if name in choices:
                 state[name] = choices[name].read(name, text)
                 taken.append(name)
-            elif not _is_default_elsewhere(page, name, text):
+            else:
                 raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, choices)}")
         except ProblemError as error:
             refusals.append(str(error))
@@ -63,10 +67,10 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
         if name in options or _elsewhere(page, params):
             state[choice] = name if name in options else page.first_of(side, options, state)
             continue
-        refusals.append(
-            f"{choice} is {quoted(name)}. It must be one of {', '.join(options)}.{_reason(page, name, options)}"
-        )
         other = page.catalog.kernels.get(name)
+        refusal = page.refusal(other) if other else ""
+        reason = f" {refusal}" if refusal else nearest(name, options)
+        refusals.append(f"{choice} is {quoted(name)}. It must be one of {', '.join(options)}.{reason}")
         state[choice] = (page.instead(other) if other else "") or page.first_of(side, options, state)
     return state, refusals
 
@@ -75,34 +79,3 @@ def _elsewhere(page: Page, params: Mapping[str, str]) -> Mapping[str, object]:
     """The choices that show the kernel of a link, if the kernel is not among the page's."""
     name = page.catalog.present_name(params.get(kernel_name(page.sides[0]), ""))
     return page.elsewhere(page.catalog.kernels[name]) if name in page.catalog.kernels else {}
-
-
-def _reason(page: Page, name: str, options: Mapping[str, object]) -> str:
-    """Why the page does not show a kernel of the catalogue, or the nearest name that it shows."""
-    kernel = page.catalog.kernels.get(name)
-    refusal = page.refusal(kernel) if kernel else ""
-    return f" {refusal}" if refusal else nearest(name, options)
-
-
-def _present_names(page: Page, kernels: State, params: Mapping[str, str]) -> dict[str, str]:
-    """The parameters apart from kernels, with the present names of choices that have another name now."""
-    choices = page.choices(kernels)
-    of_problem = former_names(page.kernel_of(kernels).problem_type) if page.kernels else {}
-    former = {**of_problem, **page.former}
-    return {
-        name if name in choices else former.get(name, name): text
-        for name, text in params.items()
-        if name not in kernels
-    }
-
-
-def _is_default_elsewhere(page: Page, name: str, text: str) -> bool:
-    """Whether another kernel of the page has such a constant and the link has its default, as old links do."""
-    sides = [constant_name(side, "") for side in page.sides]
-    constants = [
-        constant
-        for kernel in page.kernels.values()
-        for constant in kernel.constants
-        if name in (f"{side}{constant.name}" for side in sides)
-    ]
-    return any(text == show_value(page.choice_of(constant).default) for constant in constants)

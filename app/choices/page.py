@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.choices.choice import Choice, broken_value, of_constant, of_field
 from kernels.catalog import Catalog
-from kernels.core.fields import fields_of, former_names
+from kernels.core.fields import fields_of, former_names, write_value
 from kernels.core.launch import Constant, ConstantRole
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -34,20 +34,11 @@ class Correction(NamedTuple):
     sentence: str
 
 
-def _no_kernel_fields(kernel: KernelSpec) -> Mapping[str, object]:
-    return {}
-
-
-def _no_corrections(page: "Page", state: State) -> list[Correction]:
-    return []
-
-
-def _nothing_to_adapt(page: "Page", state: State, name: str) -> None:
-    pass
-
-
-def _no_descriptions(page: "Page", state: State) -> Descriptions:
-    return {}
+def put(state: State, name: str, value: object, rule: str) -> Correction:
+    """Corrects a choice, in place. rule: a sentence with the allowed values."""
+    said = f"{name} is {write_value(state[name])}. {rule}"
+    state[name] = value
+    return Correction(name, said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +76,8 @@ class Page:
     own: Mapping[str, Choice] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     sizes: Mapping[ConstantRole, int] = field(default_factory=dict)
-    defaults_of: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
-    second: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
+    defaults_of: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
+    second: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
     without: tuple[str, ...] = ()
     one_what_if: bool = False
     every_constant: bool = False
@@ -94,11 +85,11 @@ class Page:
     runs: bool = True
     former: Mapping[str, str] = field(default_factory=dict)
     refusal: Callable[[KernelSpec], str] = lambda kernel: ""
-    elsewhere: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
+    elsewhere: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
     instead: Callable[[KernelSpec], str] = lambda kernel: ""
-    correct: "Callable[[Page, State], list[Correction]]" = _no_corrections
-    adapt: "Callable[[Page, State, str], None]" = _nothing_to_adapt
-    describe: "Callable[[Page, State], Descriptions]" = _no_descriptions
+    correct: "Callable[[Page, State], list[Correction]]" = lambda page, state: []
+    adapt: "Callable[[Page, State, str], None]" = lambda page, state, name: None
+    describe: "Callable[[Page, State], Descriptions]" = lambda page, state: {}
 
     # ---- the choices ----
 
@@ -109,7 +100,6 @@ class Page:
         return self.solving(self.kernels[state[kernel_name(self.sides[0])]])
 
     def solving(self, kernel: KernelSpec) -> dict[str, KernelSpec]:
-        """The kernels of this page that solve the problem of a kernel."""
         return {name: spec for name, spec in self.kernels.items() if spec.same_problems(kernel)}
 
     def alone(self, state: State) -> bool:
@@ -273,7 +263,6 @@ class Page:
             del state[name]
 
     def choice_of(self, constant: Constant) -> Choice:
-        """The Choice of a kernel's constant, with the page's default for its role."""
         size = self.sizes.get(constant.role) if constant.role else None
         larger = [value for value in constant.values if size is not None and value >= size]
         return of_constant(constant).with_default(min(larger, default=None))
@@ -284,10 +273,8 @@ class Page:
 
 
 def kernel_name(side: str) -> str:
-    """The name of the choice of a side's kernel."""
     return side or "kernel"
 
 
 def constant_name(side: str, name: str) -> str:
-    """The name of the choice of a side's constant."""
     return f"{side}_{name}" if side else name

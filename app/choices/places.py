@@ -1,25 +1,27 @@
 """The traced query tile of attention, and a row or a query of it. The problem and the tiles limit them."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from app.choices.choice import Choice
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Correction, Descriptions, Page, State, put
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 
 
-def _number(default: int, meaning: str) -> Choice:
+def number(meaning: str, default: int = 0) -> Choice:
+    """The choice of a place: the page knows its limit."""
     return Choice(default, low=0, high=10**6, meaning=meaning)
 
 
-_HEAD = {"at_batch": _number(0, "which sequence of the batch"), "at_head": _number(0, "which attention head")}
-WHOLE_TILE = {**_HEAD, "at_tile": _number(0, "which query tile of that head")}
-TILE = {**WHOLE_TILE, "row": _number(6, "which of the tile's rows")}  # in row 6 the max moves twice
-QUERY = {**_HEAD, "at_query": _number(0, "the query whose tile is traced")}
+_HEAD = {"at_batch": number("which sequence of the batch"), "at_head": number("which attention head")}
+WHOLE_TILE = {**_HEAD, "at_tile": number("which query tile of that head")}
+TILE = {**WHOLE_TILE, "row": number("which of the tile's rows", 6)}  # in row 6 the max moves twice
+QUERY = {**_HEAD, "at_query": number("the query whose tile is traced")}
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
@@ -33,20 +35,16 @@ def limits(page: Page, state: State) -> dict[str, int]:
     return found | {"at_tile": size.tiles - 1, "row": last_row}
 
 
-def correct(page: Page, state: State) -> list[Correction]:
+def correct(page: Page, state: State, limits: Callable[[Page, State], Mapping[str, int]] = limits) -> list[Correction]:
     """Replaces places that a smaller problem does not have by their defaults, in place."""
     corrections: list[Correction] = []
     try:
-        high = limits(page, state)
-        for name in (n for n in (*TILE, *QUERY) if n in page.own):  # the row's limit depends on the tile
-            if state[name] <= high[name]:
-                continue
-            chosen = state[name] != page.own[name].default
-            sentence = f"{name} is {state[name]}. Here it can be 0 to {high[name]}."
-            state[name] = min(page.own[name].default, high[name])
-            high = limits(page, state)
-            if chosen and sentence not in [correction.sentence for correction in corrections]:
-                corrections.append(Correction(name, sentence))
+        for name in (name for name in limits(page, state) if name in page.own):
+            default, high = page.own[name].default, limits(page, state)[name]  # the row's limit depends on the tile
+            if state[name] > high:
+                chosen = state[name] != default
+                correction = put(state, name, min(default, high), f"Here it can be 0 to {high}.")
+                corrections += [correction] if chosen else []
     except ProblemError:
         pass  # the page reports the error of the problem
     return corrections
@@ -73,15 +71,21 @@ def traced(page: Page, state: State, side: str | None = None) -> tuple[int, int,
     return state["at_batch"], state["at_head"], query
 
 
-def describe(page: Page, state: State) -> Descriptions:
+LABELS = {"at_batch": "batch", "at_head": "head", "at_tile": "tile", "at_query": "query", "row": "row of the tile"}
+
+
+def describe(
+    page: Page,
+    state: State,
+    limits: Callable[[Page, State], Mapping[str, int]] = limits,
+    labels: Mapping[str, str] = LABELS,
+) -> Descriptions:
     """The labels and the limits of the places."""
-    found: Descriptions = {}
-    for name, high in limits(page, state).items():
-        if name not in page.own:
-            continue
-        label = "row of the tile" if name == "row" else name.removeprefix("at_").replace("_", " ")
-        found[name] = {"high": high, "label": label, "disabled": "" if high else "there is only one"}
-    return found
+    return {
+        name: {"high": high, "label": labels[name], "disabled": "" if high else "there is only one"}
+        for name, high in limits(page, state).items()
+        if name in page.own
+    }
 
 
 class Room(NamedTuple):

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from app.choices import presets
-from app.choices.described import option
+from app.choices.described import option, preset_of, presets
 from app.choices.page import Descriptions, Page, State
 from kernels.core.remembered import MOST_NUMBERS, numbers_in, remembered
 from kernels.core.spec import KernelSpec
@@ -28,8 +27,8 @@ def describe(page: Page, state: State) -> Descriptions:
             if any(whys.values()):
                 some = {value: "" if value == state[name] or all(whys.values()) else why for value, why in whys.items()}
                 found[name] = {"options": [option(value, why=why) for value, why in some.items()]}
-    if preset := presets.of(page, state):
-        named = tuple((title, tuple(values.items())) for title, values in presets.named(page, state).items())
+    if preset := preset_of(page, state):
+        named = tuple((title, tuple(values.items())) for title, values in presets(page, state).items())
         whys = _preset_refusals(kernel, settings, named)
         if not all(whys.values()):
             shown = [o | ({"why": whys[o["value"]]} if whys.get(o["value"]) else {}) for o in preset["options"]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.choices.choice import Choice, difference
+from app.choices.choice import difference
 from app.choices.described import option, select
 from app.choices.page import NONE, Description, Page, State, constant_name
 from kernels.core.fields import write_value
@@ -26,7 +26,6 @@ def is_recorded(state: State) -> bool:
 
 
 def has(request: Request) -> bool:
-    """Whether a recording answers the request."""
     try:
         return bool(run_index.find(request))
     except ProblemError:
@@ -41,7 +40,13 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     """
     found = {side: run_index.of(page.kernel_of(state, side)) for side in page.sides}
     fields = page.fields(state)
-    problems = {side: [_read(r.problem, fields) for r in found[side]] for side in page.sides}
+    problems = {  # a recorded problem's fields as choices hold them
+        side: [
+            {name: fields[name].read(name, value) for name, value in recording.problem.items() if name in fields}
+            for recording in found[side]
+        ]
+        for side in page.sides
+    }
     common = [p for p in problems[page.sides[0]] if all(p in others for others in problems.values())]
     common = [p for n, p in enumerate(common) if p not in common[:n]]
     if not common:
@@ -53,9 +58,17 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     before = {name: value for name, value in state.items() if name not in page.own}
     defaults = {name: choice.default for name, choice in fields.items()}
     common.sort(key=lambda p: len(difference(p, defaults)))
-    builds_on = _Builds(page, state, found, problems)
+
+    def builds_on(problem: State, side: str, asked_for: bool = False) -> list[State]:
+        """The choices of a side's recorded builds on a problem. asked_for: only builds with the chosen what-if."""
+        pairs = zip(found[side], problems[side])
+        choices = [_state_of(page, state, recording.settings, side) for recording, p in pairs if p == problem]
+        if asked_for and page.one_what_if:
+            choices = [build for build in choices if build["what_if"] == state["what_if"]]
+        return [build for n, build in enumerate(choices) if build not in choices[:n]]
+
     # prefer a chosen what-if build
-    wanted = [p for p in common if builds_on.of(p, page.sides[0], asked_for=True)] or common
+    wanted = [p for p in common if builds_on(p, page.sides[0], asked_for=True)] or common
     problem = _pick(common, wanted, state, PROBLEM, change)
     state.update(problem)
     descriptions = [
@@ -65,7 +78,7 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     broken = [said for said in run_index.left_out() if any(f"/{name}-" in said for name in kernels)]
     descriptions[0]["options"] += [option("", "not readable", why=said) for said in broken]
     for side in page.sides:
-        builds, exact = builds_on.of(problem, side), builds_on.of(problem, side, asked_for=True)
+        builds, exact = builds_on(problem, side), builds_on(problem, side, asked_for=True)
         name = f"recorded_build{'_' if side else ''}{side}"
         build = _pick(builds, exact or builds, state, name, change)
         state.update(build)
@@ -79,24 +92,6 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     return descriptions
 
 
-class _Builds:
-    """The recorded builds of each side."""
-
-    def __init__(self, page: Page, state: State, found: dict, problems: dict) -> None:
-        self.page, self.state, self.found, self.problems = page, state, found, problems
-
-    def of(self, problem: dict, side: str, asked_for: bool = False) -> list[State]:
-        """The choices of a side's recorded builds on a problem.
-
-        asked_for: only builds with the chosen what-if.
-        """
-        pairs = zip(self.found[side], self.problems[side])
-        choices = [_state_of(self.page, self.state, r.settings, side) for r, p in pairs if p == problem]
-        if asked_for and self.page.one_what_if:
-            choices = [build for build in choices if build["what_if"] == self.state["what_if"]]
-        return [build for n, build in enumerate(choices) if build not in choices[:n]]
-
-
 def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) -> State:
     """The choices that equal a recording's constants."""
     constants, spec = page.constants(state, side), page.kernel_of(state, side)
@@ -106,11 +101,6 @@ def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) 
     if page.one_what_if:
         found["what_if"] = next((c.name for c in spec.what_ifs if settings[c.name] != c.default), NONE)
     return found
-
-
-def _read(values: Mapping[str, object], choices: Mapping[str, Choice]) -> State:
-    """A recorded problem's fields as choices hold them."""
-    return {name: choices[name].read(name, value) for name, value in values.items() if name in choices}
 
 
 def _pick(options: list[State], wanted: list[State], state: State, name: str, change: tuple[str, str] | None) -> State:
@@ -127,7 +117,6 @@ def _described(name: str, label: str, options: list[State], now: State, said: An
 
 
 def _said(values: Mapping[str, object], common: Mapping[str, object]) -> str:
-    """Those that differ from the common ones, in words."""
     texts = {name: write_value(values[name]) for name in difference(values, common)}
     return ", ".join(
         f"{name} {text if len(text) <= MOST else text[: MOST - 4] + ' ...'}" for name, text in texts.items()

@@ -1,7 +1,7 @@
 """Figures of this server (devices, queues, sessions, classes, memory), for the lecturer and for Prometheus."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from kernels.run import workers
 
 _began = time.monotonic()
+DEVICE_METRICS = (  # of each device: kind, name, meaning, key in the figures
+    (GaugeMetricFamily, "queue", "Tasks in the queue of a worker.", "waiting"),
+    (GaugeMetricFamily, "running", "Running tasks.", "running"),
+    (CounterMetricFamily, "worker_deaths", "Crashed workers.", "deaths"),
+    (CounterMetricFamily, "compile_seconds", "Seconds spent compiling.", "compiling"),
+    (GaugeMetricFamily, "device_out", "1 for a device out of service.", "out"),
+)
 
 
 def now(classes: list[dict[str, Any]], sessions: int) -> dict[str, Any]:
@@ -47,34 +54,24 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         found = self.figures
         runs = CounterMetricFamily("warpglass_runs", "Finished tasks of workers.", labels=["device", "gpu", "outcome"])
-        waiting = GaugeMetricFamily("warpglass_queue", "Tasks in the queue of a worker.", labels=["device", "gpu"])
-        running = GaugeMetricFamily("warpglass_running", "Running tasks.", labels=["device", "gpu"])
-        deaths = CounterMetricFamily("warpglass_worker_deaths", "Crashed workers.", labels=["device", "gpu"])
-        compiling = CounterMetricFamily(
-            "warpglass_compile_seconds", "Seconds spent compiling.", labels=["device", "gpu"]
-        )
-        out = GaugeMetricFamily("warpglass_device_out", "1 for a device out of service.", labels=["device", "gpu"])
         for device in found["devices"]:
-            name = [device["name"], device["gpu"]]
-            runs.add_metric([*name, "done"], device["done"])
-            runs.add_metric([*name, "failed"], device["failed"])
-            waiting.add_metric(name, device["waiting"])
-            running.add_metric(name, device["running"])
-            deaths.add_metric(name, device["deaths"])
-            compiling.add_metric(name, device["compiling"])
-            out.add_metric(name, float(bool(device["out"])))
-        yield from (runs, waiting, running, deaths, compiling, out)
+            for outcome in ("done", "failed"):
+                runs.add_metric([device["name"], device["gpu"], outcome], device[outcome])
+        yield runs
+        for family, name, meaning, key in DEVICE_METRICS:
+            metric = family(f"warpglass_{name}", meaning, labels=["device", "gpu"])
+            for device in found["devices"]:
+                value = bool(device["out"]) if key == "out" else device[key]
+                metric.add_metric([device["name"], device["gpu"]], float(value))
+            yield metric
         memory = GaugeMetricFamily("warpglass_memory_bytes", "Resident memory.", labels=["process"])
         memory.add_metric(["web"], found["web_bytes"])
         memory.add_metric(["workers"], found["worker_bytes"])
         yield memory
         yield GaugeMetricFamily("warpglass_sessions", "Browsers with a page open.", value=found["sessions"])
         yield GaugeMetricFamily("warpglass_classes", "Open classes.", value=len(found["classes"]))
-        yield GaugeMetricFamily("warpglass_followers", "Their followers.", value=_sum(found["classes"], "followers"))
-
-
-def _sum(classes: Iterable[dict[str, Any]], name: str) -> int:
-    return sum(one[name] for one in classes)
+        followers = sum(one["followers"] for one in found["classes"])
+        yield GaugeMetricFamily("warpglass_followers", "Their followers.", value=followers)
 
 
 def _bytes(process: psutil.Process) -> int:

@@ -6,8 +6,8 @@ read NaN.
 
 import json
 import math
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeGuard
 
 from kernels.errors import WarpglassError
 
@@ -16,11 +16,7 @@ MOST_POLLS = 10**6
 KINDS = ("options", "number", "click")
 MOST_OPTIONS = 12
 LONGEST = 400  # characters of a question, and of an option
-TIMES = (30, 60, 90)  # seconds of a timer
 QUESTION = ("story", "question", "kind", "options", "text", "texts")
-POLL = ("number", "asked", *QUESTION, "open", "locked", "until", "answers")
-ROOM = ("code", "secret", "opened", "led", "at", "polls", "poll", "past")
-ROWS = ("asked", "story", "question", "text", "counts")  # of a past question
 
 
 class RoomError(WarpglassError):
@@ -32,25 +28,24 @@ class RoomError(WarpglassError):
 
 
 def read(text: str) -> dict[str, Any]:
-    """The object in a message."""
     if len(text) > MOST_TEXT:
         raise RoomError(f"A message has at most {MOST_TEXT:,} characters. This one has {len(text):,}.")
     try:
-        said = parsed(text)
+        message = _parsed(text)
     except (ValueError, RecursionError):
         raise RoomError("This message is not JSON.") from None
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise RoomError("This message is not a JSON object.")
-    return said
+    return message
 
 
-def parsed(text: str) -> object:
+def _parsed(text: str) -> object:
     """The value of a JSON text. Raises ValueError (also for NaN and Infinity, as in the standard) or RecursionError."""
-    return json.loads(text, parse_constant=_no_number)
 
+    def no_number(name: str) -> float:
+        raise ValueError(f"{name} is not a JSON number")
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
+    return json.loads(text, parse_constant=no_number)
 
 
 def moment(at: object, stories: Collection[str]) -> dict[str, object]:
@@ -84,20 +79,6 @@ def question(asked: object, stories: Collection[str]) -> dict[str, Any]:
     return dict(zip(QUESTION, (story, text, kind, options, words, texts)))
 
 
-def lock(given: object) -> bool:
-    """Whether the vote is locked."""
-    if type(given) is not bool:
-        raise RoomError(f"A lock is true or false, not {given!r:.60}.")
-    return given
-
-
-def timer(given: object) -> int:
-    """The seconds of a timer."""
-    if type(given) is not int or given not in TIMES:
-        raise RoomError(f"A timer has {', '.join(map(str, TIMES))} seconds, not {given!r:.60}.")
-    return given
-
-
 def answer(given: Any, kind: str, options: int) -> float | bool:
     """A checked answer to a question of this kind."""
     fits = {
@@ -108,49 +89,6 @@ def answer(given: Any, kind: str, options: int) -> float | bool:
     if not fits[kind]:
         raise RoomError(f"{given!r:.60} is no answer to a question of {kind}.")
     return given
-
-
-def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
-    """The rooms in the file. Raises RoomError, ValueError or RecursionError."""
-    rooms = parsed(text)
-    if not isinstance(rooms, list):
-        raise RoomError("it holds no list of rooms")
-    return [_kept_room(held, stories) for held in rooms]
-
-
-def _kept_room(held: object, stories: Collection[str]) -> dict:
-    """A room with the fields of ROOM. Its `poll` is None or has the fields of POLL."""
-    if not isinstance(held, dict) or set(held) != set(ROOM):
-        raise RoomError(f"a room has {', '.join(ROOM)}")
-    texts = all(isinstance(held[name], str) for name in ("code", "secret")) and isinstance(held["past"], list)
-    times = all(_is_finite(held[name]) for name in ("opened", "led"))
-    if not texts or not times or type(held["polls"]) is not int or not 0 <= held["polls"] < MOST_POLLS:
-        raise RoomError("a room's code and secret are texts, its times and its number of polls are finite")
-    at, poll = held["at"], held["poll"]
-    past = [_past(asked) for asked in held["past"]]
-    return held | {"at": at and moment(at, stories), "poll": poll and _kept_poll(poll, stories), "past": past}
-
-
-def _past(held: object) -> dict:
-    """A question of the past, with the fields of ROWS."""
-    if not isinstance(held, dict) or set(held) != set(ROWS) or not _is_finite(held["asked"]):
-        raise RoomError(f"a question of the past has {', '.join(ROWS)}")
-    texts = all(_is_text(held[name]) for name in ("story", "question", "text"))
-    if not texts or not all(_is_text(answer) and type(count) is int for answer, count in held["counts"]):
-        raise RoomError("a question of the past has texts, and a whole number for each answer")
-    return held
-
-
-def _kept_poll(poll: object, stories: Collection[str]) -> dict:
-    if not isinstance(poll, dict) or set(poll) != set(POLL) or not isinstance(poll["answers"], dict):
-        raise RoomError(f"a question has {', '.join(POLL)}")
-    if type(poll["number"]) is not int or not all(type(poll[name]) is bool for name in ("open", "locked")):
-        raise RoomError("a question's number is whole, and it is open and locked or not")
-    if not _is_finite(poll["asked"]) or not (poll["until"] is None or _is_finite(poll["until"])):
-        raise RoomError("a question's times are finite")
-    asked = question(poll, stories)
-    answers = {who: answer(given, asked["kind"], asked["options"]) for who, given in poll["answers"].items()}
-    return poll | asked | {"answers": answers}
 
 
 def _is_text(value: object) -> bool:
@@ -165,10 +103,59 @@ def _is_finite(value: object) -> bool:
 
 def _is_pin(pin: object) -> bool:
     """{title: text, thing: {name: finite number, text, true, false or null}}, at most 1,024 characters."""
-    if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
+    if not _has(pin, {"title": lambda title: isinstance(title, str), "thing": lambda thing: isinstance(thing, dict)}):
         return False
-    thing = pin["thing"]
-    flat = isinstance(thing, dict) and all(
-        v is None or isinstance(v, (str, bool)) or _is_finite(v) for v in thing.values()
-    )
+    flat = all(v is None or isinstance(v, (str, bool)) or _is_finite(v) for v in pin["thing"].values())
     return flat and len(json.dumps(pin)) <= 1024
+
+
+# ---- the file ----
+
+Fields = Mapping[str, Callable[[Any], bool]]  # name -> whether its value fits
+ROOM: Fields = {
+    **dict.fromkeys(("code", "secret"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("opened", "led"), _is_finite),
+    "polls": lambda value: type(value) is int and 0 <= value < MOST_POLLS,
+    "past": lambda value: isinstance(value, list) and all(_has(question, PAST) for question in value),
+    **dict.fromkeys(("at", "poll"), lambda value: True),
+}
+PAST: Fields = {  # a question of the past
+    "asked": _is_finite,
+    **dict.fromkeys(("story", "question", "text"), _is_text),
+    "counts": lambda value: all(_is_text(answer) and type(count) is int for answer, count in value),
+}
+POLL: Fields = {
+    "number": lambda value: type(value) is int,
+    "asked": _is_finite,
+    **dict.fromkeys(QUESTION, lambda value: True),
+    **dict.fromkeys(("open", "locked"), lambda value: type(value) is bool),
+    "until": lambda value: value is None or _is_finite(value),
+    "answers": lambda value: isinstance(value, dict),
+}
+
+
+def _has(value: object, fields: Fields) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        return False
+    return all(fits(value[name]) for name, fits in fields.items())
+
+
+def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
+    """The rooms in the file. `poll` of a room is None or has the fields of POLL. Raises RoomError, ValueError,
+    TypeError or RecursionError."""
+    rooms = _parsed(text)
+    if not isinstance(rooms, list):
+        raise RoomError("it holds no list of rooms")
+    kept = []
+    for room in rooms:
+        if not _has(room, ROOM):
+            raise RoomError(f"a room has {', '.join(ROOM)}, and this is no room: {room!r:.60}")
+        at, poll = room["at"], room["poll"]
+        if poll:
+            if not _has(poll, POLL):
+                raise RoomError(f"a question has {', '.join(POLL)}, and this is no question: {poll!r:.60}")
+            asked = question(poll, stories)
+            answers = {who: answer(given, asked["kind"], asked["options"]) for who, given in poll["answers"].items()}
+            poll = poll | asked | {"answers": answers}
+        kept.append(room | {"at": at and moment(at, stories), "poll": poll})
+    return kept

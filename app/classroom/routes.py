@@ -17,7 +17,6 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 import segno
 from starlette.concurrency import run_in_threadpool
@@ -27,8 +26,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.classroom import access, figures
-from app.classroom.messages import RoomError
-from app.classroom.rooms import Rooms, Seat
+from app.classroom.rooms import Room, RoomError, Rooms, Seat
 from app.classroom.tries import Tries
 from app.guards import audit, browsers
 from app.guards.origin import body_of, is_ours, ours
@@ -159,7 +157,7 @@ async def _refuse(socket: WebSocket, text: str, gone: bool = False) -> None:
         await socket.close(REFUSED)
 
 
-async def _speak(socket: WebSocket, here: Any, seat: Seat) -> None:
+async def _speak(socket: WebSocket, here: Room, seat: Seat) -> None:
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while True:
             await seat.news.wait()
@@ -174,7 +172,7 @@ async def _speak(socket: WebSocket, here: Any, seat: Seat) -> None:
                 await asyncio.sleep(PACE)
 
 
-async def _listen(socket: WebSocket, here: Any, seat: Seat) -> None:
+async def _listen(socket: WebSocket, here: Room, seat: Seat) -> None:
     loop, began, count = asyncio.get_running_loop(), 0.0, 0
     while True:
         text = await socket.receive_text()
@@ -203,12 +201,12 @@ async def qr(request: Request) -> Response:
     to = request.query_params.get("to", "")
     if not to.startswith(("http://", "https://")) or len(to) > LONGEST:
         return Response(f"A QR code needs an address (http...) of at most {LONGEST} characters.", 400)
-    drawn = await run_in_threadpool(_drawn, to)
+    drawn = await run_in_threadpool(_qr_code, to)
     return Response(drawn, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
 
 @lru_cache(maxsize=64)
-def _drawn(to: str) -> bytes:
+def _qr_code(to: str) -> bytes:
     drawn = io.BytesIO()
     segno.make(to, error="m").save(drawn, kind="svg", scale=8, border=4, dark="#000", light="#fff")
     return drawn.getvalue()

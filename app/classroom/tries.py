@@ -71,7 +71,6 @@ class Tries:
         return True
 
     def right(self, browser: str) -> None:
-        """Notes a right try."""
         if browser:
             self._right[browser] = None
             self._right.move_to_end(browser)
@@ -79,7 +78,6 @@ class Tries:
                 self._right.popitem(last=False)
 
     def wrong(self, address: str, browser: str = "") -> None:
-        """Notes a wrong try."""
         self._right.pop(browser, None)
         known = self._addresses.setdefault(address, _Address())
         known.wrong.append(time.monotonic())

@@ -1,112 +1,161 @@
-"""What a stop wins, computed from the recordings: the sentences of a stop with their numbers.
+"""What a stop wins, computed from the recordings or counted by a rule: the sentences of a stop with their numbers.
 
 A sentence has placeholders such as {time.times}: the name of a gain, and a field of `Compared`. No number of a
 sentence is typed by hand.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
-from app.course.compared import Compared, sizes_of
-from app.course.counted import COUNTED
-from app.course.launched import launches
-from app.course.patterned import pattern
 from app.course.stop import Gain, Stop, StopError
-from explainers.story.glossary import listed
+from explainers.stories.block_table import serving
+from explainers.story import glossary
+from kernels.build.occupancy import MACHINES, limits
 from kernels.catalog import Catalog
-from kernels.measure import chains, rings
+from kernels.core.remembered import of_recordings
+from kernels.core.request import Request
+from kernels.kv_cache.scenarios import SERVED
+from kernels.measure import chains, launch_times, pattern_cycles, rings
+from kernels.measure.launch_times import LaunchTimes, RecordedLaunchTimes
+from kernels.measure.protocol import plan_bytes
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
+from kernels.trace.memory.model import global_sectors
 
-
-@dataclass(frozen=True)
-class Told:
-    """The sentences of a stop.
-
-    wins, small: with their numbers.
-    source: the origin of the numbers, in a sentence. Empty without numbers.
-    """
-
-    wins: str
-    small: str
-    source: str
-
-
-# ---- the kinds ----
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a kind of recorded tables.
-
-    kind: of the tables. key: the column with the name of a kernel or a level. name: of the column with the amounts.
-    unit: of the amounts. rows: column -> value of the rows that count.
-    """
-
-    kind: str
-    key: str
-    name: str
-    unit: str
-    rows: Mapping[str, object] = field(default_factory=dict)
-
-
-COLUMNS = {
-    "time": Column("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
-    "bytes": Column("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
-    "latency": Column("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
-    "cycles": Column("cycles", "", "cycles", "cycles"),
-    "error": Column("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
+UNITS = {"us": glossary.MICROSECONDS, "B": glossary.BYTES}
+SIZES = {  # field of Compared -> the size that it writes. With _before: of the problem before
+    "tokens": "seq_len",
+    "heads": "num_heads",
+    **{name: name for name in ("numbers", "gpus", "batch", "window")},
 }
-Row = dict[str, object]
+WARP = 32  # lanes
 
 
-def _number(value: object) -> float:
-    return float(str(value))
+@dataclass(frozen=True)
+class Compared:
+    """Two amounts of one kind, in words.
+
+    value, value_before: the amounts. unit: of both.
+    place: the GPU and the date, or the rule of a derived amount.
+    sizes, sizes_before: of the problem, such as seq_len, batch and window, and the constants of the kernel.
+    copy_rate: bytes per microsecond of a copy on that GPU, for bytes.
+    """
+
+    value: float
+    value_before: float
+    unit: str
+    place: str
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    sizes_before: Mapping[str, float] = field(default_factory=dict)
+    copy_rate: float = 0.0
+
+    @property
+    def now(self) -> str:
+        return amount(self.value, self.unit)
+
+    @property
+    def before(self) -> str:
+        return amount(self.value_before, self.unit)
+
+    @property
+    def times(self) -> str:
+        """How many times smaller the amount is now."""
+        return _ratio(self.value_before, self.value)
+
+    @property
+    def loss(self) -> str:
+        """How many times larger the amount is now."""
+        return _ratio(self.value, self.value_before)
+
+    @property
+    def less(self) -> str:
+        """By how many per cent the amount is smaller now."""
+        return f"{glossary.short(100 * (1 - self.value / self.value_before), 2)}%"
+
+    @property
+    def more(self) -> str:
+        """By how many per cent the amount is larger now."""
+        return f"{glossary.short(100 * (self.value / self.value_before - 1), 2)}%"
+
+    @property
+    def percent(self) -> str:
+        """The amount now, a share of one, in per cent."""
+        return f"{glossary.short(100 * self.value, 2)}%"
+
+    @property
+    def copy_before(self) -> str:
+        """The time in which the GPU copies the bytes of before."""
+        return amount(self.value_before / self.copy_rate, "us")
+
+    def __getattr__(self, name: str) -> str:
+        """A size in words (SIZES)."""
+        size = SIZES.get(name.removesuffix("_before"))
+        if size is None:
+            raise AttributeError(name)
+        return f"{(self.sizes_before if name.endswith('_before') else self.sizes)[size]:,.0f}"
 
 
-def _recorded(gain: Gain, catalog: Catalog) -> Compared:
+def amount(value: float, unit: str) -> str:
+    """A value in at most three digits, in the unit that fits."""
+    return glossary.amount(value, UNITS.get(unit, ((1.0, unit),))).strip()
+
+
+def _ratio(larger: float, smaller: float) -> str:
+    if larger < smaller:
+        raise StopError(f"{larger:g} is less than {smaller:g}, so this is no gain. Take .loss, .less or .more.")
+    return glossary.short(larger / smaller, 3)
+
+
+def sizes_of(row: Mapping[str, object]) -> dict[str, float]:
+    return {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}
+
+
+# ---- recorded ----
+
+
+# Of a gain's kind: the kind of its tables, the column with the name of a kernel or a level, the column with the
+# amounts, their unit, and the values that a row must have.
+COLUMNS: dict[str, tuple[str, str, str, str, dict[str, object]]] = {
+    "time": ("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
+    "bytes": ("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
+    "latency": ("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
+    "cycles": ("cycles", "", "cycles", "cycles", {}),
+    "error": ("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
+}
+Row = dict[str, Any]
+
+
+def _recorded(gain: Gain, catalog: Catalog) -> Compared | None:
     """From the newest table with both rows, of the kernels' present code."""
-    column = COLUMNS[gain.kind]
+    kind, key, column, unit, wanted = COLUMNS[gain.kind]
     before_settings = gain.before_settings or (gain.settings if gain.kernel == gain.before else {})
-    now = {**column.rows, **gain.problem}
-    for rows, where in recorded_rows(column.kind):
-        row = row_of(rows, column.key, gain.kernel, now, gain.settings, catalog)
-        before = row_of(rows, column.key, gain.before, now | dict(gain.before_problem), before_settings, catalog)
-        if row and before:
+    wanted = {**wanted, **gain.problem}
+    for rows, where in recorded_rows(kind):
+        now = row_of(rows, key, gain.kernel, wanted, gain.settings, catalog)
+        before = row_of(rows, key, gain.before, wanted | dict(gain.before_problem), before_settings, catalog)
+        if now and before:
             place = place_of(where, "rested" if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
-            amounts = _number(row[column.name]), _number(before[column.name])
-            return Compared(*amounts, column.unit, place, sizes_of(row), sizes_of(before), rate)
-    raise StopError(
-        f"No recorded table ({column.kind}) has {gain.kernel} and {gain.before} with {now}, of their present code. "
-        "Choose a recorded problem, or record it again."
-    )
+            return Compared(now[column], before[column], unit, place, sizes_of(now), sizes_of(before), rate)
+    return None
 
 
 def place_of(where: Provenance, how: str) -> str:
     return ", ".join(filter(None, (where.device.removeprefix("NVIDIA "), where.date, how)))
 
 
+@of_recordings(lru_cache(maxsize=8))
 def recorded_rows(kind: str) -> tuple[tuple[list[Row], Provenance], ...]:
     """The rows of each recorded table of a kind, the newest table first."""
-    return _rows_of(kind, tuple((name, where.date, len(t)) for name, (t, where) in tables.recorded(kind).items()))
-
-
-@lru_cache(maxsize=8)
-def _rows_of(kind: str, _: tuple[tuple[str, str, int], ...]) -> tuple[tuple[list[Row], Provenance], ...]:
     found = tables.recorded(kind).values()
     return tuple(([_values(row) for row in table.to_dict("records")], where) for table, where in found)
 
 
 def row_of(
-    rows: list[Row],
-    key: str,
-    name: str,
-    wanted: Mapping[str, object],
-    settings: Mapping[str, object],
-    catalog: Catalog,
+    rows: list[Row], key: str, name: str, wanted: Mapping[str, object], settings: Mapping[str, object], catalog: Catalog
 ) -> Row | None:
     """The first row of a kernel or level with these values. Without settings, a kernel has its own constants."""
     due = {**wanted, **settings} | ({key: name} if key else {})
@@ -128,38 +177,37 @@ def _values(row: Row) -> Row:
 DUELS = {"duel": ("sustained_us", "sustained_peer_us", "at work"), "rested": ("us", "peer_us", "rested")}
 
 
-def _duel(gain: Gain, catalog: Catalog) -> Compared:
+def _duel(gain: Gain, catalog: Catalog) -> Compared | None:
     """A kernel's time against a rival's, round by round on one GPU: at work, or rested."""
     now, before, how = DUELS[gain.kind]
     wanted = {"peer": gain.before, **gain.problem}
     for rows, where in recorded_rows("duels"):
         measured = [row for row in rows if now in row]
         if row := row_of(measured, "name", gain.kernel, wanted, gain.settings, catalog):
-            amounts = _number(row[now]), _number(row[before])
-            return Compared(*amounts, "us", place_of(where, how), sizes_of(row))
-    raise StopError(f"No recorded duel of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
+            return Compared(row[now], row[before], "us", place_of(where, how), sizes_of(row))
+    return None
 
 
-def _chain(gain: Gain, catalog: Catalog) -> Compared:
+def _chain(gain: Gain, catalog: Catalog) -> Compared | None:
     """A fused kernel's time in a graph against its separate launches or torch.compile, or with `mode` both ways of one
     kernel: in a graph and one after another. With a hot L2. A graph is sustained, launches one after another rested."""
     spec, before_mode = catalog.kernels[gain.kernel], str(gain.before_problem.get("mode", "graph"))
     fused = (other for other in catalog.kernels.values() if catalog.separate_of(other) is spec)
-    found = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
-    if found is not None:
-        rows, where = found
-        listed = [_values(row) for row in rows[rows.l2 == "hot"].to_dict("records")]
-        now = row_of(listed, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
-        before = row_of(listed, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
-        if now and before:
-            earlier = before["sustained_us" if before_mode == "graph" else "us"]
-            how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
-            place = place_of(where, how)
-            return Compared(_number(now["sustained_us"]), _number(earlier), "us", place, sizes_of(now))
-    raise StopError(f"No recorded chain of {gain.kernel} and {gain.before} has {dict(gain.problem)}. Choose another.")
+    recorded = chains.recorded(spec if catalog.separate_of(spec) else next(fused, spec))
+    if recorded is None:
+        return None
+    table, where = recorded
+    rows = [_values(row) for row in table[table.l2 == "hot"].to_dict("records")]
+    now = row_of(rows, "name", gain.kernel, {"mode": "graph", **gain.problem}, {}, catalog)
+    before = row_of(rows, "name", gain.before, {**gain.problem, "mode": before_mode}, {}, catalog)
+    if not now or not before:
+        return None
+    earlier = before["sustained_us" if before_mode == "graph" else "us"]
+    how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
+    return Compared(now["sustained_us"], earlier, "us", place_of(where, how), sizes_of(now))
 
 
-def _ring(gain: Gain, catalog: Catalog) -> Compared:
+def _ring(gain: Gain, catalog: Catalog) -> Compared | None:
     """A way to use several GPUs against another one, both at work (measure/rings.py)."""
     recorded = rings.recorded()
     for turns in rings.in_turns(recorded[0]) if recorded else []:
@@ -168,20 +216,156 @@ def _ring(gain: Gain, catalog: Catalog) -> Compared:
         if now and gain.before == rings.FASTEST_ALONE:
             before = rings.fastest_alone(rows, "sustained_us")
         if recorded and now and before:
-            amounts = _number(now["sustained_us"]), _number(before["sustained_us"])
-            return Compared(*amounts, "us", place_of(recorded[1], "at work"), sizes_of(now))
-    raise StopError(f"No recorded ring has {gain.kernel} and {gain.before} with {dict(gain.problem)}. Record it again.")
+            place = place_of(recorded[1], "at work")
+            return Compared(now["sustained_us"], before["sustained_us"], "us", place, sizes_of(now))
+    return None
 
 
-RULES: dict[str, Callable[[Gain, Catalog], Compared]] = {
-    **{"duel": _duel, "rested": _duel, "chain": _chain, "ring": _ring, "launches": launches, "pattern": pattern},
-    **COUNTED,
+def _launches(gain: Gain, catalog: Catalog) -> Compared | None:
+    """Two kernels on one problem and one GPU, from the first start, with the host ahead. Or, with the setting `host`,
+    from the first call of Python or C++."""
+    of_gpu = dict[str, dict[str, RecordedLaunchTimes]]()  # GPU -> kernel -> its times
+    for entry in launch_times.recorded():
+        values = entry.problem.values()
+        if all(values.get(name) == value for name, value in gain.problem.items()):
+            of_gpu.setdefault(entry.device, {}).setdefault(entry.kernel, entry)
+    pair = next((times for times in of_gpu.values() if {gain.kernel, gain.before} <= times.keys()), None)
+    if not pair:
+        return None
+    now, before = (pair[name].load() for name in (gain.kernel, gain.before))
+    place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
+    host = gain.settings.get("host")
+
+    def lasts_us(times: LaunchTimes) -> float:
+        return (float(times.as_it_goes(host == "C++").end_ns.max()) if host else times.lasts_ns) / 1e3
+
+    return Compared(lasts_us(now), lasts_us(before), "us", place, sizes_of(now.request.problem.values()))
+
+
+def _pattern(gain: Gain, catalog: Catalog) -> Compared | None:
+    def request(name: str, settings: Mapping[str, object]) -> Request:
+        spec = catalog.kernels[name]
+        chosen = tuple((constant, int(str(value))) for constant, value in settings.items())
+        return Request(spec, spec.problem_type(**gain.problem), chosen, backend="recorded")
+
+    now, before = request(gain.kernel, gain.settings), request(gain.before, gain.before_settings)
+    found, found_before = pattern_cycles.cycles(now), pattern_cycles.cycles(before)
+    if not found or not found_before:
+        return None
+    place = f"{found.device.removeprefix('NVIDIA ')}, {found.date}"
+    return Compared(found.cycles, found_before.cycles, "cycles", place, sizes_of(now.problem.values()))
+
+
+# ---- counted by a rule, without a recording ----
+
+
+def _cache(gain: Gain, catalog: Catalog) -> Compared:
+    """The bytes of K and V that a run reads at least once."""
+
+    def read(name: str, problem: Mapping[str, object]) -> float:
+        work = catalog.kernels[name].problem_type(**_as_tuples(problem)).work
+        return sum(size for tensor, size in work.touched.items() if tensor in ("k_cache", "v_cache"))
+
+    before = read(gain.before, {**gain.problem, **gain.before_problem})
+    return Compared(read(gain.kernel, gain.problem), before, "B", "counted from the sizes of the problem")
+
+
+def _as_tuples(problem: Mapping[str, object]) -> dict[str, object]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in problem.items()}
+
+
+def _sectors(gain: Gain, catalog: Catalog) -> Compared:
+    """The sectors of a warp's access of global memory. problem: bytes of a lane, and stride in bytes between lanes."""
+
+    def count(access: Mapping[str, object]) -> int:
+        stride, width = int(str(access["stride"])), int(str(access["bytes"]))
+        return global_sectors([lane * stride for lane in range(WARP)], width).sectors
+
+    before = count({**gain.problem, **gain.before_problem})
+    return Compared(count(gain.problem), before, "sectors", "counted by the rule of sectors")
+
+
+def _stored(gain: Gain, catalog: Catalog) -> Compared:
+    """The bytes of LSE, one number per query, against those of P, one number for each query and key."""
+    problem = catalog.kernels[gain.kernel].problem_type(**_as_tuples(gain.problem))
+    part = {problem.picture.get(tensor.name, tensor.name): tensor for tensor in problem.tensors()}
+    lse = next(tensor for tensor in part.values() if tensor.axes == ("batch", "head", "query"))
+    keys = part["K"].shape[part["K"].axes.index("key")]
+    place, sizes = "counted from the sizes of the problem", sizes_of(problem.values())
+    return Compared(lse.nbytes, lse.size * keys * part["O"].itemsize, "B", place, sizes, sizes)
+
+
+def _moved(gain: Gain, catalog: Catalog) -> Compared:
+    """The least bytes of all launches of a kernel: each launch reads or writes each of its tensors once."""
+
+    def count(name: str) -> int:
+        spec = catalog.kernels[name]
+        problem = spec.problem_type(**_as_tuples(gain.problem))
+        plan, work = spec.plan(problem, tuple(spec.settings_for(problem).items())), problem.work
+        return plan_bytes(plan, work.touched if work else {})
+
+    place, sizes = "counted from the sizes of the tensors", sizes_of(gain.problem)
+    return Compared(count(gain.kernel), count(gain.before), "B", place, sizes, sizes)
+
+
+def _warps(gain: Gain, catalog: Catalog) -> Compared:
+    """The warps of an SM. problem: threads, registers and shared_bytes of a build's block."""
+
+    def count(block: Mapping[str, object]) -> int:
+        threads, registers, shared = (int(str(block[name])) for name in ("threads", "registers", "shared_bytes"))
+        return min(limits(threads, registers, shared, MACHINES["sm_90"]).values()) * threads // WARP
+
+    before = count({**gain.problem, **gain.before_problem})
+    return Compared(count(gain.problem), before, "warps", "warps counted from the registers of each build")
+
+
+def _serving(gain: Gain, catalog: Catalog) -> Compared | None:
+    paged, reserved = serving.ends(SERVED[str(gain.problem["scenario"])], int(str(gain.problem["block_size"])))
+    if reserved is None:
+        return None
+    return Compared(paged, reserved, "steps", "counted in the model of a server")
+
+
+RULES: dict[str, Callable[[Gain, Catalog], Compared | None]] = {
+    "duel": _duel,
+    "rested": _duel,
+    "chain": _chain,
+    "ring": _ring,
+    "launches": _launches,
+    "pattern": _pattern,
+    "cache": _cache,
+    "moved": _moved,
+    "sectors": _sectors,
+    "serving": _serving,
+    "stored": _stored,
+    "warps": _warps,
 }
 
 
+# ---- the sentences ----
+
+
+@dataclass(frozen=True)
+class Told:
+    """The sentences of a stop.
+
+    wins, small: with their numbers.
+    source: the origin of the numbers, in a sentence. Empty without numbers.
+    """
+
+    wins: str
+    small: str
+    source: str
+
+
 def compared(gain: Gain, catalog: Catalog) -> Compared:
-    """Both amounts of a gain. Raises StopError."""
-    return RULES.get(gain.kind, _recorded)(gain, catalog)
+    """Both amounts of a gain. Raises StopError without them."""
+    if found := RULES.get(gain.kind, _recorded)(gain, catalog):
+        return found
+    raise StopError(
+        f"No recorded table of the kind {gain.kind} has {gain.kernel} and {gain.before} with {dict(gain.problem)}, of "
+        "their present code. Choose a recorded problem, or record it again on a GPU: python -m kernels measure."
+    )
 
 
 def told(stop: Stop, catalog: Catalog) -> Told:
@@ -190,20 +374,16 @@ def told(stop: Stop, catalog: Catalog) -> Told:
     try:
         wins, small = stop.wins.format(**found), stop.small.format(**found)
     except (KeyError, AttributeError, IndexError, ValueError) as error:
-        fields = [name for name, value in vars(Compared).items() if isinstance(value, property)]
+        fields = [*SIZES, *(name for name, value in vars(Compared).items() if isinstance(value, property))]
         raise StopError(
             f"The sentences of {stop.name} have an unknown placeholder: {error}. Write {{NAME.FIELD}} with a gain's "
             f"name ({', '.join(found)}) and one of {', '.join(fields)}."
         ) from error
-    return Told(wins, small, _source([*found.values()]))
-
-
-def _source(found: Sequence[Compared]) -> str:
-    """The origin of amounts: each place once, with the tokens of its timed problems."""
-    tokens: dict[str, list[str]] = {one.place: [] for one in found}
-    for one in found:
+    # the origin of the amounts: each place once, with the tokens of its timed problems
+    tokens: dict[str, list[str]] = {one.place: [] for one in found.values()}
+    for one in found.values():
         if one.unit == "us" and "seq_len" in one.sizes and one.tokens not in tokens[one.place]:
             tokens[one.place].append(one.tokens)
     whole = {place: n for place, n in tokens.items() if not any(o != place and o.startswith(place) for o in tokens)}
-    said = [f"{place}, {listed(sizes)} tokens" if sizes else place for place, sizes in whole.items()]
-    return ". ".join(one[0].upper() + one[1:] for one in said)
+    places = [f"{place}, {glossary.listed(sizes)} tokens" if sizes else place for place, sizes in whole.items()]
+    return Told(wins, small, ". ".join(place[0].upper() + place[1:] for place in places))

@@ -1,19 +1,21 @@
-"""Reads the stops of the course: stops/NN_name.toml, in the order of their numbers.
+"""Reads the stops of the course, stops/NN_name.toml in the order of their numbers, and the new checks of the last stop,
+checks/NN_name.toml.
 
-The address of a stop is its story's link with stop=NAME. Stop has the keys.
+The address of a stop is its story's link with stop=NAME. The keys of a file are the fields of Stop, or of Check.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
+from typing import Any, get_type_hints
 
 from kernels.core.fields import nearest, quoted
 from kernels.errors import WarpglassError
 
-FOLDER = Path(__file__).parent / "stops"
+FOLDER = Path(__file__).parent
 ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Training", "Between kernels", "Judging")
 # Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
 # against a rival, the rested time, the times of a chain and of a run of launches, sustained time on several GPUs, and
@@ -102,15 +104,49 @@ class Stop:
     paper: Link | None = None
 
 
+@dataclass(frozen=True)
+class Check:
+    """A question of the last stop, with numbers that no stop has.
+
+    name: of its file, without the number.
+    act: one of ACTS.
+    stop: the name of the stop with its idea.
+    text, why: the question, and the reason for the right option.
+    right: the right option.
+    wrong: the other options, each with the reason against it.
+    """
+
+    name: str
+    act: str
+    stop: str
+    text: str
+    right: str
+    wrong: tuple[tuple[str, str], ...]
+    why: str
+
+
 @cache
 def stops() -> tuple[Stop, ...]:
-    """All stops, in the order of the course."""
-    return read(FOLDER)
+    return read(FOLDER / "stops")
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    return tuple(_from_file(Check, path) for path in sorted((FOLDER / "checks").glob("*.toml")))
 
 
 def read(folder: Path) -> tuple[Stop, ...]:
-    """The stops of a folder. Raises StopError."""
-    found = tuple(_stop(path, number) for number, path in enumerate(sorted(folder.glob("*.toml")), 1))
+    found = tuple(_from_file(Stop, path, number=number) for number, path in enumerate(sorted(folder.glob("*.toml")), 1))
+    for stop in found:
+        if len(stop.questions) > MOST_QUESTIONS:
+            raise StopError(
+                f"The stop {stop.name} has the questions {', '.join(stop.questions)}. "
+                f"Name at most {MOST_QUESTIONS} questions of the story."
+            )
+        if len(stop.idea.split()) > MOST_WORDS:
+            raise StopError(
+                f"The stop {stop.name} has the idea {stop.idea!r}. Write one sentence of at most {MOST_WORDS} words."
+            )
     acts = [ACTS.index(stop.act) for stop in found]
     if acts != sorted(acts):
         stray = next(stop for stop, act, before in zip(found[1:], acts[1:], acts) if act < before)
@@ -124,7 +160,8 @@ def read(folder: Path) -> tuple[Stop, ...]:
     return found
 
 
-def _stop(path: Path, number: int) -> Stop:
+def _from_file(kind: type, path: Path, **known: object) -> Any:
+    """The Stop or the Check in a file. Raises StopError."""
     named = NAME.fullmatch(path.stem)
     if not named:
         raise StopError(f"{path.name} is no name of a stop. Name it NN_name.toml, for example 12_tiles.toml.")
@@ -132,116 +169,68 @@ def _stop(path: Path, number: int) -> Stop:
         given = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:
         raise StopError(f"{path.name} is no TOML: {error}. Mend that line.") from error
-    return _Reader(path.name, given).stop(named[2], number)
+    return _from_table(kind, path.name, "", given, name=named[2], **known)
 
 
-class _Reader:
-    """Takes the values of a file, each with its type."""
+ALLOWED = {"act": ACTS, "kind": KINDS}  # the values of these keys
+TYPES: dict[object, tuple[Callable[[object], bool], str]] = {  # of a field -> whether a value has it, and the remedy
+    str: (lambda value: isinstance(value, str) and bool(value.strip()), "Write a text"),
+    int: (lambda value: type(value) is int and value >= 1, "Write a whole number from 1"),
+    bool: (lambda value: type(value) is bool, "Write true or false"),
+    tuple[str, ...]: (lambda value: isinstance(value, list) and _are_texts(value), "Write a list of texts"),
+    tuple[tuple[str, str], ...]: (
+        lambda value: (
+            isinstance(value, list)
+            and all(isinstance(one, list) and len(one) == 2 and _are_texts(one) for one in value)
+        ),
+        "Write a list of pairs: an option, and the reason against it",
+    ),
+    Mapping[str, str]: (
+        lambda value: isinstance(value, dict) and _are_texts(value.values()),
+        "Write a table of texts, as in a link",
+    ),
+    Mapping[str, object]: (lambda value: isinstance(value, dict), "Write a table of names and values"),
+}
 
-    def __init__(self, file: str, given: Mapping[str, object], inside: str = ""):
-        self.file, self.given, self.inside = file, given, inside
 
-    def stop(self, name: str, number: int) -> Stop:
-        self.known(set(Stop.__dataclass_fields__) - {"name", "number"})
-        found = Stop(
-            name=name,
-            number=number,
-            title=self.text("title"),
-            act=self.one_of("act", ACTS),
-            minutes=self.count("minutes"),
-            story=self.text("story"),
-            idea=self.text("idea"),
-            questions=self.texts("questions"),
-            choices=self.table("choices"),
-            essential=self.flag("essential"),
-            picture=self.text("picture", ""),
-            wins=self.text("wins", ""),
-            gain=self.gains(),
-            small=self.text("small", ""),
-            deeper=self.link("deeper"),
-            paper=self.link("paper"),
-        )
-        if len(found.questions) > MOST_QUESTIONS:
-            self.fail("questions", list(found.questions), f"Name at most {MOST_QUESTIONS} questions of the story")
-        if len(found.idea.split()) > MOST_WORDS:
-            self.fail("idea", found.idea, f"Write one sentence of at most {MOST_WORDS} words")
-        return found
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(one, str) for one in values)
 
-    def fail(self, key: str, value: object, remedy: str) -> None:
-        raise StopError(f"{self.file}: {self.inside}{key} is {quoted(value)}. {remedy}.")
 
-    def known(self, keys: set[str]) -> None:
-        for key in self.given.keys() - keys:
-            raise StopError(
-                f"{self.file}: {self.inside}{key} is no key.{nearest(key, keys)} "
-                f"The keys are {', '.join(sorted(keys))}."
+def _from_table(kind: type, file: str, inside: str, given: object, **known: object) -> Any:
+    """A value of a dataclass from a table. Raises StopError.
+
+    inside: the name of the table in the file, with a dot, or "" for the whole file.
+    known: the fields that the table does not give.
+    """
+    if not isinstance(given, dict):
+        raise StopError(f"{file}: {inside[:-1]} is {quoted(given)}. Write a table.")
+    types = {name: type for name, type in get_type_hints(kind).items() if name not in known}
+    for key in given.keys() - types:
+        near = nearest(key, types)
+        raise StopError(f"{file}: {inside}{key} is no key.{near} The keys are {', '.join(sorted(types))}.")
+    if kind is Gain:
+        given = {"name": given.get("kind"), "before": given.get("kernel"), **given}
+    values: dict[str, object] = {}
+    for each in fields(kind):
+        name, value = each.name, given.get(each.name)
+        optional = each.default is not MISSING or each.default_factory is not MISSING
+        if name in known or (optional and name not in given):
+            continue
+        if types[name] == Link | None:
+            value = _from_table(Link, file, f"{name}.", value)
+        elif types[name] == tuple[Gain, ...]:
+            value = tuple(
+                _from_table(Gain, file, f"{name}.", one) for one in (value if type(value) is list else [value])
             )
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.given.get(key, default)
-        if not isinstance(value, str) or (default is None and not value.strip()):
-            self.fail(key, value, "Write a text")
-        return str(value)
-
-    def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.text(key)
-        if value not in allowed:
-            self.fail(key, value, f"Choose one of {', '.join(allowed)}")
-        return value
-
-    def count(self, key: str) -> int:
-        value = self.given.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            self.fail(key, value, "Write a whole number from 1")
-            return 0
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.given.get(key, False)
-        if not isinstance(value, bool):
-            self.fail(key, value, "Write true or false")
-        return bool(value)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value = self.given.get(key)
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            self.fail(key, value, "Write a list of texts")
-            return ()
-        return tuple(value)
-
-    def table(self, key: str) -> Mapping[str, str]:
-        value = self.given.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-            self.fail(key, value, "Write a table of texts, as in a link")
-            return {}
-        return value
-
-    def link(self, key: str) -> Link | None:
-        if key not in self.given:
-            return None
-        inner = self.within(key, self.given[key])
-        inner.known(set(Link.__dataclass_fields__))
-        return Link(inner.text("label"), inner.text("link"))
-
-    def gains(self) -> tuple[Gain, ...]:
-        value = self.given.get("gain", [])
-        return tuple(self.within("gain", one).gain() for one in (value if isinstance(value, list) else [value]))
-
-    def gain(self) -> Gain:
-        self.known(set(Gain.__dataclass_fields__))
-        kind, kernel = self.one_of("kind", KINDS), self.text("kernel")
-        sides = [self.values(key) for key in ("problem", "settings", "before_problem", "before_settings")]
-        return Gain(kind, self.text("name", kind), kernel, self.text("before", kernel), *sides)
-
-    def values(self, key: str) -> Mapping[str, object]:
-        value = self.given.get(key, {})
-        if not isinstance(value, dict):
-            self.fail(key, value, "Write a table of names and values")
-            return {}
-        return value
-
-    def within(self, key: str, value: object) -> "_Reader":
-        if not isinstance(value, dict):
-            self.fail(key, value, "Write a table")
-            return self
-        return _Reader(self.file, value, f"{key}.")
+        else:
+            fits, remedy = TYPES[types[name]]
+            if not fits(value):
+                raise StopError(f"{file}: {inside}{name} is {quoted(value)}. {remedy}.")
+            if value not in ALLOWED.get(name, (value,)):
+                remedy = f"Choose one of {', '.join(ALLOWED[name])}"
+                raise StopError(f"{file}: {inside}{name} is {quoted(value)}. {remedy}.")
+        if isinstance(value, list):
+            value = tuple(tuple(one) if isinstance(one, list) else one for one in value)
+        values[name] = value
+    return kind(**known, **values)

@@ -49,7 +49,6 @@ def known(connection: HTTPConnection) -> str:
 
 
 def address(connection: HTTPConnection) -> str:
-    """The address that asks."""
     return connection.client.host if connection.client else "somewhere"
 
 

@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import cast
 
 import uvicorn
@@ -92,7 +91,12 @@ class Listener:
         try:
             while True:
                 refuses = await self._refuses()
-                connection = partial(self._connection, refuses)
+
+                def connection(refuses: bool = refuses) -> "Connection":
+                    made = self.connection()
+                    made.refused, made.listener = refuses, self
+                    return made
+
                 try:
                     made, _ = await loop.sock_accept(self.held)
                     self.most_used += 1 + files.LOOP
@@ -101,11 +105,6 @@ class Listener:
                     await asyncio.sleep(AGAIN)
         finally:
             self.held.close()
-
-    def _connection(self, refuses: bool) -> "Connection":
-        made = self.connection()
-        made.refused, made.listener = refuses, self
-        return made
 
     def is_scarce(self) -> bool:
         """Whether a connection should end with its answer, as files are scarce."""
@@ -203,7 +202,6 @@ class Connection(HttpToolsProtocol):
         self._answer(b"408 Request Timeout", said.encode())
 
     def _answer(self, status: bytes, said: bytes) -> None:
-        """Answers without the app, and closes the connection."""
         if self.transport.is_closing():
             return
         lines = [b"HTTP/1.1 " + status, b"content-type: text/plain", b"content-length: %d" % len(said)]

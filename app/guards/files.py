@@ -46,7 +46,6 @@ def limit() -> int:
 
 
 def used() -> int:
-    """The number of open files."""
     return len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - a third of the time of Path.iterdir
 
 
@@ -92,7 +91,9 @@ class Pages:
                 return await self.app(scope, receive, send)
             finally:
                 self.here -= 1
-        if _is_page(scope):
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        ours = is_get and ("/wg/" in scope["path"] or "/_stcore/" in scope["path"] or scope["path"].endswith("/health"))
+        if is_get and not ours and "text/html" in Headers(scope=scope).get("accept", ""):  # a page of the app
             if used() > FREED_SHARE * limit():
                 free()
             if self.here + coming() >= (limit() - self.own - SPARE - REQUESTS) // PER_BROWSER:
@@ -100,10 +101,3 @@ class Pages:
                 return await HTMLResponse(said, 503, {"retry-after": "60"})(scope, receive, send)
             _coming.append(time.monotonic())
         return await self.app(scope, receive, send)
-
-
-def _is_page(scope: Scope) -> bool:
-    """Whether a browser asks for a page of the app."""
-    if scope["type"] != "http" or scope["method"] != "GET" or "/wg/" in scope["path"] or "/_stcore/" in scope["path"]:
-        return False
-    return "text/html" in Headers(scope=scope).get("accept", "") and not scope["path"].endswith("/health")

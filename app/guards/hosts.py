@@ -37,26 +37,20 @@ class Hosts:
     any_address: bool = False
 
     def allows(self, host: str) -> bool:
-        """Whether this Host header names this server."""
         name = name_of(host)
-        return name in self.names or (self.any_address and _is_address(name))
+        if name in self.names or not self.any_address:
+            return name in self.names
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
 
 def allowed(listens_at: str, more: str = "") -> Hosts:
-    """The hosts of a server at an address.
-
-    more: more names, with commas between them.
-    """
+    """The hosts of a server at an address. more: more names, with commas between them."""
     names = {name_of(one) or name_of(f"[{one.strip()}]") for one in (listens_at, *more.split(","))} | LOCAL
     if listens_at in EVERY_ADDRESS:
         own = socket.gethostname().lower()
         names |= {own, f"{own}.local"}
     return Hosts(frozenset(names) - {""}, listens_at in EVERY_ADDRESS)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -76,12 +76,10 @@ _job: workers.Job | None = None
 
 
 def times() -> Now:
-    """The bench rows that were measured here."""
     return _found["sweep"]
 
 
 def levels() -> Now:
-    """The rows of the memory hierarchy that were measured here."""
     return _found["hierarchy"]
 
 

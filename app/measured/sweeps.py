@@ -84,7 +84,6 @@ def record(device: Device, requests: Iterable[Request]) -> Path:
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[pd.DataFrame, Provenance] | None:
-    """The recordings of the present code of kernels (tables.of_present_code)."""
     return tables.of_present_code(KIND)
 
 

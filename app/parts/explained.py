@@ -13,7 +13,6 @@ from kernels.core.request import Request
 
 
 def request_of(subject: Any) -> Request:
-    """The request of a subject: the subject, or its field `request`."""
     return subject if isinstance(subject, Request) else subject.request
 
 

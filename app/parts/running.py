@@ -21,7 +21,6 @@ _runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
 def run(request: Request) -> Run:
-    """The Run of a Request. A worker keeps the latest runs."""
     if request not in _runs:
         _runs[request] = execute.run(request)
     _runs.move_to_end(request)
@@ -31,7 +30,6 @@ def run(request: Request) -> Run:
 
 
 def forget() -> None:
-    """Drops every run."""
     _runs.clear()
 
 
@@ -46,7 +44,6 @@ def outputs_again(request: Request) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=256)
 def traffic(request: Request) -> Traffic:
-    """The Traffic of a Request."""
     return execute.traffic(request)
 
 
@@ -105,5 +102,4 @@ def broken(run: Run) -> tuple[str, str]:
 
 
 def provenance(run: Run) -> stage.Provenance:
-    """The source of a run's values, and the error of its worst output."""
     return stage.provenance(run, errors(run))

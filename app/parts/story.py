@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import UnionType
 from typing import Any
 
@@ -22,7 +23,7 @@ class Story:
     title: in the rail.
     look: what to look for, in two sentences.
     order: its place among the pages.
-    page: the catalogue -> its choices. Called again for each new catalogue.
+    page: the catalogue -> its choices. It runs once for each of the last catalogues.
     subject: (page, state, backend) -> the value to show: frozen, picklable, of Requests and plain numbers. It runs in
         the web process and computes nothing. Raises ProblemError.
     make: subject -> Stage. Runs in a worker.
@@ -48,6 +49,9 @@ class Story:
     made_on: str = ""
     needs_kernels: bool = False
     listed: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "page", lru_cache(maxsize=2)(self.page))
 
 
 def tab_of(kind: type | UnionType, make: Tab, has: Callable[[Any], object] = bool) -> Tab:

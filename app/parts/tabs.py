@@ -1,13 +1,11 @@
 """The tabs of most stories: the two builds, the data for download, and the meaning of the labels."""
 
 import io
-from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
 from app.parts import running
-from app.store import offered
+from app.store import disk
 from explainers.story import stage
 from explainers.story.glossary import PROVENANCE
 from explainers.story.stage import Block
@@ -60,20 +58,13 @@ def data(request: Request) -> list[Block]:
     run, buffer = running.run(request), io.BytesIO()
     run.trace.save(buffer)
     file = f"{request.kernel.name}-trace.parquet"
-    kept = stage.download("Download the trace (Parquet)", offered.keep_file(buffer.getvalue(), file), file)
+    kept = stage.download("Download the trace (Parquet)", disk.offer_file(buffer.getvalue(), file), file)
     size = f"{run.trace.table.num_rows:,} records, {len(buffer.getvalue()):,} bytes"
     said = f"{size}. Its columns are described in kernels/formats.md."
     return [kept, stage.text(said), *labels()]
 
 
-PARTS: dict[str, Callable[[Any], list[Block]]] = {  # for a subject with one `request`
-    BUILDS.id: lambda subject: builds(subject.request),
-    DATA.id: lambda subject: data(subject.request),
-}
-
-
 def labels() -> list[Block]:
-    """The meaning of the provenance labels."""
     return [
         stage.heading("The meaning of the labels"),
         *(stage.text(said, label) for label, said in PROVENANCE.items()),

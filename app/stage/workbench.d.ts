@@ -1,2 +1,2 @@
-// The modules of workbench/ in one file (app/web/joined.py).
+// The modules of workbench/ in one file (app/web/modules.py).
 export { default } from './workbench/main.js';

@@ -99,6 +99,20 @@ def prune() -> None:
             too_much -= size
 
 
+# ---- the files that a bundle offers for download: kept while a worker makes the bundle, and named with it ----
+
+offered: list[str] = []  # names of the files of the bundle that this process makes
+
+
+def offer_file(data: bytes, file: str) -> str:
+    """Keeps a file for download. Returns its address below the app's own address."""
+    offered.append(keep(data))
+    return f"/wg/file/{offered[-1]}/{file}"
+
+
+# ---- files ----
+
+
 def _folders() -> list[Path]:
     return [folder / FOLDER for folder in folders.readable()]
 

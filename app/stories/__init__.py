@@ -2,24 +2,15 @@
 
 import pkgutil
 from dataclasses import asdict
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from itertools import combinations
 
 from app import course
-from app.choices.page import Page
 from app.course import gains
 from app.parts.story import Story
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, write_value
-
-
-@cache
-def _found() -> dict[str, Story]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [import_module(f"{__name__}.{name}") for name in names]
-    stories = sorted((module.STORY for module in modules), key=lambda story: story.order)
-    return {story.path: story for story in stories if story.listed}
 
 
 def listed(catalog: Catalog) -> dict[str, Story]:
@@ -34,16 +25,22 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
     begin: the default of each choice. Other values go along from story to story.
     own: the choices that stay in the story.
     """
-    return [
-        {
-            "path": story.path,
-            "title": story.title,
-            "look": story.look,
-            "begin": _default_texts(story.page(catalog)),
-            "own": _own(story.page(catalog), catalog),
-        }
-        for story in listed(catalog).values()
-    ]
+    kinds = {spec.problem_type for spec in catalog.kernels.values()}
+    ambiguous: set[str] = set()  # fields of which no value is allowed in two families
+    for one, other in combinations(map(fields_of, kinds), 2):
+        for name in one.keys() & other.keys():
+            allowed, also = one[name].metadata["allowed"], other[name].metadata["allowed"]
+            if allowed and also and not set(allowed) & set(also):
+                ambiguous.add(name)
+    entries = []
+    for story in listed(catalog).values():
+        page = story.page(catalog)
+        fields = {name for spec in page.kernels.values() for name in fields_of(spec.problem_type)}
+        entry: dict[str, object] = {"path": story.path, "title": story.title, "look": story.look}
+        entry["begin"] = {name: write_value(value) for name, value in page.default_state().items()}
+        entry["own"] = sorted({name for name, choice in page.own.items() if choice.stays} | (fields & ambiguous))
+        entries.append(entry)
+    return entries
 
 
 @lru_cache(maxsize=2)
@@ -53,38 +50,22 @@ def stops(catalog: Catalog) -> list[dict[str, object]]:
     wins, small: with the numbers of the recordings, or empty while a recording is missing.
     source: of these numbers.
     """
-    known = listed(catalog)
-    return [_for_browser(stop, catalog) for stop in course.stops() if stop.story in known]
+    entries = []
+    for stop in course.stops():
+        if stop.story in listed(catalog):
+            try:
+                told = gains.told(stop, catalog)
+            except course.StopError:
+                told = gains.Told("", "", "")
+            entries.append({name: value for name, value in asdict(stop).items() if name != "gain"} | asdict(told))
+    return entries
 
 
-def _for_browser(stop: course.Stop, catalog: Catalog) -> dict[str, object]:
-    found = {name: value for name, value in asdict(stop).items() if name != "gain"}
-    try:
-        return found | asdict(gains.told(stop, catalog))
-    except course.StopError:
-        return found | asdict(gains.Told("", "", ""))
+def found() -> dict[str, Story]:
+    """path -> Story of each module of this folder, without the skeleton, in the order of the rail."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    stories = sorted((module.STORY for module in modules), key=lambda story: story.order)
+    return {story.path: story for story in stories if story.listed}
 
 
-def _default_texts(page: Page) -> dict[str, str]:
-    return {name: write_value(value) for name, value in page.default_state().items()}
-
-
-def _own(page: Page, catalog: Catalog) -> list[str]:
-    fields = {name for spec in page.kernels.values() for name in fields_of(spec.problem_type)}
-    return sorted({name for name, choice in page.own.items() if choice.stays} | (fields & _ambiguous(catalog)))
-
-
-@lru_cache(maxsize=2)
-def _ambiguous(catalog: Catalog) -> set[str]:
-    """Problem fields with other values in another family: no value is allowed in both."""
-    found = set()
-    for one, other in combinations({spec.problem_type for spec in catalog.kernels.values()}, 2):
-        ours, theirs = fields_of(one), fields_of(other)
-        for name in ours.keys() & theirs.keys():
-            allowed, also = ours[name].metadata["allowed"], theirs[name].metadata["allowed"]
-            if allowed and also and not set(allowed) & set(also):
-                found.add(name)
-    return found
-
-
-STORIES = _found()
+STORIES = found()

@@ -1,14 +1,12 @@
 """Backward: the gradients of attention, tile by tile."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from app.choices import block_places, pages
-from app.choices.page import Page, State
+from app.choices.page import Page
 from app.parts.explained import story_of
 from explainers.stories.backward import story as backward
 from kernels.catalog import Catalog
-from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
 LEAST, TILE = 16, 32  # keys of the smallest tile, and of a tile without a constant
@@ -22,23 +20,16 @@ def small(kernel: KernelSpec) -> Mapping[str, object]:
     return {"seq_len": (3 if 3 * keys <= MOST else 2) * keys, "num_heads": 1}
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     return pages.accepted_by(
         backward.STORY,
         catalog,
         first=(backward.STORY.first(catalog.kernels),),
-        own=block_places.OWN,
         defaults_of=small,
         sizes=pages.SMALL_TILES,
-        correct=block_places.correct,
-        describe=block_places.describe,
         refusal=backward.STORY.refusal,
+        **block_places.HOOKS,
     )
-
-
-def subject(page: Page, state: State, backend: str) -> Request:
-    return block_places.request(page, state, backend)
 
 
 STORY = story_of(
@@ -50,5 +41,5 @@ STORY = story_of(
     order=85,
     needs_kernels=True,
     page=page,
-    subject=subject,
+    subject=block_places.request,
 )

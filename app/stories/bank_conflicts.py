@@ -1,8 +1,6 @@
 """Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, with and without padding or a
 swizzle. For the lab's walks and for the accesses of any kernel."""
 
-from functools import lru_cache
-
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
 from app.choices.page import Correction, Descriptions, Page, State
@@ -14,7 +12,6 @@ from kernels.catalog import Catalog
 VIEWS = {"lab": "Access by access", "attention": "Padded or not"}
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
     hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}

@@ -2,11 +2,10 @@
 side by side."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Correction, Descriptions, Page, State, put
 from app.parts.explained import story_of
 from explainers.stories.coalescing import coalescing, story, ways
 from explainers.stories.coalescing.coalescing import LAYOUT
@@ -19,7 +18,6 @@ from kernels.errors import ProblemError
 VIEWS = {"ways": "Neighbours and strides", "attention": "A kernel's accesses", "layouts": "Layouts side by side"}
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
     hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}
@@ -33,7 +31,10 @@ def _with_ways(kernels: Mapping[str, KernelSpec]) -> list[str]:
 
 def subject(page: Page, state: State, backend: str) -> Look:
     if state["view"] == "ways":
-        return _in_ways(page, state, backend)
+        of_ways = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
+        known_ways = {title: r for title, r in of_ways.items() if backend != "recorded" or recordings.has(r)}
+        shown = known_ways or of_ways
+        return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
     if state["view"] != "layouts":
         return Look(page.request_of(state, backend=backend), (), state["line"])
     known = page.fields(state)[LAYOUT].allowed or ()
@@ -43,13 +44,6 @@ def subject(page: Page, state: State, backend: str) -> Look:
     }
     chosen = state[LAYOUT] if state[LAYOUT] in available else next(iter(available), state[LAYOUT])
     return Look(requests[chosen], tuple(available.values()) or (requests[chosen],), "")
-
-
-def _in_ways(page: Page, state: State, backend: str) -> Look:
-    requests = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
-    known = {title: request for title, request in requests.items() if backend != "recorded" or recordings.has(request)}
-    shown = known or requests
-    return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
 
 
 def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
@@ -68,24 +62,16 @@ def kernels_of_view(page: Page, state: State) -> list[str]:
     return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
 
 
-def _shows_ways(page: Page, state: State) -> bool:
-    """Whether the kernel has the ways, and the link asks for no other layout or line."""
-    if state["kernel"] not in _with_ways(page.kernels) or state["line"]:
-        return False
-    fields = page.fields(state)
-    return all(state[name] == fields[name].default for name in (LAYOUT, ways.STRIDE, "width"))
-
-
 def correct(page: Page, state: State) -> list[Correction]:
     """Corrects the kernel and the source line. Each layout has the smallest width that it takes."""
-    if state["view"] == "ways" and not _shows_ways(page, state):
-        state["view"] = "attention"
+    if state["view"] == "ways":  # the kernel must have the ways, and the link ask for no other layout or line
+        fields, has_ways = page.fields(state), state["kernel"] in _with_ways(page.kernels) and not state["line"]
+        if not has_ways or any(state[name] != fields[name].default for name in (LAYOUT, ways.STRIDE, "width")):
+            state["view"] = "attention"
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")
     if state["view"] == "layouts" and width and state["width"] != width.default:
-        said = f"width is {state['width']}. Side by side, every layout has its least width."
-        corrections.append(Correction("width", said))
-        state["width"] = width.default
+        corrections.append(put(state, "width", width.default, "Side by side, every layout has its least width."))
     return corrections
 
 

@@ -24,7 +24,8 @@ def page(catalog: Catalog) -> Page:
     """The kernels with recorded launch times, or on a GPU with launch cases. The default one has a rung before it."""
     recorded = {entry.kernel for entry in launch_times.recorded()}
     accepted = {name: spec for name, spec in catalog.kernels.items() if story.STORY.accepts(spec)}
-    kernels = {name: spec for name, spec in accepted.items() if name in recorded or has_gpu()}
+    has_gpu = "gpu" in workers.survey().devices
+    kernels = {name: spec for name, spec in accepted.items() if name in recorded or has_gpu}
     compared = [name for name, spec in kernels.items() if spec.changed_from in kernels]
     own = {
         "against": Choice(BEFORE, (BEFORE, NONE, *kernels), meaning="another way of launching, on one scale"),
@@ -44,13 +45,7 @@ def page(catalog: Catalog) -> Page:
     )
 
 
-def has_gpu() -> bool:
-    """Whether this machine has a GPU."""
-    return "gpu" in workers.survey().devices
-
-
 def problems(kernel: KernelSpec) -> list[Problem]:
-    """The problems of a kernel's launch cases."""
     return [case.problem for case in cases_of(kernel, "launch_cases").possible]
 
 

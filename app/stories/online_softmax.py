@@ -1,7 +1,5 @@
 """Online softmax: one row's running max and sum, step by step, next to ordinary softmax of the row."""
 
-from functools import lru_cache
-
 from app.choices import pages, places
 from app.choices.choice import Choice
 from app.choices.page import Page, State
@@ -12,7 +10,6 @@ from explainers.story import picture
 from kernels.catalog import Catalog
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     walk = Choice("", late=True, stays=True, meaning=story.WALK)
     return pages.of_tiles(story.STORY, catalog, own={**places.TILE, "walk": walk})

@@ -1,7 +1,6 @@
 """Registers: the lanes of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
@@ -16,7 +15,6 @@ from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     tiled = pages.of_tiles(story.STORY, catalog)
     return replace(tiled, first=(threads.first(tiled.kernels.values()).name,)) if tiled.kernels else tiled
@@ -29,7 +27,7 @@ def subject(page: Page, state: State, backend: str) -> Row:
 
 def others(row: Row) -> list[Request]:
     """The request for every kernel of the page that solves its problem."""
-    return page(current()).others_on(row.request)
+    return STORY.page(current()).others_on(row.request)
 
 
 def kernels_tab(row: Row) -> list[Block]:

@@ -1,7 +1,5 @@
 """Source: a kernel's CUDA, PTX and SASS next to each other, for any build and architecture, without a GPU."""
 
-from functools import lru_cache
-
 from app.choices import pages
 from app.choices.choice import Choice
 from app.choices.page import Descriptions, Page, State
@@ -12,7 +10,6 @@ from explainers.stories.source import story
 from explainers.stories.source.story import Build
 from explainers.story import probed
 from explainers.story.builds import fields_of_build
-from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import Catalog
@@ -24,7 +21,6 @@ MODES = {
 }
 
 
-@lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     first = (probed.first(tiling, catalog.kernels).name,)
     own = {"build": Choice("timed", tuple(MODES), stays=True), "arch": Choice(DEFAULT_ARCH, pages.ARCHES, stays=True)}
@@ -36,10 +32,6 @@ def subject(page: Page, state: State, backend: str) -> Build:
     request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
     request.kernel.check_architecture(request.problem, state["arch"])
     return Build(request.kernel, request.problem, request.settings, state["build"], state["arch"])
-
-
-def builds(build: Build) -> list[Block]:
-    return tabs.builds_of(build.kernel, build.problem, build.settings, build.arch)
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -64,5 +56,5 @@ STORY = story_of(
     subject=subject,
     order=150,
     request_tabs=False,
-    parts={"builds": builds},
+    parts={"builds": lambda b: tabs.builds_of(b.kernel, b.problem, b.settings, b.arch)},
 )

@@ -3,8 +3,6 @@
 The page has no toolbar. Its only choice is the place to run.
 """
 
-from functools import lru_cache
-
 from app.choices.described import TITLES
 from app.choices.page import BACKEND, Page, State
 from app.parts import running
@@ -25,11 +23,6 @@ from kernels.run import workers
 ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the run that moves: some tiles, soon there
 
 
-@lru_cache(maxsize=2)
-def page(catalog: Catalog) -> Page:
-    return Page(catalog, own={"backend": BACKEND})
-
-
 def subject(page: Page, state: State, backend: str) -> Shown:
     survey = workers.survey()
     where = [(TITLES[name], f"{device.name} {device.driver}".strip()) for name, device in survey.devices.items()]
@@ -42,7 +35,7 @@ def subject(page: Page, state: State, backend: str) -> Shown:
 
 def _alive(catalog: Catalog, backend: str) -> Request:
     """The default kernel of Online softmax on a small problem, or its smallest recording."""
-    softmax = online_softmax.page(catalog)
+    softmax = online_softmax.STORY.page(catalog)
     spec = softmax.kernels[softmax.first[0]]
     fields = spec.problem_type.__dataclass_fields__
     if backend != "recorded":
@@ -62,7 +55,7 @@ def _alive(catalog: Catalog, backend: str) -> Request:
 def spine(shown: Shown) -> list[Block]:
     """The ladder, on the default problem of the kernel that moves."""
     kernel, backend = shown.request.kernel, shown.request.backend
-    rungs = tiling.page(current()).solving(kernel).values()
+    rungs = tiling.STORY.page(current()).solving(kernel).values()
     requests = [Request(spec, kernel.problem_type(), backend=backend) for spec in rungs]
     where = TITLES[backend]
     return story.ladder_tab(requests, f"{where[0].lower()}{where[1:]}", running)
@@ -73,7 +66,7 @@ STORY = story_of(
     path="start",
     title="Start",
     look="One query tile of a flash attention kernel, step by step.",
-    page=page,
+    page=lambda catalog: Page(catalog, own={"backend": BACKEND}),
     subject=subject,
     order=0,
     parts={"ladder": spine},

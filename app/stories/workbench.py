@@ -1,21 +1,14 @@
 """Workbench: an editor for a kernel of one's own, its messages and the picture of its run."""
 
-from functools import lru_cache
 from pathlib import Path
 
 from app.choices.page import Page, State
 from app.parts.explained import story_of
 from explainers.stories.workbench import story
 from explainers.stories.workbench.story import Bench
-from kernels.catalog import Catalog
 from kernels.jail import setting
 
 STARTER = Path(__file__).parents[1] / "workbench" / "starter.cu"
-
-
-@lru_cache(maxsize=2)
-def page(catalog: Catalog) -> Page:
-    return Page(catalog, runs=False)
 
 
 def subject(page: Page, state: State, backend: str) -> Bench:
@@ -27,7 +20,7 @@ STORY = story_of(
     path="workbench",
     title="Workbench",
     look="Write a kernel. The page compiles it, runs it on the CPU and marks each fault at its line.",
-    page=page,
+    page=lambda catalog: Page(catalog, runs=False),
     subject=subject,
     order=170,
     request_tabs=False,

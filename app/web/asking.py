@@ -1,30 +1,41 @@
 """From a link or a click to a subject: choices, refusals, and the value for a bundle.
 
-This module computes nothing and keeps nothing. The browser holds the choices, and each answer comes from its
-question.
+The browser holds the choices, and each answer comes from its question. Answers depend neither on the page nor on the
+progress of jobs. `ask_once` keeps them for a moment: a class opens one link a hundred times, and a waiting page repeats
+its question each second.
 """
 
-from collections.abc import Collection, Mapping
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from app.choices import described, presets, recordings
-from app.choices.estimates import requests_in
+from app.choices import described, recordings
+from app.choices.choice import Choice
+from app.choices.estimates import SHARE, fits, requests_in, run
 from app.choices.links import read_link
 from app.choices.page import Page, State, kernel_name
+from app.measured import measuring
 from app.parts.story import Story
-from app.web import limits, nearest
 from app.web.carried import translated
 from app.workbench import drafts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
-from kernels.errors import BackendUnavailable, CannotRun, ProblemError, WarpglassError
-from kernels.run import execute
+from kernels.errors import BackendUnavailable, CannotRun, ProblemError, TooLargeError, WarpglassError
+from kernels.run import execute, workers
 from kernels.run.backends import Survey
 
 CLIENT = {"stop", "step", "tab", "picture", "depth", "nopage"}  # the parameters of a link that only the browser reads
 OF_RECORDINGS = ("preset", "problem", "build", "what_if")  # groups of choices that a choice of recordings replaces
 Change = tuple[str, str]  # a choice and its new value, as text
+SECONDS = 10.0  # for a kept answer, because recordings may change
+MOST = 256  # kept answers. The oldest go first
+MOST_CHARACTERS = 4096  # in the question of a kept answer
+QUICK = 1.0  # seconds that a proposal may take on the CPU. A slower one is the second choice
+MOST_TRIED = 80  # states that are tried for a proposal
 
 
 @dataclass
@@ -57,6 +68,43 @@ class Asking:
     error: str = ""
 
 
+_kept: OrderedDict[Hashable, tuple[float, "Future[Asking]"]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def ask_once(
+    story: Story, params: Mapping[str, str], survey: Survey, change: Change | None, carried: bool, part: str
+) -> Asking:
+    """`ask`. Callers must not change the result. For equal questions, one thread finds the answer."""
+    if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
+        return ask(story, params, survey, change, carried, part)
+    # the content of the survey: the id of an object that is gone may be another's
+    found_here = tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
+    question = (story.path, tuple(params.items()), change, carried, part)
+    key = (*question, catalog.current(), found_here, measuring.progress().version)
+    now = time.monotonic()
+    with _lock:
+        when, answer = _kept.get(key, (0.0, None))
+        own: Future[Asking] | None = None
+        if not answer or now - when > SECONDS:
+            answer = own = Future()
+            _kept[key] = now, own
+            _kept.move_to_end(key)
+            while len(_kept) > MOST:
+                _kept.popitem(last=False)
+    if own:
+        try:
+            own.set_result(ask(story, params, survey, change, carried, part))
+        except BaseException as error:
+            with _lock:
+                _kept.pop(key, None)
+            own.set_exception(error)
+    return answer.result()
+
+
+ask_once.cache_clear = _kept.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it
+
+
 def ask(
     story: Story,
     params: Mapping[str, str],
@@ -78,7 +126,14 @@ def ask(
     state, refusals = read_link(page, translated(page, given) if carried else given)
     answer.told = [] if carried else refusals
     if change:
-        _change(page, state, change, answer)
+        before = dict(state)
+        try:
+            _set(page, state, *change)
+            page.adapt(page, state, change[0])
+        except ProblemError as error:  # a refused value changes nothing
+            state.clear()
+            state.update(before)
+            answer.refused[change[0]] = str(error)
         answer.told += _correct(page, state, [] if carried else answer.told, change[0])
     answer.backend = _backend(page, state, survey, answer)
     of_recordings = []
@@ -88,10 +143,17 @@ def ask(
             of_recordings = recordings.narrow(page, state, change)
             _correct(page, state)
             if not carried:
-                compared = given if change is None or change[0] == "backend" else {}
-                answer.told += _differences(before, state, compared)
+                answer.told += [
+                    f"{name} is {write_value(before[name])}. Recorded is {write_value(state[name])}."
+                    for name in (given if change is None or change[0] == "backend" else ())
+                    if name in before and before[name] != state.get(name)
+                ]
         answer.subject, answer.seconds = _subject(story, page, state, answer.backend, survey, part)
-        answer.problem = _problem_said(answer.subject)
+        # of the last shown request, else of the subject's own or first one. A build has no request
+        own = [getattr(answer.subject, "request", None), *requests_in(answer.subject)]
+        requests = [one for one in (*getattr(answer.subject, "requests", ())[-1:], *own) if one is not None]
+        problem = requests[0].problem if requests else getattr(answer.subject, "problem", None)
+        answer.problem = stage.problem_said(problem) if problem is not None else ""
     except WarpglassError as error:
         automatic = answer.backend == "gpu" and state.get("backend", "auto") == "auto"
         others = {name: device for name, device in survey.devices.items() if name != "gpu"}
@@ -99,29 +161,31 @@ def ask(
             left = Survey(others, {**survey.reasons, "gpu": str(error)})
             place = {"backend": left.pick().backend} if "backend" in state else {}
             other_change = None if change and change[0] == "backend" else change
-            return _without_gpu(ask(story, {**params, **place}, left, other_change, carried, part), str(error))
+            other = ask(story, {**params, **place}, left, other_change, carried, part)
+            other.told.insert(0, f"{error} This page therefore does not use the GPU.")
+            if "backend" in other.link:  # the choice stays automatic
+                other.link["backend"] = "auto"
+            for entry in other.choices:
+                if entry["name"] == "backend":
+                    entry["value"] = "auto"
+            return other
         answer.subject, answer.error = None, str(error)
     answer.choices = of_recordings + _descriptions(page, state, survey, answer.backend)
-    answer.link = _link(page, state)
+    answer.link = {  # without late choices that nobody made
+        name: write_value(state[name])
+        for name, choice in page.choices(state).items()
+        if not (choice.late and state[name] == "")
+    }
+    if page.kernels:
+        answer.link[kernel_name(page.sides[0])] = page.shown_kernel(state).name
     if not answer.error:
         answer.offer = _offer(page, state)
     elif answer.backend != "recorded":
-        answer.offer = nearest.offer(
+        answer.offer = nearest_offer(
             page, state, lambda other: _subject(story, page, other, answer.backend, survey, part)[1]
         )
     if page.kernels:
         answer.headline = stage.headline(page.shown_kernel(state))
-    return answer
-
-
-def _without_gpu(answer: Asking, reason: str) -> Asking:
-    """The answer of the other backends, with the reason against the GPU. The choice of the backend stays automatic."""
-    answer.told.insert(0, f"{reason} This page therefore does not use the GPU.")
-    if "backend" in answer.link:
-        answer.link["backend"] = "auto"
-    for entry in answer.choices:
-        if entry["name"] == "backend":
-            entry["value"] = "auto"
     return answer
 
 
@@ -130,31 +194,28 @@ def _subject(story: Story, page: Page, state: State, backend: str, survey: Surve
     subject = story.subject(page, state, backend)
     for request in requests_in(subject):
         execute.check_possible(request, survey.pick(request.backend))
-    return subject, limits.check(story, part, subject)
+    return subject, check_time(story, part, subject)
 
 
-def _problem_said(subject: object) -> str:
-    """The problem of the last shown request, else of a subject's own or first one. A build has no request."""
-    own = [*getattr(subject, "requests", ())[-1:], getattr(subject, "request", None), *requests_in(subject)]
-    requests = [request for request in own if request is not None]
-    problem = requests[0].problem if requests else getattr(subject, "problem", None)
-    return stage.problem_said(problem) if problem is not None else ""
-
-
-def _change(page: Page, state: State, change: Change, answer: Asking) -> None:
-    """Takes a new value into the state, in place. A refused value changes nothing and is reported."""
-    (name, text), before = change, dict(state)
-    try:
-        _set(page, state, name, text)
-        page.adapt(page, state, name)
-    except ProblemError as error:
-        state.clear()
-        state.update(before)
-        answer.refused[name] = str(error)
+def check_time(story: Story, part: str, subject: object) -> float:
+    """The estimated seconds of a stage (no part) or a tab. Raises TooLargeError, with the estimate and the remedy."""
+    launched = run(requests_in(subject))
+    if more := story.launches.get(part):
+        launched += more(subject)
+    seconds, limit = sum(each.seconds for each in launched), SHARE * workers.TIME_LIMIT
+    if fits(launched):
+        return seconds
+    longest = max(launched, key=lambda each: each.seconds).request
+    kernels = len({each.request.kernel.name for each in launched})
+    of = f"{kernels} kernels" if kernels > 1 else longest.kernel.name
+    raise TooLargeError(
+        f"{story.title}{f' ({part})' if part else ''} launches {of} {sum(each.times for each in launched)} times at "
+        f"{longest.problem.size}, which would take about {seconds:,.0f} s on the CPU (estimated); the limit is "
+        f"{limit:g} s. {longest.problem.remedy[:-1]}, or a machine with a GPU."
+    )
 
 
 def _set(page: Page, state: State, name: str, text: str) -> None:
-    """Sets one choice, in place. Raises ProblemError."""
     sides = {kernel_name(side): side for side in page.sides} if page.kernels else {}
     if name in sides:
         chosen = page.catalog.kernels.get(text)
@@ -168,7 +229,7 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
         for other in {**left, **views}:
             page.adapt(page, state, other)
         return
-    fields_of_preset = presets.named(page, state).get(text) if name == "preset" and page.kernels else None
+    fields_of_preset = described.presets(page, state).get(text) if name == "preset" and page.kernels else None
     choices = page.choices(state)
     if fields_of_preset is not None:
         state.update(fields_of_preset)
@@ -193,23 +254,6 @@ def _correct(page: Page, state: State, reported: Collection[str] = (), changed: 
         return []
     sentences = dict.fromkeys(correction.sentence for correction in corrections if correction.name not in silent)
     return [sentence for sentence in sentences if sentence not in reported]
-
-
-def _differences(before: State, state: State, given: Mapping[str, str]) -> list[str]:
-    """A sentence for each choice of a link that the recording has with another value."""
-    return [
-        f"{name} is {write_value(before[name])}. Recorded is {write_value(state[name])}."
-        for name in given
-        if name in before and before[name] != state.get(name)
-    ]
-
-
-def _link(page: Page, state: State) -> dict[str, str]:
-    """Every choice as text, without late choices that nobody made."""
-    choices = page.choices(state)
-    chosen = [name for name, choice in choices.items() if not (choice.late and state[name] == "")]
-    shown = {kernel_name(page.sides[0]): page.shown_kernel(state).name} if page.kernels else {}
-    return {name: write_value(state[name]) for name in chosen} | shown
 
 
 def _offer(page: Page, state: State) -> dict[str, object] | None:
@@ -250,3 +294,68 @@ def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> lis
         return found
     constants = {name for side in page.sides for name in page.constants(state, side)}
     return [entry for entry in found if entry["group"] not in OF_RECORDINGS and entry["name"] not in constants]
+
+
+# ---- the nearest choice that can run ----
+
+
+def nearest_offer(page: Page, state: State, seconds: Callable[[State], float]) -> dict[str, object] | None:
+    """A change of one choice with which the page can run: {text, label, set: (choice, value)}, or None.
+
+    seconds: of a state, estimated. Raises WarpglassError if the state cannot run.
+    """
+    slower, tried = None, 0
+    for name, value in _candidates(page, state):
+        tried += 1
+        if tried > MOST_TRIED:
+            break
+        other = {**state, name: value}
+        try:
+            page.correct(page, other)
+            takes = seconds(other)
+        except WarpglassError:
+            continue
+        if other[name] != value:
+            continue
+        if takes <= QUICK:
+            return _proposal(name, value)
+        slower = slower or _proposal(name, value)
+    return slower
+
+
+def _proposal(name: str, value: object) -> dict[str, object]:
+    text = write_value(value)
+    return {"text": f"{name} {text} can run here.", "label": f"Use {name} {text}", "set": (name, text)}
+
+
+def _candidates(page: Page, state: State) -> Iterator[tuple[str, object]]:
+    """(choice, value) with the choices of the reader first, and for each the nearest value first."""
+    if not page.kernels:
+        return
+    choices = {
+        name: choice
+        for side in page.sides
+        for name, choice in {**page.fields(state, side), **page.constants(state, side)}.items()
+        if name in state
+    }
+    chosen = [name for name, choice in choices.items() if state[name] != choice.default]
+    for name in [*chosen, *(name for name in choices if name not in chosen)]:
+        for value in _near(choices[name], state[name]):
+            yield name, value
+
+
+def _near(choice: Choice, value: object) -> list[object]:
+    """Other values of a choice, the nearest first: the allowed ones, or halves down to the default."""
+    if choice.allowed is not None:
+        others = [other for other in choice.allowed if other != value]
+        if isinstance(value, (int, float)):
+            others.sort(key=lambda other: abs(other - value))
+        return others
+    if isinstance(value, bool) or not isinstance(value, int):
+        return [choice.default] if value != choice.default else []
+    least = max(1, int(choice.low or 1))
+    halves: list[object] = []
+    while value // 2 >= least:
+        value //= 2
+        halves.append(value)
+    return halves

@@ -106,7 +106,10 @@ def get(
             if who not in task.asked:
                 task.job.join(_client(who))
             task.asked[who] = math.inf if who == "" else time.monotonic()
-            _watching()
+            global _watch
+            if not _watch or not _watch.is_alive():
+                _watch = threading.Thread(target=_drop_silent, daemon=True)
+                _watch.start()
             running = task.job.seconds()
             waited = time.monotonic() - task.began if running is None else running
             return Waiting(key, waited, task.job.ahead(), running is not None, task.job.held(_client(who)))
@@ -124,21 +127,23 @@ def _end(key: str, task: _Making) -> None:
         for old in [k for k, m in _making.items() if m.failed and time.monotonic() - m.began > FORGIVEN]:
             del _making[old]
         try:
-            _names[key] = _taken(key, task.job.result(timeout=0))
+            # the names, or the names and the bytes of another host. A kernel can write other answers
+            answer = task.job.result(timeout=0)
+            sent = answer if isinstance(answer, tuple) and len(answer) == 2 else None
+            names, files = sent or (answer, [])
+            are_names = isinstance(names, list) and all(isinstance(name, str) and name.isalnum() for name in names)
+            if not names or not are_names:
+                raise RunError(f"The worker sent {answer!r:.60} in place of a bundle. Run it again.")
+            if not isinstance(files, list) or not all(isinstance(data, bytes) for data in files):
+                raise RunError("The worker sent files that are no bytes. Run it again.")
+            _names[key] = making.keep_sent(key, names, files) if sent else names
             del _making[key]
+        except WarpglassError as error:
+            task.failed, task.began = error, time.monotonic()
         except Exception as error:
-            task.failed, task.began = _told(error, task.title), time.monotonic()
-
-
-def _taken(key: str, answer: object) -> list[str]:
-    """The names in a worker's answer, or the names of its bytes. A kernel can write other answers: RunError."""
-    sent = answer if isinstance(answer, tuple) and len(answer) == 2 else None
-    names, files = sent or (answer, [])
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.isalnum() for name in names):
-        raise RunError(f"The worker sent {answer!r:.60} in place of a bundle. Run it again.")
-    if not isinstance(files, list) or not all(isinstance(data, bytes) for data in files):
-        raise RunError("The worker sent files that are no bytes. Run it again.")
-    return making.keep_sent(key, names, files) if sent else names
+            faults.write(error)
+            failed = RunError(f"{task.title} could not be made: {type(error).__name__}: {error}. {FAULT}")
+            task.failed, task.began = failed, time.monotonic()
 
 
 async def settled(key: str, seconds: float, who: str = "") -> None:
@@ -184,7 +189,7 @@ def _left(key: str, who: str, forget: bool = False) -> workers.Job | None:
         task.asked.pop(who, None)
         if _client(who) not in map(_client, task.asked):
             task.job.leave(_client(who))
-        if _wanted(task):
+        if any(time.monotonic() - last < WAITS for last in list(task.asked.values())):  # one may come now
             return None
         if forget:
             del _making[key]
@@ -194,17 +199,6 @@ def _left(key: str, who: str, forget: bool = False) -> workers.Job | None:
 def _client(who: str) -> str:
     """Who takes turns in the queue: all pages of a browser together (browsers.page_of)."""
     return who.partition("/")[0]
-
-
-def _wanted(task: _Making) -> bool:
-    return any(time.monotonic() - last < WAITS for last in list(task.asked.values()))  # a question may come now
-
-
-def _watching() -> None:
-    global _watch
-    if not _watch or not _watch.is_alive():
-        _watch = threading.Thread(target=_drop_silent, daemon=True)
-        _watch.start()
 
 
 def _drop_silent() -> None:
@@ -233,15 +227,6 @@ def forget() -> None:
     with _lock:
         _names.clear()
         _making.clear()
-
-
-def _told(error: Exception, title: str) -> WarpglassError:
-    """The error for the reader. An internal error also goes to the server's log."""
-    if isinstance(error, WarpglassError):
-        return error
-    faults.write(error)
-    said = f"{title} could not be made: {type(error).__name__}: {error}"
-    return RunError(f"{said}. {FAULT}")
 
 
 def _known(key: str) -> str | None:

@@ -8,12 +8,11 @@ from app.choices.links import read_link
 from app.choices.page import NONE, Page, constant_name, kernel_name
 from app.stories import any_kernel, compare, tiling
 from explainers.models.tiling import accepts
-from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
 # A choice of a place -> a page that has it.
-PLACES = {"at_tile": tiling.page, "at_query": compare.choices.page, "at_item": any_kernel.page}
+PLACES = {"at_tile": tiling.STORY, "at_query": compare.STORY, "at_item": any_kernel.STORY}
 
 
 def translated(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
@@ -89,21 +88,16 @@ def _places(page: Page, chosen: dict[str, str]) -> dict[str, str]:
         return chosen
     newest, rest = named[-1], {name: text for name, text in chosen.items() if name not in PLACES}
     own = next((name for name in PLACES if name in page.own), newest)
-    source = PLACES[newest](page.catalog)
+    source = PLACES[newest].page(page.catalog)
     try:
         state, _ = read_link(source, {**translated(source, rest), newest: chosen[newest]})
         request = page.request_of(read_link(page, rest)[0])
         if own == newest or not accepts(source.kernel_of(state)) or not accepts(request.kernel):
             return rest | {newest: chosen[newest]}  # the same number
-        return rest | _named(own, request, *places.traced(source, state))
+        size, (batch, head, query) = places.room(request), places.traced(source, state)
     except ProblemError:
         return rest  # the page reports the error of the problem
-
-
-def _named(name: str, request: Request, batch: int, head: int, query: int) -> dict[str, str]:
-    size = places.room(request)
     tile = query // size.rows
-    if name == "at_item":
-        return {name: str((batch * size.heads + head) * size.tiles + tile)}
-    number = tile if name == "at_tile" else query
-    return {"at_batch": str(batch), "at_head": str(head), name: str(number)}
+    if own == "at_item":
+        return rest | {own: str((batch * size.heads + head) * size.tiles + tile)}
+    return rest | {"at_batch": str(batch), "at_head": str(head), own: str(tile if own == "at_tile" else query)}

@@ -23,8 +23,10 @@ LOOKED_AGAIN = 5.0  # seconds
 
 def key_of(*parts: object) -> str:
     """The key of a bundle, from everything that can change its content."""
-    said = json.dumps([_version(), _identity(parts)], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    # the version changes with the code, with the text of any kernel, and with the recordings
+    version = f"{_code()} {current().fingerprint} {_recorded(int(time.monotonic() / LOOKED_AGAIN))}"
+    text = json.dumps([version, _identity(parts)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _identity(value: object) -> object:
@@ -47,11 +49,6 @@ def _text_hash(spec: KernelSpec) -> str:
     return hashlib.sha256(repr(spec.files).encode()).hexdigest()[:16]
 
 
-def _version() -> str:
-    """Changes with the code, with the text of any kernel, and with the recordings."""
-    return f"{_code()} {current().fingerprint} {_recorded(int(time.monotonic() / LOOKED_AGAIN))}"
-
-
 @functools.cache
 def _code() -> str:
     """A hash of our code, of the user's families and of the installed packages."""
@@ -59,16 +56,11 @@ def _code() -> str:
     for folder in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
-    packages = sorted({(d.name, d.version) for d in metadata.distributions()})
-    return hashlib.sha256(f"{digest.hexdigest()} {packages} {_compiler()}".encode()).hexdigest()[:16]
-
-
-def _compiler() -> str:
-    """The compiler's file. Its version would need a process, which may hang."""
+    packages, compiler = sorted({(d.name, d.version) for d in metadata.distributions()}), ""
     with contextlib.suppress(WarpglassError, OSError):
-        path = Path(cpp_compiler()[0]).resolve()
-        return f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
-    return ""
+        path = Path(cpp_compiler()[0]).resolve()  # its version would need a process, which may hang
+        compiler = f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
+    return hashlib.sha256(f"{digest.hexdigest()} {packages} {compiler}".encode()).hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,10 +1,9 @@
-"""Makes bundles, in a worker: a story's stage or one of its tabs becomes bytes,
-kept under the name of their content."""
+"""Makes bundles in a worker: a story's stage or one of its tabs becomes bytes, named by their content."""
 
 import threading
 import time
 
-from app.store import disk, offered
+from app.store import disk
 from app.stories import STORIES
 from app.web import keys
 from explainers.story import encoding
@@ -19,9 +18,9 @@ def make(path: str, part: str, subject: object, key: str, recorded: str) -> list
     """
     keys.look_again(recorded)
     story = STORIES[path]
-    offered.begin()
+    disk.offered.clear()
     content = story.parts[part](subject) if part else story.make(subject)
-    names = [disk.keep(disk.pack(encoding.encode(content))), *offered.names()]
+    names = [disk.keep(disk.pack(encoding.encode(content))), *disk.offered]
     disk.note(key, names)
     _prune()
     return names

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app import course
-from app.choices.labels import plain
-from app.choices.page import Page
+from app.choices.described import plain
 from app.stories import listed
 from explainers.story.terms import TERMS
 from kernels.catalog import Catalog, current
@@ -68,7 +67,11 @@ def _named(catalog: Catalog) -> Iterator[tuple[str, str, str]]:
 @lru_cache(maxsize=2)
 def everything(catalog: Catalog) -> list[Found]:
     """All that can be found, the ways of the course first."""
-    return [*_stops(catalog), *_pages(catalog), *_terms(), *_kernels(catalog), *_settings(catalog)]
+    pages = [
+        {"kind": "page", "title": story.title, "said": story.look, "link": story.path}
+        for story in listed(catalog).values()
+    ]
+    return [*_stops(catalog), *pages, *_terms(), *_kernels(catalog), *_settings(catalog)]
 
 
 def _stops(catalog: Catalog) -> Iterator[Found]:
@@ -77,11 +80,6 @@ def _stops(catalog: Catalog) -> Iterator[Found]:
             picture = {"picture": stop.picture} if stop.picture else {}
             query = urlencode({"stop": stop.name, **stop.choices, **picture})
             yield {"kind": "stop", "title": stop.title, "said": stop.idea, "link": f"{stop.story}?{query}"}
-
-
-def _pages(catalog: Catalog) -> Iterator[Found]:
-    for story in listed(catalog).values():
-        yield {"kind": "page", "title": story.title, "said": story.look, "link": story.path}
 
 
 def _terms() -> Iterator[Found]:
@@ -104,25 +102,16 @@ def _kernels(catalog: Catalog) -> Iterator[Found]:
 def _settings(catalog: Catalog) -> Iterator[Found]:
     """Each choice, on the first page and for the first kernel that have it."""
     seen: set[str] = set()
-    for path, story in listed(catalog).items():
-        for link, name, meaning in _choices(path, story.page(catalog)):
-            if name in seen or not meaning:
-                continue
-            seen.add(name)
-            words = plain(name)
-            title = name if words == name else f"{words} ({name})"
-            yield {"kind": "setting", "title": title, "said": meaning, "link": link, "set": name}
-
-
-def _choices(path: str, page: Page) -> Iterator[tuple[str, str, str]]:
-    """(link, name, meaning) of the choices of a page with one kernel."""
-    if page.sides != ("",):
-        return
-    for kernel in page.kernels or [""]:
-        state = page.default_state()
-        if kernel:
-            page.take_kernel(state, "", kernel)
-        link = f"{path}?kernel={kernel}&depth=everything" if kernel else f"{path}?depth=everything"
-        for name, choice in page.choices(state).items():
-            if not choice.late:
-                yield link, name, choice.meaning
+    for path, page in ((path, story.page(catalog)) for path, story in listed(catalog).items()):
+        for kernel in (page.kernels or [""]) if page.sides == ("",) else ():
+            state = page.default_state()
+            if kernel:
+                page.take_kernel(state, "", kernel)
+            link = f"{path}?kernel={kernel}&depth=everything" if kernel else f"{path}?depth=everything"
+            for name, choice in page.choices(state).items():
+                if choice.late or name in seen or not choice.meaning:
+                    continue
+                seen.add(name)
+                words = plain(name)
+                title = name if words == name else f"{words} ({name})"
+                yield {"kind": "setting", "title": title, "said": choice.meaning, "link": link, "set": name}

@@ -15,7 +15,7 @@
              immutable, and below the same address each module, and the source map
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
     GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
-             and its files (packed.py)
+             and its files (modules.py)
     and the routes of a class and of the workbench: classroom/routes.py, workbench/routes.py
 
 The server takes POST requests only from its own pages. During a class, only the leader can measure. A question costs
@@ -50,8 +50,8 @@ from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
-from app.web import answers, asking, bundles, modules, searching
-from app.web.packed import PACKED, Files, packed
+from app.web import asking, bundles, modules, searching
+from app.web.modules import PACKED, Files, packed
 from app.workbench import routes as workbench
 from kernels.build import CPU, Mode, build
 from kernels.catalog import current
@@ -66,31 +66,22 @@ LATER = 5.0  # seconds: the charts' script takes a core for a while
 TIDY = 30.0  # seconds between two returns of memory: a hundred sessions leave 100 MB free in glibc
 PATIENCE = 1.0  # seconds that a question waits for a job
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
+SENT = ("choices", "link", "told", "refused", "offer", "headline", "problem")  # of an answer
 MOST_ASKED = 2**16  # bytes of the body of a question
 MOST_SAID = 1000  # characters of an error, which may quote a stranger's text
 MOST_LINK = 60_000  # characters of a link. The server's parser takes 65,535, with the path
 
 
-def answer(path: str, query: dict[str, str]) -> dict[str, object]:
-    """The answer of /wg/ask."""
+def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
     story = STORIES[path]
     params = {name: text for name, text in query.items() if name not in OWN}
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
     try:
         survey = workers.survey()
-        asked_for = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
+        asked_for = asking.ask_once(story, params, survey, change, "_carried" in query, query.get("_part", ""))
     except BackendUnavailable as error:
         return {"story": path, "error": str(error), "title": "Nothing can run here."}
-    said: dict[str, object] = {
-        "story": path,
-        "choices": asked_for.choices,
-        "link": asked_for.link,
-        "told": asked_for.told,
-        "refused": asked_for.refused,
-        "offer": asked_for.offer,
-        "headline": asked_for.headline,
-        "problem": asked_for.problem,
-    }
+    said = {"story": path} | {name: getattr(asked_for, name) for name in SENT}
     if asked_for.error:
         return said | {"error": asked_for.error, "title": "This cannot run."}
     part = query.get("_part", "")
@@ -126,10 +117,13 @@ def prepare() -> None:
         for name in (modules.ORIGIN, modules.ENTRY):
             packed(modules.modules()[name])
         with contextlib.suppress(WarpglassError):
-            _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).subject)
+            for request in asking.requests_in(asking.ask(STORIES["tiling"], {}, workers.survey()).subject):
+                if request.backend == "cpu":  # its worker then finds the C++ in the cache
+                    build(request.kernel, request.defines, Mode.PROBED, CPU)
         workers.ready()
         for path in ("tiling", "start"):
-            _wait(answer(path, {}))
+            if waiting := answer(path, {}).get("waiting"):
+                asyncio.run(bundles.settled(waiting["key"], workers.TIME_LIMIT))
         time.sleep(LATER)
         with contextlib.suppress(WarpglassError):  # readers of charts get the error, or start the job again
             vega.bundle()
@@ -145,18 +139,6 @@ def prepare() -> None:
 
     threading.Thread(target=first, daemon=True).start()
     threading.Thread(target=tidy, daemon=True).start()
-
-
-def _wait(said: dict[str, Any]) -> None:
-    if "waiting" in said:
-        asyncio.run(bundles.settled(said["waiting"]["key"], workers.TIME_LIMIT))
-
-
-def _compile(subject: object) -> None:
-    """Compiles the C++ of a subject's kernels. The worker of the CPU then finds them in the cache."""
-    for request in asking.requests_in(subject):
-        if request.backend == "cpu":
-            build(request.kernel, request.defines, Mode.PROBED, CPU)
 
 
 async def ask(request: Request) -> Response:
@@ -193,7 +175,6 @@ async def file(request: Request) -> Response:
 
 
 async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Response:
-    """The stored bytes of the request's name, or the text `gone`."""
     name = request.path_params["name"]
     data = await run_in_threadpool(disk.read, name)
     if data is None:

@@ -3,5 +3,5 @@
 drafts.py        the texts as files, and a catalogue with them, so that every page can show a draft
 routes.py        POST /wg/workbench/check
 examine.py       a draft -> its messages and whether the check accepts it. Runs in a worker
-diagnostics.py   a message with its line. places.py: the line of a message of the opening comment
+diagnostics.py   a message with its line
 """

@@ -1,10 +1,8 @@
-"""Diagnostics: messages with their lines, from the opening comment, the compiler, the shim and the check."""
+"""Messages with their lines, from the opening comment, the compiler, the shim and the check."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.workbench.places import place
 from explainers.story.glossary import short
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, FrontMatterError, ProblemError, RunError, WarpglassError
@@ -15,6 +13,10 @@ MOST = 50  # messages of one answer
 LONGEST = 600  # characters of a message
 _IN_LOG = re.compile(r"(?<![^\s:])([^\s:]++):(\d++):(\d++): (fatal error|error|warning): (.*)")
 _WORDS = re.compile(r"(?:line|it|the|there|a|an|no) ")
+_TOML = re.compile(r"\(at line (\d+), column (\d+)\)")
+_LINE = re.compile(r"\bline (\d+)\b|\.cuh?:(\d+)")
+_KEY = re.compile(r"(?:there is no key |the key )?([A-Za-z_]\w*(?:\[\d+\])?(?:\.\w+(?:\[\d+\])?)*)")
+_PART = re.compile(r"(\w+)(?:\[(\d+)\])?")
 _OUR_FOLDERS = re.compile(r"(?<![^\s:'\"(`])/[^\s:]*/(?=[\w.-]+\.(?:cuh?|h|cpp|so)\b)")
 
 
@@ -36,15 +38,22 @@ class Diagnostic:
 
 def of_error(error: WarpglassError, name: str, text: str) -> list[Diagnostic]:
     """The messages of an error. name: of the draft. text: of the draft."""
-    if isinstance(error, BuildError) and (found := list(_of_log(error.log, name))):
-        return found[:MOST]
-    message = str(error)
-    line, column = place(text, re.sub(rf"^{name}\.cu:? ?", "", message))
-    return [Diagnostic(line, column, "error", _source_of(error), plain(message, name))]
+    of_log: dict[tuple[str, str], Diagnostic] = {}  # the messages of a compiler's log that have a line of the draft
+    for file, line, column, kind, said in _IN_LOG.findall(error.log) if isinstance(error, BuildError) else ():
+        if file.rpartition("/")[2] == f"{name}.cu":
+            severity = "warning" if kind == "warning" else "error"
+            message = Diagnostic(int(line), int(column), severity, "compiler", plain(said, name))
+            of_log.setdefault((line, said), message)
+    if of_log:
+        return list(of_log.values())[:MOST]
+    source = "front matter" if isinstance(error, FrontMatterError | ProblemError) else "check"
+    if isinstance(error, BuildError | RunError):
+        source = "compiler" if isinstance(error, BuildError) else "shim"
+    at_line, at_column = place(text, re.sub(rf"^{name}\.cu:? ?", "", str(error)))
+    return [Diagnostic(at_line, at_column, "error", source, plain(str(error), name))]
 
 
 def of_fault(fault: Fault, name: str) -> Diagnostic:
-    """The message of a fault, at its first line in the draft."""
     own = fault.file in ("", f"{name}.cu")
     line = fault.lines[0] if fault.lines and own else 1
     return Diagnostic(line, 0, "error" if fault.level == "error" else "info", "shim", plain(fault.text, name))
@@ -82,19 +91,37 @@ def plain(message: str, name: str) -> str:
     return message[:LONGEST]
 
 
-def _of_log(log: str, name: str) -> Iterator[Diagnostic]:
-    """The messages of a compiler's log that have a line of the draft."""
-    seen = set[tuple[str, str]]()
-    for file, line, column, kind, said in _IN_LOG.findall(log):
-        if file.rpartition("/")[2] == f"{name}.cu" and (line, said) not in seen:
-            seen.add((line, said))
-            severity = "warning" if kind == "warning" else "error"
-            yield Diagnostic(int(line), int(column), severity, "compiler", plain(said, name))
+def place(text: str, message: str) -> tuple[int, int]:
+    """Line and column of a message about the opening comment, from 1: of the key that it names, else of the comment's
+    begin. Column 0 stands for the whole line.
+
+    message: without the name of the file in front.
+    """
+    opening = re.match(r"\s*/\*", text)
+    first = 1 + text.count("\n", 0, opening.end()) if opening else 1
+    if found := _TOML.search(message):
+        line, column = int(found[1]), int(found[2])
+        return (first + line - 1, column if line > 1 else 0)
+    if found := _LINE.search(message):
+        return int(found[1] or found[2]), 0
+    if found := _KEY.match(message):
+        return _line_of(text, first, found[1]), 0
+    return first, 0
 
 
-def _source_of(error: WarpglassError) -> str:
-    if isinstance(error, BuildError):
-        return "compiler"
-    if isinstance(error, RunError):
-        return "shim"
-    return "front matter" if isinstance(error, FrontMatterError | ProblemError) else "check"
+def _line_of(text: str, first: int, key: str) -> int:
+    """The line of a key such as launches[0].args. If its last part is missing, the line of its table."""
+    lines = text.partition("*/")[0].splitlines()
+    at = first
+    tables = ""
+    for part in _PART.finditer(key):
+        name, number = part[1], int(part[2] or 0)
+        tables = f"{tables}.{name}" if tables else name
+        headers = rf'\s*\[+\s*{re.escape(tables)}\s*\]+|\s*\[\s*{re.escape(tables)}\."?[^\]]*\]'
+        table = [n for n, line in enumerate(lines, 1) if n >= at and re.match(headers, line)]
+        own = [n for n, line in enumerate(lines, 1) if n >= at and re.match(rf"\s*{re.escape(name)}\s*=", line)]
+        if table:
+            at = table[min(number, len(table) - 1)]
+        elif own:
+            at = own[0]
+    return at

@@ -29,7 +29,8 @@ KEPT = 256  # drafts on disk
 MOST_LINE = 2000  # characters of a line. Our longest has 145
 READ_SECONDS = 0.25  # of CPU time to read a draft and to find its pages. Our kernels take 0.02
 _ADMITTED = "admitted"  # the file next to an admitted draft
-_NAME = re.compile(r"(draft_[0-9a-f]{8})[0-9a-f]{32}")  # its browser, and 128 bits of its browser and text
+_NAME = re.compile(r"draft_[0-9a-f]{40}")  # 8 digits of its browser, and 32 of its browser and text
+BROWSER = len("draft_") + 8  # letters of a name that are equal for all drafts of a browser
 _key = secrets.token_bytes(32)  # a new server gives new names, and the drafts keep their old ones
 
 
@@ -91,7 +92,6 @@ def with_drafts(found: Catalog, texts: Iterable[str]) -> Catalog:
 
 
 def _admitted(name: str) -> list[Path]:
-    """The file of an admitted draft, or nothing."""
     places = [folder / setting.DRAFTS / name for folder in folders.readable()]
     return [own / f"{name}.cu" for own in places if (own / _ADMITTED).is_file()][:1]
 
@@ -106,17 +106,13 @@ def _joined(found: Catalog, named: frozenset[Path]) -> Catalog:
 
 
 def _prune(folder: Path) -> None:
-    """Removes drafts over KEPT: the oldest one of the browser with most drafts, again and again.
-
-    Drafts with names of an older version have no page any more. They go first.
-    """
-    drafts = defaultdict[str, list[tuple[float, Path]]](list)
+    """Removes drafts over KEPT: the oldest one of the browser with most drafts, again and again."""
+    drafts = defaultdict[str, list[tuple[float, Path]]](list)  # begin of a name, which is its browser's -> its drafts
     for own in folder.iterdir():
         with suppress(OSError):  # another process may remove it now
-            written, found = (own / f"{own.name}.cu").stat().st_mtime, _NAME.fullmatch(own.name)
-            drafts[found[1] if found else ""].append((written, own))
+            drafts[own.name[:BROWSER]].append(((own / f"{own.name}.cu").stat().st_mtime, own))
     for _ in range(sum(map(len, drafts.values())) - KEPT):
-        held = [(name == "", len(one), -min(one)[0], name) for name, one in drafts.items() if one]
+        held = [(len(one), -min(one)[0], name) for name, one in drafts.items() if one]
         browser = max(held)[-1]  # of two with equally many, the one with the oldest draft
         oldest = min(drafts[browser])
         drafts[browser].remove(oldest)

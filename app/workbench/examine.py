@@ -1,20 +1,28 @@
 """Examines a draft in a worker: reads its opening comment, compiles it, runs it and checks it."""
 
+import re
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
-from app.workbench import drafts, proposing
+import numpy as np
+
+from app.workbench import drafts
 from app.workbench.diagnostics import LONGEST, MOST, Diagnostic, of_error, of_fault, of_verdict, plain
-from app.workbench.wrong import line_of_wrong
 from kernels import exercises
 from kernels.core.problem import Case
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, WarpglassError
-from kernels.run import check
+from kernels.opening.command import proposed
+from kernels.run import check, execute
 from kernels.run.backends import cpu
+from kernels.run.results import Run
 
 FEW, EASY = 6, 400_000  # problems after a pause in typing, of at most so many steps of the CPU
 WRONG = {False: 1, True: 3}  # wrong problems, after which the rest is left out: of a few, or of all
+_OPENING = re.compile(r"\s*/\*[^*]*?\bfamily\s*=")  # the begin of a kernel's opening comment
 SECONDS = {False: 8.0, True: 40.0}  # after which no further problem starts: a few, or all
 
 
@@ -52,8 +60,8 @@ def examine(text: str, whole: bool, name: str) -> dict[str, object]:
         found.add(*of_error(error, file.stem, text))
         said = "It does not compile." if isinstance(error, BuildError) else "It does not run."
     proposal = ""
-    if proposing.is_bare(text):
-        proposal, reason = proposing.proposal(text)
+    if not _OPENING.match(text):
+        proposal, reason = _proposal(text)
         if reason:
             found.add(Diagnostic(1, 0, "info", "front matter", plain(reason, file.stem)))
     ok = ok and all(one.severity != "error" for one in found.diagnostics)
@@ -77,7 +85,11 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
     cases, reasons = check.cases(kernel, cpu.device())
     if not cases:
         return False, " ".join(["No problem of the check can run.", *reasons])
-    chosen = cases if whole else _few(cases)
+    chosen = cases
+    if not whole:  # some of the easy problems, from the first to the last, or the easiest
+        easy = [case for case in cases if case.problem.cpu_steps <= EASY]
+        easy = easy or [min(cases, key=lambda case: case.problem.cpu_steps)]
+        chosen = easy[:: -(-len(easy) // FEW)]
     until, done, wrong, place = time.monotonic() + SECONDS[whole], 0, 0, 0
     for case in chosen:
         verdicts = check.check_case(kernel, case, "cpu")
@@ -86,7 +98,7 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
         missed = [verdict for verdict in verdicts if not verdict.ok]
         wrong += bool(missed)
         if missed and not any(verdict.faults for verdict in missed):
-            place = place or line_of_wrong(kernel, case) if missed[0].errors else 0
+            place = place or _line_of_wrong(kernel, case) if missed[0].errors else 0
             found.add(of_verdict(missed[0], kernel, place))
         stopped = missed and not missed[0].errors
         if stopped or wrong == WRONG[whole] or time.monotonic() > until:
@@ -96,8 +108,43 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
     return True, f"{done} of {len(cases)} problems agree with float64."
 
 
-def _few(cases: list[Case]) -> list[Case]:
-    """Some of the easy problems, from the first to the last, or the easiest."""
-    easy = [case for case in cases if case.problem.cpu_steps <= EASY]
-    easy = easy or [min(cases, key=lambda case: case.problem.cpu_steps)]
-    return easy[:: -(-len(easy) // FEW)]
+def _line_of_wrong(kernel: KernelSpec, case: Case) -> int:
+    """The line of the .cu that last wrote the first wrong element of an output, or 0 if the trace does not know it."""
+    settings = tuple(case.settings)
+    request = Request(kernel, case.problem, settings, Scope.everything(kernel.plan(case.problem, settings)), "cpu")
+    run = execute.run(request)
+    truth = execute.truth(case.problem, "cpu")
+    for error in execute.judge(run.max_abs_errors, execute.yardstick(request), case.problem):
+        array = run.arrays[error.output]
+        gap = np.abs(array.astype(np.float64) - truth[error.output])
+        wrong = np.flatnonzero(~(gap <= error.allowed))  # a NaN is never <=
+        if wrong.size:
+            return _last_write(run, error.output, int(wrong[0]) * array.itemsize)
+    return 0
+
+
+def _last_write(run: Run, tensor: str, offset: int) -> int:
+    kernel = run.request.kernel
+    frame = run.trace.frame("file", "line", "event", "space", "tensor", "offset", "bytes")
+    symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == tensor]
+    hit = (
+        frame.event.isin(["store", "atomic"])
+        & (frame.space == "global")
+        & frame.tensor.isin(symbols)
+        & (frame.file == kernel.path.name)
+        & (frame.offset <= offset)
+        & (offset < frame.offset + frame.bytes)
+    )
+    lines = frame.line[hit]
+    return int(lines.iloc[-1]) if len(lines) else 0
+
+
+def _proposal(text: str) -> tuple[str, str]:
+    """The text with a proposed opening comment, and "". Without a proposal: "", and the reason."""
+    try:
+        made = proposed(Path("my_kernel.cu"), text)
+    except WarpglassError as error:
+        return "", str(error)
+    if made.questions:
+        return "", f"A proposal needs an answer first: {' '.join(made.questions)}"
+    return made.text_of(text), ""

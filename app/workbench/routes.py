@@ -10,7 +10,7 @@ MOST_OF_ADDRESS. Only our own pages can ask.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -23,7 +23,6 @@ from app.stories import listed
 from app.workbench import drafts, examine
 from kernels.catalog import current
 from kernels.core.sources import MOST_BYTES
-from kernels.core.spec import KernelSpec
 from kernels.errors import FAULT, BuildError, ProblemError, RunCancelled, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
@@ -92,15 +91,6 @@ async def _answer(text: str, who: str, whole: bool) -> dict[str, object]:
     return {**said, "pages": await run_in_threadpool(pages, path.stem)}
 
 
-def _check_room(browser: str) -> None:
-    """Raises TooManyChecks if a browser or its address has too many open questions."""
-    browsers_asking = [page.partition("/")[0] for page in _asking]
-    if browsers_asking.count(browser) >= MOST_OPEN:
-        raise TooManyChecks(f"{MOST_OPEN} checks of this browser are open. Wait for one, or close its page.")
-    if sum(group_of(other) == group_of(browser) for other in browsers_asking) >= MOST_OF_ADDRESS:
-        raise TooManyChecks(f"{MOST_OF_ADDRESS} checks of this network are open. Try again in a minute.")
-
-
 async def _until_gone(request: Request, answer: Coroutine[object, object, Answer]) -> Answer:
     """The answer. A closed connection cancels it. Raises WarpglassError."""
     asked, gone = asyncio.ensure_future(answer), asyncio.ensure_future(request.receive())
@@ -119,7 +109,11 @@ async def _asked(who: str, seconds: float, function: Callable[..., Answer], *arg
     if before := _asking.pop(who, None):
         before.cancel()
     client = who.partition("/")[0]
-    _check_room(client)
+    clients = [page.partition("/")[0] for page in _asking]
+    if clients.count(client) >= MOST_OPEN:
+        raise TooManyChecks(f"{MOST_OPEN} checks of this browser are open. Wait for one, or close its page.")
+    if sum(group_of(other) == group_of(client) for other in clients) >= MOST_OF_ADDRESS:
+        raise TooManyChecks(f"{MOST_OF_ADDRESS} checks of this network are open. Try again in a minute.")
     job = workers.submit(function, *args, backend="cpu", title="The check", time_limit=seconds, client=client)
     _asking[who] = job
     try:
@@ -132,17 +126,13 @@ async def _asked(who: str, seconds: float, function: Callable[..., Answer], *arg
 def pages(name: str) -> list[dict[str, object]]:
     """The pages that can show a draft: path, title, and `others`, our kernels there with the same problem."""
     found = drafts.with_drafts(current(), [name])
-    shown = {path: (story, story.page(found).kernels) for path, story in listed(found).items()}
-    return [
-        {"path": path, "title": story.title, "others": _others(found.kernels[name], kernels)}
-        for path, (story, kernels) in shown.items()
-        if name in kernels
-    ]
-
-
-def _others(draft: KernelSpec, kernels: Mapping[str, KernelSpec]) -> list[str]:
-    same = (name for name, kernel in kernels.items() if kernel.same_problems(draft))
-    return [name for name in same if name != draft.name]
+    shown: list[dict[str, object]] = []
+    for path, story in listed(found).items():
+        kernels = story.page(found).kernels
+        if name in kernels:
+            others = [other for other, kernel in kernels.items() if kernel.same_problems(kernels[name])]
+            shown.append({"path": path, "title": story.title, "others": [other for other in others if other != name]})
+    return shown
 
 
 def routes(base: str) -> list[BaseRoute]:

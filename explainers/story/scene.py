@@ -223,6 +223,8 @@ class Lines(Shown):
 
     lines: Sequence[Line]
     kind: str = "lines"
+
+
 # ---- lanes ----
 
 
@@ -232,7 +234,7 @@ class Group:
 
     datum, tip: of all its rows together: a question can cover the whole group.
     value, note: after the title while no question is open. The note is dim, and left out without room.
-    begins: the first shown moment of its rows, or one for each step.
+    begins: the first shown moment of its rows at each step. The last entry is for all further steps, here and below.
     marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
     """
 
@@ -251,6 +253,7 @@ class Lane:
     """A row of a time line.
 
     name: at its left. end: at its right.
+    datum, tip: of its line. A question can cover the whole line.
     group: the number of its group. The rows of a group follow each other.
     thin: whether its spans are thin.
     """

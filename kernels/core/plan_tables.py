@@ -21,7 +21,7 @@ from kernels.errors import FrontMatterError
 LAUNCH_KEYS: Keys = {
     **{"entry": TEXT, "grid": None, "block": None, "args": (list, "a list, in the order of the signature")},
     **{"shared_bytes": None, "item": TEXT, "blocks_per_item": None, "cluster": None, "cooperative": FLAG},
-    **dict.fromkeys(ORDER_KEYS),
+    **{**dict.fromkeys(ORDER_KEYS), "dependent": FLAG},
     **{"device": None, "repeat": None, "when": (str, "a condition in quotes"), "heads": None},
 }
 SCRATCH_KEYS: Keys = {

@@ -45,41 +45,30 @@ def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.
     return m, np.array([np.exp(row_scores[:end] - top).sum() for end, top in zip(ends, m)])
 
 
-def decode_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray) -> np.ndarray:
-    """One query's attention over its whole context in float64, [num_heads, head_dim].
+def decode_scores(q: np.ndarray, k: np.ndarray, scale: float, slopes: np.ndarray, soft_cap: float = 0.0) -> np.ndarray:
+    """The scores of one query over its whole context in float64, [num_heads, length].
 
     q: [num_heads, head_dim].
-    k, v: [length, num_kv_heads, head_dim]. num_heads / num_kv_heads neighbouring query heads read one KV head.
+    k: [length, num_kv_heads, head_dim]. num_heads / num_kv_heads neighbouring query heads read one KV head.
     slopes: [num_heads], ALiBi's, each times a token's distance to the last one (0 or less).
+    soft_cap: the limit of a score by tanh before ALiBi, or 0.
     """
-    length, num_kv_heads, _ = k.shape
-    q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
-    distance = np.arange(length) - (length - 1)
-    heads = []
-    for head, query in enumerate(q):
-        kv_head = head // (len(q) // num_kv_heads)
-        p = softmax(scale * (k[:, kv_head] @ query) + float(slopes[head]) * distance)
-        heads.append(p @ v[:, kv_head])
-    return np.stack(heads)
+    grouped = np.asarray(q, np.float64).reshape(k.shape[1], -1, k.shape[2])
+    s = scale * (grouped @ np.asarray(k, np.float64).transpose(1, 2, 0)).reshape(len(q), len(k))
+    if soft_cap:
+        s = soft_cap * np.tanh(s / soft_cap)
+    return s + np.asarray(slopes, np.float64)[:, None] * np.arange(1 - len(k), 1)
 
 
-def torch_decode_attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray | None, device: str = "cpu"
-) -> np.ndarray:
-    """The same by torch's scaled_dot_product_attention in the arrays' own type, with slopes None without ALiBi."""
-    import torch
-
-    query, keys, values = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
-    group, bias = len(query) // keys.shape[1], None
-    if slopes is not None:
-        distance = torch.arange(1 - len(keys), 1, device=device)
-        bias = (torch.from_numpy(slopes).to(device)[:, None, None] * distance).to(query.dtype)[None]
-    keys, values = (
-        a.transpose(0, 1).repeat_interleave(group, 0)[None] for a in (keys, values)
-    )  # [1, heads, tokens, dim]
-    with torch.inference_mode():
-        o = torch.nn.functional.scaled_dot_product_attention(query[None, :, None], keys, values, bias, scale=scale)
-    return o[0, :, 0].cpu().numpy()
+def decode_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray, soft_cap: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """(o [num_heads, head_dim], lse [num_heads]) of one query over its whole context in float64, from decode_scores."""
+    s = decode_scores(q, k, scale, slopes, soft_cap)
+    m = s.max(axis=1)
+    lse = m + np.log(np.exp(s - m[:, None]).sum(axis=1))
+    weights = np.exp(s - lse[:, None]).reshape(v.shape[1], -1, len(v))
+    return (weights @ np.asarray(v, np.float64).transpose(1, 0, 2)).reshape(q.shape), lse
 
 
 def grouped_attention(

@@ -169,8 +169,7 @@ class KernelSpec:
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
-        own = self.problem_type
-        return own is kind
+        return self.problem_type is kind
 
     def same_problems(self, other: "KernelSpec") -> bool:
         """Whether both kernels solve problems of one class."""

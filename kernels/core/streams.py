@@ -94,8 +94,6 @@ def check_order(file: str, entries: Sequence[dict[str, Any]]) -> None:
         if "fetch" in entry:
             _check_fetch(file, f"{where}.fetch", entry["fetch"])
         dependent = entry.get("dependent", False)
-        if not isinstance(dependent, bool):
-            raise FrontMatterError(f"{file}: {where}.dependent is {dependent!r}. It must be true or false.")
         if dependent and stream not in [one.get("stream", 0) for one in entries[:number]]:
             raise FrontMatterError(
                 f"{file}: {where}.dependent is true, and stream {stream} has no earlier launch. Give it the stream of "

@@ -1,14 +1,23 @@
-"""An exercise, read from its folder."""
+"""An exercise, read from its folder, and its hidden problems: other sizes and other inputs for each grade.
+
+A field of a hidden problem is a value, {from = 33, to = 63} for a whole number in a range, {any = [32, 64]} for a
+choice, or a list of these. The inputs have a seed of their own each time.
+"""
 
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from random import SystemRandom
 
-from kernels.core.fields import nearest
+from kernels.core.fields import fields_of, nearest
+from kernels.core.problem import Problem
+from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
 FOLDER = Path(__file__).parent
+SEEDS = 2**32
+_random = SystemRandom()
 KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
 
 
@@ -51,7 +60,7 @@ class Exercise:
     hints: in Markdown, each a further step.
     start, solution: the texts of a .cu. The start is the solution with edits.
     story: of the solution, in Markdown.
-    problems: for each hidden problem, its fields as ranges and choices (drawing.py).
+    problems: for each hidden problem, its fields as ranges and choices.
     limits: of the counts of a right answer.
     of: the exercise with the solution and the typical wrong answers.
     """
@@ -77,6 +86,16 @@ class Exercise:
             Wrong(one["name"], tuple(one["evidence"]), edited(self.solution, one["edits"], self.name)) for one in listed
         )
         return tuple(wrong for wrong in made if wrong.text != self.start)
+
+    def drawn(self, kernel: KernelSpec) -> list[Problem]:
+        """The hidden problems of one grade."""
+        problems = []
+        for ranges in self.problems:
+            fields = {name: _drawn(value) for name, value in ranges.items()}
+            if "seed" in fields_of(kernel.problem_type):
+                fields["seed"] = _random.randrange(SEEDS)
+            problems.append(kernel.problem_type(**fields))
+        return problems
 
     def as_json(self) -> dict[str, object]:
         """What a page shows. The problems stay hidden."""
@@ -128,3 +147,11 @@ def edited(text: str, edits: list[list[str]], name: str) -> str:
             raise ProblemError(f"{name}: {old!r:.80} is {text.count(old)} times in the text. It must be there once.")
         text = text.replace(old, new)
     return text
+
+
+def _drawn(value: object) -> object:
+    if isinstance(value, list):
+        return tuple(map(_drawn, value))
+    if not isinstance(value, dict):
+        return value
+    return _random.choice(value["any"]) if "any" in value else _random.randint(value["from"], value["to"])

@@ -23,7 +23,7 @@ from kernels.core.scope import Scope
 from kernels.core.sources import MOST_BYTES, read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, FrontMatterError, ProblemError, RunError, RunTimeout
-from kernels.exercises import costs, drawing
+from kernels.exercises import costs
 from kernels.exercises.exercise import FOLDER, Exercise, find
 from kernels.jail import setting
 from kernels.run import execute
@@ -123,7 +123,9 @@ def grade(name: str, text: str) -> Grade:
         try:
             return _graded(exercise, _kernel(exercise, file), jailed)
         except (BuildError, FrontMatterError) as error:
-            return _not_built(exercise, str(error), jailed)
+            lines = tuple(int(line) for line in re.findall(r"\.cu(?::|:? line )(\d+)", str(error))[:1])
+            evidence = (Evidence(BUILD, str(error), lines),)
+            return Grade(exercise.name, False, "It does not compile.", (), evidence, jailed)
 
 
 def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
@@ -135,14 +137,9 @@ def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
     return answer
 
 
-def _not_built(exercise: Exercise, message: str, jailed: bool) -> Grade:
-    lines = tuple(int(line) for line in re.findall(r"\.cu(?::|:? line )(\d+)", message)[:1])
-    return Grade(exercise.name, False, "It does not compile.", (), (Evidence(BUILD, message, lines),), jailed)
-
-
 def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
     cases, evidence = list[CaseResult](), list[Evidence]()
-    problems, until = drawing.problems(exercise, kernel), time.monotonic() + ALL_SECONDS
+    problems, until = exercise.drawn(kernel), time.monotonic() + ALL_SECONDS
     for number, problem in enumerate(problems, 1):
         if (rest := until - time.monotonic()) <= 0:
             late = f"The grade reached its limit of {ALL_SECONDS:g} s before problem {number} of {len(problems)}. "
@@ -185,10 +182,11 @@ def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Eviden
         ok = all(error.share <= SLACK for error in errors)
     if not ok:
         evidence = [*_evidence(verdicts)]
+        endless = any(fault.kind == ENDLESS for verdict in verdicts for fault in verdict.faults)
         wrong = [any(error.share > SLACK for error in verdict.errors) for verdict in verdicts]
         if wrong == [True, False] and not verdicts[0].message:
             evidence = [Evidence(HIDDEN, "The results are wrong if only recorded accesses count. " + _HIDDEN_REMEDY)]
-        return CaseResult(_fields(problem), False, _said(verdicts)), evidence, _endless(verdicts)
+        return CaseResult(_fields(problem), False, _said(verdicts)), evidence, endless
     return CaseResult(_fields(problem), True, "It agrees with float64."), [*_evidence(verdicts)], False
 
 
@@ -232,10 +230,6 @@ def _evidence(verdicts: Iterable[Verdict]) -> Iterable[Evidence]:
         for fault in verdict.faults:
             if fault.level == "error" or fault.kind in UNRECORDED:
                 yield Evidence(fault.kind, fault.text, fault.lines)
-
-
-def _endless(verdicts: Iterable[Verdict]) -> bool:
-    return any(fault.kind == ENDLESS for verdict in verdicts for fault in verdict.faults)
 
 
 def _once(evidence: list[Evidence]) -> tuple[Evidence, ...]:

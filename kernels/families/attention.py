@@ -160,7 +160,6 @@ class AttentionProblem(Problem):
         return array.transpose(ORDERS[self.layout])
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k, v and o in `layout`'s order, and lse [batch, num_heads, seq_len]."""
 
         def tensor(name: str, heads: int, rows: int, axis: str, role: Role = Role.INPUT) -> Tensor:
             shape, axes = (self.batch, heads, rows, self.head_dim), ("batch", "head", axis, "dim")
@@ -209,7 +208,6 @@ class AttentionProblem(Problem):
         return {name: np.array(self.logical(array), order="C") for name, array in self._rounded().items()}
 
     def unrounded(self) -> dict[str, np.ndarray]:
-        """q, k, v in float32 and `layout`. Problems of two types with equal fields draw equal numbers."""
         return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._drawn().items()}
 
     def _outputs(self, o: np.ndarray, lse: np.ndarray) -> dict[str, np.ndarray]:

@@ -51,7 +51,7 @@ def why_none() -> str:
 def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -> bytes:
     """function() in a confined child: it reads these files and folders, and writes only into shared memory.
 
-    function: returns at most ANSWER_BYTES. Its answer is a stranger's: trust no byte of it.
+    function: returns at most ANSWER_BYTES. Its answer is a stranger's: trust no byte.
     limits: memory_bytes are those that it adds to this process's.
     Raises BackendUnavailable if no confinement works here, and Ended without an answer.
     """

@@ -25,7 +25,7 @@ def run(
     environment: Mapping[str, str],
     inherited: Sequence[int] = (),
 ) -> Result:
-    """Runs a command to its end or to a limit. Then no process of it is left.
+    """Runs a command to its end or to a limit. Then no process is left.
 
     inherited: the descriptors that it keeps. All others are closed.
     Raises OSError if it cannot start.
@@ -92,7 +92,7 @@ def _exchange(
 
 
 def _write(pipe: IO[bytes], data: memoryview) -> int:
-    """Writes some of the bytes. A reader that is gone takes all of them."""
+    """Writes some of the bytes. A reader that is gone takes all bytes."""
     try:
         return os.write(pipe.fileno(), data) if data else 0
     except BlockingIOError:

@@ -1,2 +1,1 @@
-"""Times: the protocol, sweeps, peers, duels, the memory hierarchy, timelines and pipelines, and the recording
-of them."""
+"""Times: the protocol, sweeps, peers, duels, the memory hierarchy, timelines and pipelines, and their recording."""

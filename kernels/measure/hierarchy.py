@@ -18,8 +18,13 @@ from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, RunError
-from kernels.families.lab.cached import CONSTANT_BYTES, ConstantChaseProblem, TextureChaseProblem
-from kernels.families.lab.hierarchy import ChaseProblem, StreamProblem
+from kernels.families.lab.hierarchy import (
+    CONSTANT_BYTES,
+    ChaseProblem,
+    ConstantChaseProblem,
+    StreamProblem,
+    TextureChaseProblem,
+)
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent

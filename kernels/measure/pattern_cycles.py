@@ -17,14 +17,17 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import RunError
 from kernels.families.lab.patterns import (
+    COLUMNS,
+    FEW,
+    MANY,
     LoadProblem,
     Pattern,
     ReadsProblem,
     ReduceProblem,
+    ShapesProblem,
     StagesProblem,
     settings_of,
 )
-from kernels.families.lab.shapes import COLUMNS, FEW, MANY, ShapesProblem
 from kernels.recordings import tables
 from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device

@@ -1,12 +1,9 @@
 """The kernels as PyTorch operators. The import needs no GPU and compiles nothing."""
 
-from kernels.ops.attention import attention, attention_backward, explain
-from kernels.ops.blocks import block_sparse
-from kernels.ops.hugging_face import attend as hugging_face_attention
-from kernels.ops.hugging_face import hugging_face
+from kernels.ops.attention import attention, attention_backward, block_sparse, explain
 from kernels.ops.loading import load
+from kernels.ops.models import activate, hugging_face, hugging_face_attention
 from kernels.ops.paged import paged_decode, reshape_and_cache
-from kernels.ops.torch_registry import activate
 from kernels.ops.watching import watch
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The operator attention, forward and backward.
+"""The operators attention, forward and backward, and block_sparse, over the blocks of keys that a matrix gives.
 
 The forward is torch.library.define with an implementation for CUDA and for the CPU, and its gradient is a
 torch.autograd.Function. This pair costs less than custom_op and register_autograd.
@@ -6,13 +6,13 @@ torch.autograd.Function. This pair costs less than custom_op and register_autogr
 
 import torch
 
-from kernels.core.call import ROWS_FIRST, layout_of
+from kernels.core.call import ROWS_FIRST, Option, layout_of
 from kernels.errors import ProblemError
 from kernels.ops import binding
-from kernels.ops.operators import ATTENTION, GRADIENTS
+from kernels.ops.operators import ATTENTION, BLOCKS, GRADIENTS
 
 Tensor = torch.Tensor
-NAME, BACKWARD = "warpglass::attention", "warpglass::attention_backward"
+NAME, BACKWARD, SPARSE = "warpglass::attention", "warpglass::attention_backward", "warpglass::block_sparse"
 torch.library.define(
     NAME, "(Tensor q, Tensor k, Tensor v, Tensor? sink, float scale, bool causal, int window, str kernel)"
     " -> (Tensor, Tensor)",
@@ -21,8 +21,13 @@ torch.library.define(
     BACKWARD, "(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor do, float scale, bool causal, str kernel)"
     " -> (Tensor, Tensor, Tensor)",
 )  # fmt: skip
+torch.library.define(
+    SPARSE, "(Tensor q, Tensor k, Tensor v, Tensor blocks, float scale, bool causal, int block, str kernel)"
+    " -> (Tensor, Tensor)",
+)  # fmt: skip
 _OPERATOR = torch.ops.warpglass.attention.default
 _GRADIENTS = torch.ops.warpglass.attention_backward.default
+_SPARSE = torch.ops.warpglass.block_sparse.default
 
 
 def attention(
@@ -59,10 +64,10 @@ def attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
-        found: tuple[Tensor, Tensor] = _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")
-        return found
-    found = _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")
-    return found
+        o, lse = _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")
+    else:
+        o, lse = _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")
+    return o, lse
 
 
 class _Context(torch.autograd.function.FunctionCtx):
@@ -106,8 +111,34 @@ def attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dk and dv of attention, from its inputs, its outputs and the gradient of o."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    found: tuple[Tensor, Tensor, Tensor] = _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")
-    return found
+    dq, dk, dv = _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")
+    return dq, dk, dv
+
+
+def block_sparse(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocks: Tensor,
+    *,
+    block: int = 64,
+    causal: bool = False,
+    scale: float | None = None,
+    kernel: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention of each block of queries to its blocks of keys, for all heads alike.
+
+    q, k, v, causal, scale, kernel: as for attention.
+    blocks: bool [ceil(queries / block), ceil(keys / block)] on the CPU. The lists are made once for a matrix.
+    block: queries and keys of a block: 16, 32, 64 or 128.
+
+    Returns o and lse. A row without keys has output 0 and lse -inf. It has no gradient.
+    """
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        raise ProblemError("block_sparse has no backward. Call it under torch.no_grad().")
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    o, lse = _SPARSE(q, k, v, blocks, scale, causal, block, kernel or "")
+    return o, lse
 
 
 def explain(
@@ -166,6 +197,28 @@ def _backward(
     return dq, dk, dv
 
 
+def _sparse(
+    q: Tensor, k: Tensor, v: Tensor, blocks: Tensor, scale: float, causal: bool, block: int, kernel: str
+) -> tuple[Tensor, Tensor]:
+    if blocks.device.type != "cpu":
+        raise ProblemError(f"blocks is on {blocks.device}. Its lists are made on the CPU: pass blocks.cpu().")
+    key = (
+        *(q.shape, q.stride(), q.dtype, k.shape, k.stride(), v.stride(), q.device, scale, causal, block, kernel),
+        *(blocks.shape, blocks.numpy().tobytes()),
+    )
+    tensors = {"q": q, "k": k, "v": v}
+    found = binding.bound(key)
+    if found is None:
+        needed = [-(-x.shape[2] // block) for x in (q, k)]
+        if list(blocks.shape) != needed:
+            raise ProblemError(f"blocks is {list(blocks.shape)}. {block}-token blocks of q and k need {needed}.")
+        rows = tuple(tuple(row.nonzero().flatten().tolist()) for row in blocks)
+        options: dict[str, Option] = {"causal": causal, "block": block, "rows": rows}
+        found = binding.bind(key, BLOCKS, tensors, options, scale, kernel)
+    o, lse = found(tensors)
+    return o, lse
+
+
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int) -> None:
     """Raises ProblemError for shapes that no kernel can have, in the operator's words."""
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape:
@@ -187,28 +240,26 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int) ->
         )
 
 
-def _rows_first(q: Tensor, k: Tensor) -> bool:
-    """Whether the kernel of a call has the order [batch, rows, heads, dim] in memory."""
-    return layout_of(ATTENTION.given("q", q), ATTENTION.given("k", k)) == ROWS_FIRST
-
-
-def _new(tensor: Tensor, rows_first: bool) -> Tensor:
-    """New memory for a tensor's shape in one of the two orders."""
-    if rows_first:
+def _new(tensor: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    """New memory for a tensor's shape, in the order in memory of the kernel of a call."""
+    if layout_of(ATTENTION.given("q", q), ATTENTION.given("k", k)) == ROWS_FIRST:
         return tensor.new_empty(tensor.transpose(1, 2).shape).transpose(1, 2)
     return tensor.new_empty(tensor.shape)
 
 
-def _fake_forward(q: Tensor, k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    return _new(q, _rows_first(q, k)), q.new_empty(q.shape[:3], dtype=torch.float32)
+def _fake_forward(q: Tensor, k: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    return _new(q, q, k), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 def _fake_backward(q: Tensor, k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
-    order = _rows_first(q, k)
-    return _new(q, order), _new(k, order), _new(v, order)
+    return _new(q, q, k), _new(k, q, k), _new(v, q, k)
 
 
-for name, function, fake in ((NAME, _forward, _fake_forward), (BACKWARD, _backward, _fake_backward)):
+for name, function, fake in (
+    (NAME, _forward, _fake_forward),
+    (BACKWARD, _backward, _fake_backward),
+    (SPARSE, _sparse, _fake_forward),
+):
     torch.library.register_fake(name, fake)
     for device in ("CPU", "CUDA"):
         torch.library.impl(name, device, function)

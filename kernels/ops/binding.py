@@ -3,24 +3,21 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from kernels.core.call import Call, Option, dense_strides
 from kernels.core.dtypes import element_type
-from kernels.core.launch import Plan
 from kernels.core.tensors import Initial, Tensor
 from kernels.errors import ProblemError
 from kernels.ops.operators import Operator
 
 if TYPE_CHECKING:
     from kernels.ops.choice import Choice
-    from kernels.run.backends import Device
 
 Sizes = tuple[tuple[str, float], ...]
-Run = Callable[[list[torch.Tensor]], None]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
@@ -60,28 +57,43 @@ class Bound:
     """A call's plan on a device. Its text has the kernel, the copies, and the reasons against other kernels."""
 
     def __init__(self, operator: Operator, call: Call, chosen: "Choice", sizes: Sizes, device: torch.device):
+        from kernels.ops.processors import processor
+
         plan = chosen.kernel.plan(chosen.problem, chosen.settings, sizes)
         self.operator, self.call, self.choice, self.plan, self.device = operator, call, chosen, plan, device
         self.sizes = sizes
         self.origin: Bound | None = None
-        backend = _backend(device)
-        self._stream, self._run = backend.stream, backend.launcher(chosen, plan, device)
-        self._lasting = backend.lasting
+        self._processor = processor(device)
+        self._run = self._processor.launcher(chosen, plan)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
         self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
         self._outputs = [self._numbers[name] for name in operator.outputs]
-        self._made = {
-            name: backend.lasting(partial(_copy, array, device))
-            for name, array in chosen.problem.made().items()
-            if not call.has(name)
-        }
+
+        def lasting(array: np.ndarray) -> torch.Tensor:
+            return self._processor.lasting(lambda: torch.from_numpy(array.copy()).to(device))
+
+        self._made = {n: lasting(array) for n, array in chosen.problem.made().items() if not call.has(n)}
         known = {*self._made, *chosen.problem.of_step(np.ones(1, np.int64))[0]}
         given = [place for place in self._places if place.tensor.initial is Initial.GIVEN]
         unknown = [p.tensor.name for p in given if not p.given and p.tensor.name not in known]
         if unknown:
             raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
-        self._prepare()
+        # the plan's tensors by their origin, so that a call has little to do
+        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
+        self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
+        self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
+        self._restored: list[tuple[int, Place]] = []
+        for number, place in enumerate(self._places):
+            initial = place.tensor.initial
+            if place.given:
+                self._given.append((number, place.given, place.order if place.copied else None))
+            elif initial is Initial.GIVEN:
+                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
+            elif initial is Initial.RESTORED:
+                self._restored.append((number, place))
+            else:
+                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
 
     def __str__(self) -> str:
         copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
@@ -128,32 +140,15 @@ class Bound:
         self._run(found)
         return [found[number] for number in self._outputs]
 
-    def _prepare(self) -> None:
-        """Sorts the plan's tensors by their origin, so that a call has little to do."""
-        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
-        self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
-        self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
-        self._restored: list[tuple[int, Place]] = []
-        for number, place in enumerate(self._places):
-            initial = place.tensor.initial
-            if place.given:
-                self._given.append((number, place.given, place.order if place.copied else None))
-            elif initial is Initial.GIVEN:
-                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
-            elif initial is Initial.RESTORED:
-                self._restored.append((number, place))
-            else:
-                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
-
     def _kept_zeros(self, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
-        stream = self._stream(self.device)
+        stream = self._processor.stream()
         key = (stream or 0, place.tensor.name)
         if stream is None or key not in self._zeros:
             make = partial(torch.zeros, place.size, dtype=place.kind, device=self.device)
             if stream is None:
                 return make()
-            self._zeros[key] = self._lasting(make)
+            self._zeros[key] = self._processor.lasting(make)
         return self._zeros[key]
 
 
@@ -162,11 +157,11 @@ def bind(
     kernel: str,
 ) -> Bound:  # fmt: skip
     """Chooses the kernel of a call, builds it and keeps the plan under the key. Raises NoKernel."""
-    from kernels.ops import choice  # its imports take a second, and the import of the operators does not
+    from kernels.ops import choice, processors  # these imports take a second, and the import of the operators does not
 
     device = next(iter(tensors.values())).device
     call = operator.call(tensors, options)
-    chosen = choice.choose(call, device_of(device), kernel)
+    chosen = choice.choose(call, processors.processor(device).device, kernel)
     return keep(key, Bound(operator, call, chosen, (("scale", scale),), device))
 
 
@@ -178,10 +173,6 @@ def resized(found: Bound, sizes: Sizes) -> Bound:
         kept = keep(key, Bound(found.operator, found.call, found.choice, (*found.sizes, *sizes), found.device))
         kept.origin = found  # an id is unique only while its object lives
     return kept
-
-
-def _copy(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(array.copy()).to(device)
 
 
 def keep(key: Hashable, made: Bound) -> Bound:
@@ -196,37 +187,6 @@ def torch_type(dtype: str) -> torch.dtype:
     """torch's type for the name of an element type."""
     found: torch.dtype = getattr(torch, element_type(dtype).torch)
     return found
-
-
-def device_of(device: torch.device) -> "Device":
-    """The processor of a torch device. Raises ProblemError for another kind than CPU and CUDA."""
-    return _backend(device).device(device)
-
-
-def _backend(device: torch.device) -> "Backend":
-    from kernels.ops import on_cpu, on_gpu
-
-    if device.type not in ("cpu", "cuda"):
-        raise ProblemError(f"The tensors are on {device}. The operators run on CUDA GPUs and on the CPU.")
-    if device.type == "cpu":
-        return on_cpu
-    return on_gpu
-
-
-class Backend(Protocol):
-    """The functions of on_cpu and on_gpu."""
-
-    def device(self, device: torch.device) -> "Device":
-        """The processor."""
-
-    def stream(self, device: torch.device) -> int | None:
-        """A number for the current stream, or None during a graph capture."""
-
-    def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """A new tensor that outlives the call, so its memory must not belong to a CUDA graph."""
-
-    def launcher(self, chosen: "Choice", plan: Plan, device: torch.device) -> Run:
-        """Builds the kernel. Returns a function that launches the plan with its tensors."""
 
 
 def _place(operator: Operator, call: Call, tensor: Tensor) -> Place:

@@ -33,6 +33,11 @@ class Choice:
     refused: tuple[tuple[str, str], ...]
     recorded: Recorded | None
 
+    @property
+    def defines(self) -> dict[str, int]:
+        """The constants of the build."""
+        return {**self.problem.defines, **dict(self.settings)}
+
 
 def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     """The Choice for a call. kernel: the name of the only kernel, or the path of a .cu, or "" for the fastest.
@@ -41,9 +46,10 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     """
     specs = [catalog.find(kernel)] if kernel else list(catalog.current().kernels.values())
     specs = [spec for spec in specs if kernel or spec.problem_type.operator == call.operator]
-    problems, refused = _problems(specs, call)
-    fitting = sorted((spec for spec in specs if spec in problems), key=lambda spec: _rank(spec, problems[spec], device))
-    for spec in fitting:
+    made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
+    problems = {spec: problem for spec in specs if isinstance(problem := made[spec.problem_type], Problem)}
+    refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
+    for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
         try:
             return replace(checked(spec, problems[spec], device), refused=tuple(refused.items()))
         except WarpglassError as error:
@@ -58,28 +64,15 @@ def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
     return Choice(spec, problem, settings, (), nearest(spec, problem, device))
 
 
-def _problems(specs: list[KernelSpec], call: Call) -> tuple[dict[KernelSpec, Problem], dict[str, str]]:
-    """The problem of the call for each kernel, and the reasons of the other kernels."""
-    made: dict[type[Problem], Problem | str] = {}
-    for kind in {spec.problem_type for spec in specs}:
-        try:
-            made[kind] = kind.from_call(call) if kind.operator == call.operator else _other_operator(kind)
-        except WarpglassError as error:
-            made[kind] = str(error)
-    problems: dict[KernelSpec, Problem] = {}
-    refused: dict[str, str] = {}
-    for spec in specs:
-        found = made[spec.problem_type]
-        if isinstance(found, Problem):
-            problems[spec] = found
-        else:
-            refused[spec.name] = found
-    return problems, refused
-
-
-def _other_operator(kind: type[Problem]) -> str:
-    belongs = f"belongs to the operator {kind.operator}" if kind.operator else "has no operator"
-    return f"The kernel's problem, {kind.title}, {belongs}."
+def _problem(kind: type[Problem], call: Call) -> Problem | str:
+    """The problem of the call, or the reason against problems of this class."""
+    if kind.operator != call.operator:
+        belongs = f"belongs to the operator {kind.operator}" if kind.operator else "has no operator"
+        return f"The kernel's problem, {kind.title}, {belongs}."
+    try:
+        return kind.from_call(call)
+    except WarpglassError as error:
+        return str(error)
 
 
 def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from kernels.errors import ProblemError
 from kernels.kv_cache.layout import Layout
-from kernels.kv_cache.manager import Change, Event, KVCache
+from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scheduler import Step, Visit, serve
 from kernels.ops.attention import attention
 from kernels.ops.paged import paged_decode, reshape_and_cache
@@ -21,7 +21,7 @@ from kernels.ops.paged import paged_decode, reshape_and_cache
 Tensor = torch.Tensor
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [tokens, heads, head_dim], k and v [tokens, kv_heads, head_dim]) -> o, of q's shape"""
-Chosen = tuple[tuple[str, str], ...]
+Chosen = tuple[tuple[str, str], ...]  # (request, character)
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM = 2, 64, 4, 2, 64
 FIRST, VOCABULARY = 32, 95  # a token is a printable character of ASCII
 SEED = 0
@@ -102,7 +102,11 @@ class PagedLoop:
         grown: list[Change] = []
         chosen: dict[str, int] = {}
         for event in step.events:
-            change = self._applied(event)
+            self.cache, change = self.cache.apply(event)
+            if change.copied:  # the page is shared, and this request is about to write into it
+                source, target = change.copied
+                for pages in (*self.k, *self.v):
+                    pages[target] = pages[source]
             if event.action == "append" and event.name in step.decoded:
                 grown.append(change)
                 continue
@@ -112,69 +116,50 @@ class PagedLoop:
                 self.written[event.name] = list(self.written[event.parent])
                 self.next |= {event.name: self.next[event.parent]} if event.parent in self.next else {}
             elif event.action != "free":
-                chosen[event.name] = self._prefill(change, _tokens(own[event.name]))
+                chosen[event.name] = self._prefill(event.name, _tokens(own[event.name]))
         return chosen | self._decode(grown)
 
-    def _applied(self, event: Event) -> Change:
-        self.cache, change = self.cache.apply(event)
-        if change.copied:  # the page is shared, and this request is about to write into it
-            source, target = change.copied
-            for pages in (*self.k, *self.v):
-                pages[target] = pages[source]
-        return change
-
-    def _prefill(self, change: Change, tokens: list[int]) -> int:
+    def _prefill(self, name: str, tokens: list[int]) -> int:
         """Writes the keys of a prompt and attends to all keys of its request. Returns the next token."""
-        name = change.event.name
-        before = self.written.setdefault(name, [])
-        first = len(before)
-        before += tokens
-        slots = self._slots(name)
+        written = self.written.setdefault(name, [])
+        first = len(written)
+        written += tokens
+        table, size = self.cache.find(name).table, self.cache.block_size
+        slots = torch.tensor([self.cache.slot(table, n) for n in range(len(written))], device=self.device)
+        page, place = slots // size, slots % size
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             reshape_and_cache(k, v, self.k[layer], self.v[layer], slots[first:])
-            k, v = self._gathered(layer, slots)
+            k, v = self.k[layer][page, :, :, place].flatten(-2), self.v[layer][page, :, :, place]
             return attention(*(x.transpose(0, 1)[None] for x in (q, k, v)), causal=True)[0][0].transpose(0, 1)
 
-        positions = torch.arange(first, len(before), device=self.device)
-        return self._chosen([name], torch.tensor(tokens, device=self.device), positions, attend)[name]
+        return self._chosen([name], tokens, range(first, len(written)), attend)[name]
 
     def _decode(self, grown: Sequence[Change]) -> dict[str, int]:
         """Writes the next token of each request and attends to its pages. All requests are one call."""
         names = [change.event.name for change in grown]
         if not names:
             return {}
-        lengths = [len(self.written[name]) + 1 for name in names]
         tables = [self.cache.find(name).table for name in names]
         width = max(map(len, tables))
         rows = torch.tensor([[*table, *[0] * (width - len(table))] for table in tables], dtype=torch.int32)
-        rows, slots = rows.to(self.device), torch.tensor([slot for c in grown for _, slot in c.written])
-
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            reshape_and_cache(k, v, self.k[layer], self.v[layer], slots.to(self.device))
-            return paged_decode(q, self.k[layer], self.v[layer], rows, lengths)
-
+        rows, slots = (x.to(self.device) for x in (rows, torch.tensor([s for c in grown for _, s in c.written])))
         tokens = [self.next[name] for name in names]
         for name, token in zip(names, tokens):
             self.written[name].append(token)
-        positions = torch.tensor(lengths, device=self.device) - 1
-        return self._chosen(names, torch.tensor(tokens, device=self.device), positions, attend)
+        lengths = [len(self.written[name]) for name in names]
 
-    def _chosen(self, names: list[str], tokens: Tensor, positions: Tensor, attend: Attend) -> dict[str, int]:
-        best = self.model(tokens, positions, attend)[-len(names) :].argmax(-1).tolist()
-        self.next |= zip(names, best)
-        return dict(zip(names, best))
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            reshape_and_cache(k, v, self.k[layer], self.v[layer], slots)
+            return paged_decode(q, self.k[layer], self.v[layer], rows, lengths)
 
-    def _slots(self, name: str) -> Tensor:
-        table = self.cache.find(name).table
-        slots = [self.cache.slot(table, position) for position in range(len(self.written[name]))]
-        return torch.tensor(slots, device=self.device)
+        return self._chosen(names, tokens, [length - 1 for length in lengths], attend)
 
-    def _gathered(self, layer: int, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """K and V of these slots, [tokens, kv_heads, head_dim]."""
-        size = self.cache.block_size
-        page, slot = slots // size, slots % size
-        return self.k[layer][page, :, :, slot].flatten(-2), self.v[layer][page, :, :, slot]
+    def _chosen(self, names: list[str], tokens: list[int], positions: Sequence[int], attend: Attend) -> dict[str, int]:
+        given, places = (torch.tensor(list(numbers), device=self.device) for numbers in (tokens, positions))
+        best = dict(zip(names, self.model(given, places, attend)[-len(names) :].argmax(-1).tolist()))
+        self.next |= best
+        return best
 
 
 def contiguous(prompt: str, count: int) -> str:
@@ -215,24 +200,19 @@ def generate(visits: Sequence[Visit], own: dict[str, str], blocks: int, block_si
     if wrong:
         raise ProblemError(f"The texts of {', '.join(wrong)} have another length than their visits.")
     steps = serve(tuple(visits), blocks, block_size)
-    begun = {name: tokens for step in steps for name, tokens in zip(step.admitted, step.begun) if tokens}
+    reused = {name: tokens for step in steps for name, tokens in zip(step.admitted, step.begun) if tokens}
     prompts = {v.name: own.get(v.parent, "") + own[v.name] for v in visits}
-    plain = {v.name: contiguous(prompts[v.name], v.answer + 1) for v in visits if v.answer}
-    if not device:
-        return Generation(prompts, plain, begun, _by_step(steps, plain), None)
-    loop, texts = PagedLoop(blocks, block_size, device), dict.fromkeys(plain, "")
-    for step in steps:
-        for name, token in loop.step(step, own).items():
-            if name in texts:  # a prompt without an answer needs no next token
-                texts[name] += _text([token])
-    return Generation(prompts, texts, begun, _by_step(steps, texts), texts == plain)
-
-
-def _by_step(steps: Sequence[Step], texts: dict[str, str]) -> tuple[Chosen, ...]:
-    """The characters of each step: the first one after the prompt, then one in each step of decoding."""
-    left = {name: iter(text) for name, text in texts.items()}
-    names = [[name for name in (*step.decoded, *step.admitted) if name in texts] for step in steps]
-    return tuple(tuple((name, next(left[name])) for name in each) for each in names)
+    texts = plain = {v.name: contiguous(prompts[v.name], v.answer + 1) for v in visits if v.answer}
+    if device:
+        loop, texts = PagedLoop(blocks, block_size, device), dict.fromkeys(plain, "")
+        for step in steps:
+            for name, token in loop.step(step, own).items():
+                if name in texts:  # a prompt without an answer needs no next token
+                    texts[name] += _text([token])
+    left = {name: iter(text) for name, text in texts.items()}  # one after the prompt, one in each step of decoding
+    named = [[name for name in (*step.decoded, *step.admitted) if name in texts] for step in steps]
+    chosen = tuple(tuple((name, next(left[name])) for name in names) for names in named)
+    return Generation(prompts, texts, reused, chosen, texts == plain if device else None)
 
 
 def _tokens(text: str) -> list[int]:

@@ -41,6 +41,7 @@ def load(kernel: str, **fields: object) -> Loaded:
     """
     from kernels import catalog
     from kernels.ops.choice import Choice, checked
+    from kernels.ops.processors import processor
 
     spec = catalog.find(kernel)
     problem = spec.problem_type(**fields)
@@ -65,7 +66,7 @@ def load(kernel: str, **fields: object) -> Loaded:
         plan = (name, *((x.shape, x.stride(), x.dtype, x.device) for x in tensors))
         found = binding.bound(plan)
         if found is None:
-            chosen: Choice = checked(spec, problem, binding.device_of(tensors[0].device))
+            chosen: Choice = checked(spec, problem, processor(tensors[0].device).device)
             found = binding.keep(plan, binding.Bound(operator, operator.call(given, {}), chosen, (), tensors[0].device))
         return found(given)
 

@@ -104,13 +104,10 @@ def _decode(
     if lengths is None:
         return found(tensors)[0]
     step, sizes = found.choice.problem.of_step(lengths)
-    moved = {name: _moved(torch.from_numpy(array), q.device) for name, array in step.items()}
+    moved = {name: torch.from_numpy(array) for name, array in step.items()}
+    if q.is_cuda:
+        moved = {name: tensor.pin_memory().to(q.device, non_blocking=True) for name, tensor in moved.items()}
     return (binding.resized(found, sizes) if sizes else found)(tensors, moved)[0]
-
-
-def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device, without waiting."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def _write(

@@ -26,7 +26,6 @@ PAGE = "any_kernel"  # the page that shows any problem of any kernel
 SITE = "http://127.0.0.1:8501"
 OWN = "The page shows the values of the first of these calls, with the scale 1 / sqrt(head_dim)."
 RANDOM = "The page draws random values."
-Key = tuple[str, Call, str]
 Tensors = dict[str, torch.Tensor]
 
 
@@ -74,7 +73,7 @@ class Watched:
     """
 
     def __init__(self, site: str, values: bool) -> None:
-        self.site, self.values, self._seen = site, values, dict[Key, Seen]()
+        self.site, self.values, self._seen = site, values, dict[tuple[str, Call], Seen]()
 
     @property
     def calls(self) -> list[Seen]:
@@ -94,21 +93,21 @@ class Watched:
                 lines.append(f"  {seen.link}\n  {seen.values}")
         return "\n".join(lines)
 
-    def _add(self, by: str, call: Call, tensors: Tensors, kernel: str = "") -> None:
-        key = (by, call, kernel)
-        if key not in self._seen:
-            self._seen[key] = self._described(Seen(by, call), tensors, kernel)
-        self._seen[key].count += 1
+    def _add(self, by: str, call: Call, tensors: Tensors) -> None:
+        if (by, call) not in self._seen:
+            self._seen[by, call] = self._described(Seen(by, call), tensors)
+        self._seen[by, call].count += 1
 
-    def _described(self, seen: Seen, tensors: Tensors, kernel: str) -> Seen:
+    def _described(self, seen: Seen, tensors: Tensors) -> Seen:
         """Fills in the kernel, its recorded time and the link. On a machine without a GPU it is the recorded GPU's."""
         from kernels.measure import nearest_times  # with pandas, which the import of the operators does without
         from kernels.ops import choice
+        from kernels.ops.processors import processor
 
         on_gpu = torch.cuda.is_available()
-        device = binding.device_of(torch.device("cuda")) if on_gpu else nearest_times.recorded_device()
+        device = processor(torch.device("cuda")).device if on_gpu else nearest_times.recorded_device()
         try:
-            chosen = choice.choose(seen.call, device, kernel)
+            chosen = choice.choose(seen.call, device)
         except WarpglassError as error:
             seen.reason = " ".join(str(error).split("\n")[1:3]) or str(error)
             return seen
@@ -117,9 +116,11 @@ class Watched:
             seen.us, seen.roof, seen.roof_percent = known.us, known.roof, known.roof_percent
         seen.bytes = chosen.problem.call_bytes
         problem, seen.values = _valued(chosen.problem, tensors) if self.values else (chosen.problem, RANDOM)
-        values, known_fields = field_values(problem), fields_of(chosen.kernel.problem_type)
+        fields = fields_of(chosen.kernel.problem_type)
         changed = {
-            n: write_value(v) for n, v in values.items() if v != known_fields[n].default and n not in problem.follows
+            name: write_value(value)
+            for name, value in field_values(problem).items()
+            if value != fields[name].default and name not in problem.follows
         }
         seen.link = f"{self.site}/{PAGE}?{urlencode({'kernel': seen.kernel, **changed})}"
         return seen

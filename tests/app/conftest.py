@@ -30,10 +30,13 @@ def fresh():
 
 def forget():
     from app.parts import running
+    from app.stories import STORIES
     from app.web import bundles
 
     bundles.forget()
     running.forget()
+    for story in STORIES.values():
+        story.page.cache_clear()
     for module in [
         module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.web.server"
     ]:
@@ -45,10 +48,10 @@ def forget():
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     """The folder of this test's own bundles; workers that run already keep theirs elsewhere."""
-    from app.web import answers, bundles
+    from app.web import asking, bundles
 
     bundles.forget()
-    answers.ask.cache_clear()
+    asking.ask_once.cache_clear()
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     monkeypatch.setenv(folders.SPARE, str(tmp_path / "spare"))
     yield tmp_path / "bundles"

@@ -32,6 +32,7 @@ SIZE = {"width": 1500, "height": 1000}
 REMEMBERED = "try { localStorage['warpglass-depth'] ??= '%s' } catch {};"
 # Tests read the clock of the mounted stage as window.clock.
 CLOCK = "Object.defineProperty(window, 'clock', { get: () => document.querySelector('.wg')?.stage?.clock });"
+DRAWN = Path(__file__).with_name("drawn.js").read_text()
 
 
 class Server:
@@ -94,9 +95,10 @@ def browser():
 
 
 def context_of(browser, script=REMEMBERED % "everything", **options):
-    """A new browser context with window.clock. Its browser remembers a depth, because most tests use all controls."""
+    """A new browser context with window.clock and the errors of drawn.js. Its browser remembers a depth, because most
+    tests use all controls."""
     context = browser.new_context(**options)
-    context.add_init_script(CLOCK + script)
+    context.add_init_script(CLOCK + DRAWN + script)
     return context
 
 

@@ -67,7 +67,6 @@ def point_at(page, view, /, **what):
 
 
 def tip(page):
-    """What the tip at the cursor says."""
     return page.locator(".tip:not([hidden])").inner_text()
 
 
@@ -80,7 +79,6 @@ HOVER = """([view, what]) => {
 
 
 def hover(page, view, /, **what):
-    """What the tip says with the pointer there."""
     (said,) = page.evaluate(HOVER, [view, what])
     return said
 

@@ -3,9 +3,8 @@
 import json
 import re
 
-import pytest
 from browser.conftest import shown
-from browser.stepping import address, asked, choose, press, rail, read
+from browser.stepping import asked, choose, rail, read
 from playwright.sync_api import expect
 
 SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
@@ -84,7 +83,7 @@ def test_what_is_of_the_choices_before_is_veiled_while_a_change_waits_and_when_i
     assert not page.locator(".wg .messages [role=alert]").count()
 
 
-def test_a_fault_of_the_server_is_told_apart_from_no_connection(visit):
+def test_a_fault_of_the_server_is_told_apart_from_no_connection_and_a_tab_says_why_it_fails(visit):
     page = visit(f"/tiling?{SMALL}")
     alert = page.locator(".wg .messages [role=alert]")
     fault, gone = "The server answered 500. The fault is Warpglass’s, not of the choices", "The server was not reached"
@@ -99,10 +98,6 @@ def test_a_fault_of_the_server_is_told_apart_from_no_connection(visit):
         expect(alert).to_contain_text(text)
         expect(alert.locator("b")).to_have_text(title)
         page.unroute_all()
-
-
-def test_a_tab_that_cannot_be_made_says_why(visit):
-    page = visit(f"/tiling?{SMALL}")
     failing(page, "tiling", 500)
     page.locator('.wg .tabs [data-tab="builds"]').click()
     expect(page.locator(".wg .drawer [role=alert]")).to_contain_text("The server answered 500.")
@@ -166,18 +161,3 @@ def test_a_preset_is_chosen_with_all_its_fields(visit):
     fields = {name: value for name, value in asked(page).items() if before[name] != value}
     rail(page, "coalescing")
     assert fields and fields.items() <= asked(page).items()
-
-
-@pytest.mark.slow  # tests/app/web/test_asking.py asks it without a browser
-def test_machine_code_is_of_the_build_that_is_shown(visit):
-    page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
-    page.locator(".wg .codes .pane").nth(1).get_by_role("button", name="machine code").click()
-    shown(page, "source")
-    assert (asked(page)["kernel"], asked(page)["BLOCK_Q"], asked(page)["RESCALE"]) == ("08b_three_bfloat16", "16", "1")
-    page.go_back()
-    shown(page, "compare")
-    page.locator(".wg .codes .pane").nth(0).get_by_role("button", name="machine code").click()
-    shown(page, "source")
-    assert (asked(page)["kernel"], asked(page)["RESCALE"]) == ("03_flash", "0")
-    press(page, "ArrowRight")
-    assert address(page)["kernel"] == "03_flash"

@@ -57,21 +57,7 @@ def test_the_caches_link_says_its_step_once_and_from_1(visit):
     assert asked(again)["moment"] == "5"  # how many events have been played
 
 
-def test_shuffled_pages_change_every_address_and_no_output(visit):
-    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=5")
-    plain, moved = run_here("churn", item=4 + 3), run_here("churn", item=4 + 3, shuffle=1)
-    said = read(page)
-    choose(page, "shuffle", "1")
-    assert step_of(page) == 4 and read(page)["title"] == said["title"]  # the same moment
-    walk_says(page, walk_frames.walk(moved, "E").frames)
-    press(page, "End")
-    o = moved.arrays["o"][1, 3]
-    assert np.array_equal(plain.arrays["o"], moved.arrays["o"])
-    text = hover(page, "Walk", dim=3)
-    assert text.startswith("O[3] = ") and np.float32(text.split(" = ")[1]) == o[3]
-
-
-def test_hovering_a_token_gives_its_page_slot_and_addresses_in_k_and_v(visit):
+def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and_no_output(visit):
     page = visit("/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=5")
     run = run_here("churn", item=4 + 3)
     problem, token = run.request.problem, 37
@@ -89,6 +75,16 @@ def test_hovering_a_token_gives_its_page_slot_and_addresses_in_k_and_v(visit):
         assert hover(page, "Walk", token=token, part=part) == tip
     page.mouse.click(*point_at(page, "Walk", token=token, part="bars"))
     assert "token 37 of E" in page.locator(".pin").inner_text()
+    plain, moved = run_here("churn", item=4 + 3), run_here("churn", item=4 + 3, shuffle=1)
+    said = read(page)
+    choose(page, "shuffle", "1")
+    assert step_of(page) == 4 and read(page)["title"] == said["title"]  # the same moment
+    walk_says(page, walk_frames.walk(moved, "E").frames)
+    press(page, "End")
+    o = moved.arrays["o"][1, 3]
+    assert np.array_equal(plain.arrays["o"], moved.arrays["o"])
+    text = hover(page, "Walk", dim=3)
+    assert text.startswith("O[3] = ") and np.float32(text.split(" = ")[1]) == o[3]
 
 
 def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):

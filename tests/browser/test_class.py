@@ -20,20 +20,14 @@ def by_menu(page):
     page.locator(".menu").get_by_role("button", name="Class", exact=True).click()
 
 
-def lead(page):
-    """Opens a class on that page; its code."""
-    by_menu(page)
-    page.get_by_role("button", name="Lead a class", exact=True).click()
-    code = page.locator(".room-code").inner_text()
-    page.keyboard.press("Escape")
-    return code
-
-
 @pytest.fixture
 def led(visit):
     """(leader's page, follower's page, code): in one class, at the same step."""
     leader = visit(f"/tiling?{SMALL}&step=3")
-    code = lead(leader)
+    by_menu(leader)
+    leader.get_by_role("button", name="Lead a class", exact=True).click()
+    code = leader.locator(".room-code").inner_text()
+    leader.keyboard.press("Escape")
     follower = visit(f"/source?class={code}")
     shown(follower, "tiling")
     at_step(follower, 2)
@@ -70,7 +64,7 @@ def test_a_follower_is_where_the_leader_is(led):
     at_step(follower, step_of(leader))
 
 
-def test_who_strays_is_left_alone_and_catches_up(led):
+def test_who_strays_is_left_alone_and_catches_up_and_a_class_ends_for_all(led):
     leader, follower, _ = led
     line = follower.locator(".class-line")
     press(follower, "ArrowRight")
@@ -85,6 +79,16 @@ def test_who_strays_is_left_alone_and_catches_up(led):
     shown(follower, "tiling")
     at_step(follower, 1)
     expect(line).to_be_hidden()
+    leader, follower, code = led
+    leader.locator(".class-button").click()
+    leader.locator("[data-end]").click()
+    leader.locator("[data-end]").click()
+    expect(follower.locator(".class-line")).to_contain_text("The class has ended.")
+    expect(follower.locator(".class-button")).to_have_text("Class")
+    by_menu(follower)
+    follower.get_by_role("textbox", name="Code").fill(code)
+    follower.get_by_role("button", name="Follow", exact=True).click()
+    expect(follower.locator(".class-panel")).to_contain_text(f"There is no class {code}")
 
 
 def ask_the_class(leader):
@@ -146,19 +150,6 @@ def test_the_leader_takes_the_answers_along(led):
     rows = list(csv.DictReader(Path(saved.value.path()).read_text().splitlines()))
     assert {row["text"] for row in rows} == {question} and [row["count"] for row in rows][:2] == ["0", "1"]
     assert rows[1]["answer"] == follower.locator(".guide .option").nth(1).inner_text()
-
-
-def test_a_class_ends_for_all(led):
-    leader, follower, code = led
-    leader.locator(".class-button").click()
-    leader.locator("[data-end]").click()
-    leader.locator("[data-end]").click()
-    expect(follower.locator(".class-line")).to_contain_text("The class has ended.")
-    expect(follower.locator(".class-button")).to_have_text("Class")
-    by_menu(follower)
-    follower.get_by_role("textbox", name="Code").fill(code)
-    follower.get_by_role("button", name="Follow", exact=True).click()
-    expect(follower.locator(".class-panel")).to_contain_text(f"There is no class {code}")
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def test_two_panes_hide_their_probes_together(visit):
 # ---- values by keyboard ----
 
 
-def test_what_the_keyboards_cursor_is_on_is_announced(visit):
+def test_what_the_keyboards_cursor_is_on_is_announced_and_a_guess_has_the_questions_tolerance(visit):
     page = visit(f"/tiling?{SMALL}")
     page.mouse.move(*point_at(page, "Matrices", tensor="Q", query=3, dim=5))
     assert not page.evaluate(HEARD)  # a pointer is not
@@ -154,6 +154,17 @@ def test_what_the_keyboards_cursor_is_on_is_announced(visit):
     press(page, "Alt+ArrowRight")
     said = page.locator(".wg .tip:not([hidden])").inner_text().replace("\n", "; ")
     assert said and page.evaluate(HEARD) == [said]
+    stage = page.evaluate("performance.getEntriesByType('resource').map(e => e.name).find(n => n.includes('/wg/'))")
+    version = re.sub(r"(/wg/\w+)/.*", r"\1/shell/answers.js", stage)
+    close = "async ([url, guess, answer, tolerance]) => (await import(url)).isClose(guess, { answer, tolerance })"
+    for guess, answer, tolerance, right in [
+        (2.1, 2.0, 0.1, True),
+        (2.3, 2.0, 0.1, False),
+        (3, 2, 0, False),
+        (2, 2, 0, True),
+        (0.5, 0.5, 0, True),
+    ]:
+        assert page.evaluate(close, [version, guess, answer, tolerance]) == right
 
 
 @pytest.mark.parametrize("path", ["timing", "memory_hierarchy"])
@@ -180,18 +191,3 @@ def test_values_of_a_chart_are_walked_by_keys_and_announced(visit, path):
     page.evaluate("document.activeElement.blur()")
     expect(page.locator(".wg .view .tip")).to_be_hidden()
     press(page, "ArrowLeft")
-
-
-def test_a_guess_is_held_to_the_questions_own_tolerance(visit):
-    page = visit(f"/tiling?{SMALL}")
-    stage = page.evaluate("performance.getEntriesByType('resource').map(e => e.name).find(n => n.includes('/wg/'))")
-    version = re.sub(r"(/wg/\w+)/.*", r"\1/shell/answers.js", stage)
-    close = "async ([url, guess, answer, tolerance]) => (await import(url)).isClose(guess, { answer, tolerance })"
-    for guess, answer, tolerance, right in [
-        (2.1, 2.0, 0.1, True),
-        (2.3, 2.0, 0.1, False),
-        (3, 2, 0, False),
-        (2, 2, 0, True),
-        (0.5, 0.5, 0, True),
-    ]:
-        assert page.evaluate(close, [version, guess, answer, tolerance]) == right

@@ -19,10 +19,7 @@ from explainers.story import encoding, terms
 
 STOPS = stops()
 LAPTOP = {"width": 1280, "height": 720}
-SIZES = [
-    (1280, 720),
-    *(pytest.param(size, marks=pytest.mark.slow) for size in ((1500, 1000), (390, 844), (750, 500))),
-]
+SIZES = [(1280, 720), *(pytest.param(size, marks=pytest.mark.slow) for size in ((1500, 1000), (390, 844), (750, 500)))]
 FIRST = {act: next(stop.name for stop in STOPS if stop.act == act) for act in dict.fromkeys(s.act for s in STOPS)}
 WALKED = [  # the first stop of every third act, and the others with the slow tests
     stop if stop.name in list(FIRST.values())[::3] else pytest.param(stop, marks=pytest.mark.slow)
@@ -41,15 +38,11 @@ def questions_of(page, stop):
     return [found[id] for id in stop.questions]
 
 
-def titles(page):
-    return page.evaluate("window.clock.views.map(view => view.title)")
-
-
 def place_of(page, question):
     """Where what the question asks for is drawn. What may be one of several is [first, last]."""
     wanted = {key: due[0] if isinstance(due, list) else due for key, due in question["answer"].items()}
     page.wait_for_function("window.clock.views.length")  # between two stages there is none
-    (title, *_) = titles(page)
+    title = page.evaluate("window.clock.views[0].title")
     return point_at(page, title, **wanted)
 
 
@@ -70,7 +63,6 @@ def click_beside(page, question):
 
 
 def answer(page, question, right):
-    """Answers; what the card then says."""
     ask = page.locator(".wg .guide .ask")
     if question["kind"] == "options":
         n = question["answer"] if right else (question["answer"] + 1) % len(question["options"])
@@ -90,7 +82,6 @@ def box_of(page, selector):
 
 
 def to_the_top(page):
-    """Undoes the scrolling of a small window."""
     page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
 
 
@@ -263,7 +254,7 @@ def test_a_link_without_a_stop_marks_the_stop_of_its_choices(visit):
     assert not page.locator(".wg nav .stops [aria-current]:visible").count()
 
 
-def test_the_guide_opens_once_by_itself_and_then_when_it_is_asked_for(visit):
+def test_the_guide_opens_when_it_is_asked_for_and_space_plays_after_it_is_closed(visit):
     page = visit("/tiling?backend=cpu")  # by a link: nobody is asked
     guide = page.locator(".wg .guide")
     expect(guide).to_be_hidden()
@@ -277,11 +268,6 @@ def test_the_guide_opens_once_by_itself_and_then_when_it_is_asked_for(visit):
     assert step_of(page) == 1  # the clock goes on beside it
     guide.get_by_label("Close the guide").click()
     expect(guide).to_be_hidden()
-
-
-def test_space_plays_after_the_guide_is_closed(visit):
-    page = visit("/tiling?backend=cpu")
-    guide = page.locator(".wg .guide")
     page.locator(".wg .guide-button").click()
     for way in ("g", "Escape", "x"):
         expect(guide).to_be_visible()
@@ -301,8 +287,19 @@ def test_space_plays_after_the_guide_is_closed(visit):
         expect(guide).to_be_visible()
 
 
-def test_the_keys_of_the_questions_are_reached_without_a_pointer(visit):
+def test_terms_are_explained_where_they_stand_and_answers_are_reached_without_a_pointer(visit):
     page = visit("/tiling?backend=cpu")
+    term = page.locator(".wg .term").first
+    term.wait_for(timeout=20_000)  # texts are looked through once the page has rested
+    for point in (term.hover, term.focus):
+        point()
+        meaning = page.locator("#wg-meaning")
+        expect(meaning).to_be_visible()
+        name = term.get_attribute("data-term")
+        assert meaning.inner_text() == f"{name} {terms.TERMS[name].said}"
+        page.keyboard.press("Escape")
+        expect(meaning).to_be_hidden()
+        page.mouse.move(5, 700)
     page.locator(".wg .guide-button").focus()
     page.keyboard.press("Enter")
     for _ in range(12):
@@ -333,21 +330,6 @@ def test_who_wants_no_motion_is_shown_none(visit):
     page = visit("/", wait=".wg .start [data-alive]", reduced_motion="reduce", script=HURRIED)
     page.wait_for_timeout(200)
     assert step_of(page) == 0
-
-
-def test_terms_are_explained_where_they_stand(visit):
-    page = visit("/tiling?backend=cpu")
-    term = page.locator(".wg .term").first
-    term.wait_for(timeout=20_000)  # texts are looked through once the page has rested
-    for point in (term.hover, term.focus):
-        point()
-        meaning = page.locator("#wg-meaning")
-        expect(meaning).to_be_visible()
-        name = term.get_attribute("data-term")
-        assert meaning.inner_text() == f"{name} {terms.TERMS[name].said}"
-        page.keyboard.press("Escape")
-        expect(meaning).to_be_hidden()
-        page.mouse.move(5, 700)
 
 
 # ---- the last stop ----

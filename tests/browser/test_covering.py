@@ -24,7 +24,6 @@ SAID = """() => { window.drawn = []; window.clock.set(window.clock.step, 'jump')
 
 
 def opened(visit, name, **options):
-    """The page of a stop with its card open."""
     stop = STOPS[name]
     choices = "&".join(f"{key}={value}" for key, value in stop.choices.items())
     options = {"reduced_motion": "reduce"} | options

@@ -37,9 +37,13 @@ def test_guided_shows_few_controls_and_no_probes(visit, path):
     assert not page.locator(".wg .code .probe").filter(visible=True).count()
 
 
-def test_a_key_and_the_menu_switch_the_depth_and_the_link_keeps_it(visit):
+def test_a_key_and_the_menu_switch_the_depth_and_its_pace_and_the_link_keeps_it(visit):
     page = visit("/tiling?backend=cpu", depth="guided")
-    press(page, "d")
+    press(page, " ")
+    page.wait_for_function("window.clock.step === 1")
+    assert page.evaluate("window.clock.pace") == 0.5  # steps a second, as a reader reads
+    press(page, " ", "d")
+    assert page.get_by_label("Speed").input_value() == "4"
     expect(page.get_by_role("button", name="Loop")).to_be_visible()
     assert depth_of(page) == "everything" and address(page)["depth"] == "everything"
     rail(page, "online_softmax")
@@ -58,15 +62,6 @@ def test_a_link_opens_its_depth_and_a_link_to_a_hidden_tab_opens_everything(visi
     page = visit("/tiling?backend=cpu&tab=bytes", depth="guided")
     assert depth_of(page) == "guided"
     expect(page.locator(".wg .drawer")).to_be_visible()
-
-
-def test_guided_plays_at_the_pace_of_a_reader(visit):
-    page = visit("/tiling?backend=cpu", depth="guided")
-    press(page, " ")
-    page.wait_for_function("window.clock.step === 1")
-    assert page.evaluate("window.clock.pace") == 0.5  # steps a second
-    press(page, " ", "d")
-    assert page.get_by_label("Speed").input_value() == "4"
 
 
 def test_guided_labels_are_plain_and_name_the_identifier_on_hover(visit):

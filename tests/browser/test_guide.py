@@ -57,15 +57,13 @@ def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
     assert page.locator(".wg .guide .answer").is_visible() and not page.evaluate(COVERED)
 
 
-def test_the_picture_ends_where_its_pane_ends(visit):
+def test_the_guide_stays_open_until_it_is_closed_the_picture_fits_and_code_leads_to_its_machine_code(visit):
     page = opened(visit, "tiling", LAPTOP)
     cut = """() => { const canvas = document.querySelector('.wg .sheet canvas').getBoundingClientRect();
       return canvas.right - document.querySelector('.wg .sheet').getBoundingClientRect().right; }"""
     page.wait_for_function(f"() => ({cut})() <= 0.01")
-
-
-def test_the_guide_stays_open_over_back_and_a_reload_until_it_is_closed(visit):
-    page = opened(visit, "tiling", LAPTOP)
+    way = page.get_by_role("button", name="machine code")
+    assert way.get_attribute("title") == "Machine code of these lines, on the page Source"
     guide = page.locator(".wg .guide")
     rail(page, "source")
     assert guide.is_hidden()
@@ -92,9 +90,3 @@ def test_the_rail_shows_the_acts_and_this_stop_without_a_scroll(visit, size):
       return [...document.querySelectorAll('.wg nav :is(.acts a, .stops:not([hidden]) a, .opens-menu)')]
         .map(node => node.getBoundingClientRect())
         .every(at => at.left >= rail.left - 1 && at.right <= rail.right + 1 && at.height >= 24); }""")
-
-
-def test_the_way_to_the_machine_code_says_where_it_leads(visit):
-    page = visit("/tiling", viewport=LAPTOP)
-    way = page.get_by_role("button", name="machine code")
-    assert way.get_attribute("title") == "Machine code of these lines, on the page Source"

@@ -1,9 +1,6 @@
 """The memory lab in a real Chromium: what padding does, groups of steps, lines chosen, and the source page."""
 
-import re
-
 from browser.stepping import address, choose, count, press, read, sentence, step_of
-from playwright.sync_api import expect
 
 from kernels.catalog import KERNELS
 
@@ -12,8 +9,13 @@ def state(page):
     return dict(read(page)["state"])
 
 
-def test_padding_is_chosen_and_its_wavefronts_are_shown_beside_those_without(visit):
+def test_keys_go_by_wavefronts_and_padding_is_shown_beside_no_padding(visit):
     page = visit("/bank_conflicts?backend=cpu")
+    first = sentence(page)
+    press(page, "ArrowRight")
+    assert sentence(page) != first and step_of(page) == 1
+    press(page, "Shift+ArrowRight")
+    assert step_of(page) in (count(page) - 1, 32)  # the next access, or the end where all are alike
     shown = state(page)
     assert (
         shown["this access takes, no padding and padded by 1"] == "32 and 1"
@@ -21,15 +23,6 @@ def test_padding_is_chosen_and_its_wavefronts_are_shown_beside_those_without(vis
     )
     choose(page, "PAD", "2")
     assert address(page)["PAD"] == "2" and state(page)["this access takes, no padding and padded by 2"] == "32 and 2"
-
-
-def test_keys_go_wavefront_by_wavefront_and_access_by_access(visit):
-    page = visit("/bank_conflicts?backend=cpu")
-    first = sentence(page)
-    press(page, "ArrowRight")
-    assert sentence(page) != first and step_of(page) == 1
-    press(page, "Shift+ArrowRight")
-    assert step_of(page) in (count(page) - 1, 32)  # the next access, or the end where all are alike
 
 
 def test_a_source_line_is_chosen_and_is_in_the_link(visit):
@@ -63,11 +56,3 @@ def test_what_cannot_go_together_is_disabled_or_refused_with_the_reason(visit):
     said = page.locator(".wg .vacant").inner_text()
     assert "132 bytes. An access of 16 bytes must start at a multiple of 16" in said or "PAD is 1" in said
     assert "Traceback" not in page.inner_text("body")
-
-
-def test_a_press_on_a_source_line_of_any_story_goes_to_its_machine_code(visit):
-    page = visit("/tiling?kernel=03_flash&backend=cpu&BLOCK_Q=32")
-    page.get_by_role("button", name="machine code").click()
-    page.wait_for_selector('.wg[data-shown^="source"]', timeout=30_000)
-    expect(page).to_have_url(re.compile("/source.*kernel=03_flash"))
-    assert address(page)["BLOCK_Q"] == "32"

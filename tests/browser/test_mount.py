@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from app.stories import STORIES
 from app.web import asking, modules
-from app.web.joined import joined
+from app.web.modules import joined
 from explainers.story import encoding
 from kernels.run import workers
 

@@ -1,81 +1,20 @@
 """From page to page by the rail, and what the address says: choices go along as far as they apply, each
 page is found as it was left, the back button and a reload lead to where one was."""
 
-import random
 import re
 from functools import partial
-from urllib.parse import urlsplit
 
 import pytest
 from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, press, rail, read, sentence, step_of
 from playwright.sync_api import expect
 
-from app.stories import STORIES
-
 SMALL_URL = "kernel=03_flash&seq_len=50&causal=true&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
 # What was chosen on Tiling, and what the address of each story then says of it. Tile 1 begins at query 32.
 CHOSEN = "/tiling?kernel=08b_three_bfloat16&seq_len=50&causal=true&BLOCK_Q=32&what_if=RESCALE&at_tile=1&backend=cpu"
 RUN = {"seq_len": "50", "causal": "true"}
 TILE = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "what_if": "RESCALE", "at_tile": "1"}
-PLAIN = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "RESCALE": "0"}
-SAYS = {
-    "tiling": TILE,
-    "online_softmax": TILE,
-    "registers": TILE,
-    "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
-    "bank_conflicts": PLAIN,
-    "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
-    "pipeline": {
-        "kernel": "08b_three_bfloat16",
-        "block": "0",
-    },  # one problem of each kernel is recorded, and the link names its fields
-    "precision": TILE,
-    "coalescing": PLAIN,
-    "memory_hierarchy": {},
-    "occupancy": PLAIN,
-    "timing": {},
-    "sparsity": {"kernel": "block_sparse", **RUN, "mask": "sinks", "what_if": "RESCALE", "at_tile": "0"},  # of 64 rows
-    "compare": {
-        "a": PLAIN["kernel"],
-        "b": "04_warp_rows",
-        **RUN,
-        "a_BLOCK_Q": "32",
-        "a_RESCALE": "0",
-        "at_query": "32",
-    },
-    "source": PLAIN,
-    "any_kernel": {**PLAIN, "at_item": "1"},
-    "start": {},
-}
-
-
-def tour(places, start):
-    """A way from `start` through every place, in an order that is not the course's. That every two understand each
-    other's choices is asked of app.web.asking, in tests/app/choices/test_carried.py."""
-    others = [place for place in places if place != start]
-    return [start, *random.Random(0).sample(others, len(others)), start]
-
-
-def says(page, path):
-    """What the address says of what is expected of it."""
-    return {name: asked(page).get(name) for name in SAYS[path]}
-
-
-@pytest.mark.slow
-def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applies(visit):
-    page = visit(CHOSEN, viewport={"width": 1800, "height": 1000})
-    walk = tour([path for path in STORIES if path in SAYS], "tiling")
-    assert says(page, "tiling") == SAYS["tiling"]
-    for before, path in zip(walk, walk[1:]):
-        rail(page, path)
-        assert says(page, path) == SAYS[path], f"{before} to {path}"
-        assert urlsplit(page.url).path == ("/" if path == "start" else f"/{path}")
-        assert not page.locator(".wg .messages [role=alert]").count(), (
-            f"{before} to {path}",
-            page.locator(".wg .messages").inner_text(),
-        )
-        expect(page.locator(f'.wg header a[data-story="{path}"]')).to_have_attribute("aria-current", "page")
+COMPARE = {"a": "08b_three_bfloat16", "b": "04_warp_rows", **RUN, "a_BLOCK_Q": "32", "a_RESCALE": "0", "at_query": "32"}
 
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -103,11 +42,11 @@ def test_kernel_problem_tile_and_whatif_go_along_through_compare_and_the_build_i
     page = visit(CHOSEN + "&step=5")
     rail(page, "online_softmax")
     rail(page, "compare")
-    assert says(page, "compare") == SAYS["compare"]
+    assert COMPARE.items() <= asked(page).items()
     named = "A is built with No rescaling, a what-if. On this problem its output is still right."  # it has one key tile
     assert named in page.locator(".wg .summary").text_content()  # which a question may veil
     rail(page, "tiling")
-    assert says(page, "tiling") == SAYS["tiling"]
+    assert TILE.items() <= asked(page).items()
 
 
 def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
@@ -115,19 +54,13 @@ def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
     rail(page, "online_softmax")
     press(page, *["ArrowRight"] * 2)
     expect(page).to_have_url(re.compile(r"online_softmax.*step=3"))  # written when one rests
-    there = page.url
+    went = asked(page)
     page.go_back()
     shown(page, "tiling")
     assert asked(page)["seq_len"] == "50" and asked(page)["at_tile"] == "1" and step_of(page) == 3
     page.go_forward()
     shown(page, "online_softmax")
-    assert asked(page) == asked_of(there) and step_of(page) == 2
-
-
-def asked_of(url):
-    from urllib.parse import parse_qsl
-
-    return {n: v for n, v in parse_qsl(urlsplit(url).query) if n not in ("step", "picture", "tab", "depth")}
+    assert asked(page) == went and step_of(page) == 2
 
 
 def test_a_reload_and_a_copied_link_show_the_same(visit, server):
@@ -182,11 +115,6 @@ def test_what_of_a_link_is_not_taken_is_told_and_the_page_stands(visit, wrong, s
     assert not told.count()
 
 
-def test_a_wrong_source_line_is_told(visit):
-    page = visit("/coalescing?kernel=03_flash&backend=cpu&line=x.cu:7")
-    assert "line is 'x.cu:7'. There is no such choice here." in page.locator(".wg .messages").inner_text()
-
-
 def test_a_refused_change_says_why_and_keeps_what_is_shown(visit):
     page = visit(f"/tiling?{SMALL_URL}&step=3")
     before = read(page)
@@ -214,15 +142,99 @@ def test_leaving_a_page_leaves_no_listener_behind(visit):
     assert page.evaluate("window.clock.views.length") == page.locator(".wg .sheet").count()
 
 
-def test_the_page_asks_nothing_of_the_internet(visit):
-    hosts = set()
-    page = visit(
-        f"/tiling?{SMALL_URL}&tab=bytes",
-        before=lambda page: page.on(
-            "request", lambda request: hosts.add(re.sub(r"^(\w+:/*[^/]*).*", r"\1", request.url))
-        ),
-    )
+def test_the_page_asks_nothing_of_the_internet_and_nothing_that_is_not_there(visit):
+    hosts, failed = set(), []
+
+    def listen(page):
+        page.on("request", lambda request: hosts.add(re.sub(r"^(\w+:/*[^/]*).*", r"\1", request.url)))
+        page.on("response", lambda got: got.status >= 400 and failed.append(got.url))
+
+    page = visit(f"/tiling?{SMALL_URL}&tab=bytes", before=listen)
     page.wait_for_selector(".wg .drawer .chart canvas", timeout=30_000)
-    assert hosts and all(host.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")) for host in hosts), (
-        hosts
-    )
+    assert hosts and all(host.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")) for host in hosts)
+    assert not failed
+
+
+# ---- unknown addresses ----
+
+
+@pytest.mark.parametrize(
+    ("address", "near", "shown"),
+    [
+        ("/threads", "Registers, picture threads", "registers"),
+        ("/bytes", "Why tiles, tab bytes", "tiling"),
+        ("/nosuchpage?seq_len=64", "", ""),
+    ],
+)
+def test_the_start_page_names_an_unknown_address_and_leads_to_what_is_near(visit, address, near, shown):
+    page = visit(address, wait=".wg .messages .note")
+    note, name = page.locator(".wg .messages .note"), address[1:].partition("?")[0]
+    expect(note).to_contain_text(f"Warpglass has no page named '{name}'.")
+    assert not page.locator("[data-testid=stDialog]").count()  # Streamlit's own word covered the menu
+    if not near:
+        expect(note).to_contain_text("More pages and Search list all pages.")
+        page.get_by_role("button", name="Menu").click(timeout=5_000)
+        return
+    note.get_by_role("link", name=near, exact=True).click()
+    page.wait_for_function("path => document.querySelector('.wg').dataset.shown?.startsWith(path)", arg=shown)
+    expect(note).to_have_count(0)
+    assert name in page.url
+
+
+def test_a_slash_behind_a_page_changes_nothing(visit):
+    page = visit("/registers/?kernel=04_warp_rows")
+    assert "/registers?" in page.url and "kernel=04_warp_rows" in page.url
+
+
+# ---- the title and the ways back ----
+
+SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
+
+
+def test_the_title_names_the_page_also_after_back(visit):
+    page = visit(f"/tiling?{SMALL}")
+    title = page.title()
+    assert title.endswith(" - Warpglass") and title != " - Warpglass"
+    rail(page, "online_softmax")
+    expect(page).not_to_have_title(title)
+    page.go_back()
+    shown(page, "tiling")
+    page.wait_for_timeout(500)  # nothing changes it later
+    expect(page).to_have_title(title)
+
+
+def test_a_choice_can_be_taken_back_and_neither_a_step_nor_a_refused_choice_makes_an_entry(visit):
+    page = visit(f"/tiling?{SMALL}")
+    before, entries = page.locator(".wg").get_attribute("data-shown"), page.evaluate("history.length")
+    press(page, *["ArrowRight"] * 3)
+    expect(page).to_have_url(re.compile(r"step=4"))
+    assert page.evaluate("history.length") == entries
+    choose(page, "what_if", "RESCALE")
+    assert page.evaluate("history.length") == entries + 1 and address(page)["what_if"] == "RESCALE"
+    bundle = choose(page, "seq_len", "64")
+    assert page.evaluate("history.length") == entries + 2
+    page.go_back()
+    shown(page, other=bundle)
+    assert address(page)["seq_len"] == "32" and address(page)["what_if"] == "RESCALE"
+    page.go_back()
+    page.wait_for_function("before => document.querySelector('.wg').dataset.shown === before", arg=before)
+    assert address(page)["what_if"] == "none" and address(page)["step"] == "4"
+    entries = page.evaluate("history.length")
+    page.get_by_role("button", name="More", exact=True).click()
+    field = page.locator('.wg .more [data-name="seq_len"]')
+    field.fill("0")
+    field.press("Enter")
+    expect(page.locator(".wg .more .refused:not([hidden])")).to_be_visible()
+    assert page.evaluate("history.length") == entries
+
+
+def test_the_keyboard_comes_to_the_rail_after_the_way_past_it_and_the_name(visit):
+    page = visit(f"/tiling?{SMALL}")
+    said = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        said.append(page.evaluate("document.activeElement.closest('nav') ? 'rail' : document.activeElement.innerText"))
+    assert said == ["Skip to main content", "Warpglass", "rail"]
+    page.get_by_role("link", name="Skip to main content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".wg .bar [data-action=play]")).to_be_focused()

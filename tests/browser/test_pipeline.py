@@ -8,7 +8,7 @@ from browser.stepping import count, go_to, hover, press, read, sentence
 from pages import page_of
 from playwright.sync_api import expect
 
-from app.stories.pipeline import choices as choices
+from app.stories import pipeline as choices
 from explainers.stories.pipeline import pipeline
 from explainers.story.glossary import phase_title
 from kernels.measure import pipeline_bars
@@ -21,7 +21,7 @@ def story():
     return pipeline.explain(choices.of(KERNEL)[0].load())
 
 
-def test_bars_have_the_times_of_the_marks(visit, story):
+def test_bars_have_the_times_of_the_marks_and_zooming_shows_all_and_comes_back(visit, story):
     page, shown = visit(f"/pipeline?kernel={KERNEL}&picture=pipeline"), pipeline.view([story])
     rows, until = shown.meta["rows"], story.frames[4]["span"][1]
     row, start, end, tile = (shown.columns[name] for name in ("row", "start", "end", "tile"))
@@ -36,6 +36,20 @@ def test_bars_have_the_times_of_the_marks(visit, story):
         numbers = [float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text.split("\n")[2])]
         assert numbers == pytest.approx([ns, ns * story.made.mhz / 1e3, start[n]], abs=0.52)
         assert text.startswith(f"{KERNEL}, {story.made.noun} ")
+    leader = shown.meta["row_of"][story.leader]
+    write = [e["name"] for e in shown.meta["events"]].index("write")
+    last = int(np.flatnonzero((shown.columns["row"] == leader) & (shown.columns["event"] == write))[-1])
+    where = f"window.clock.where('Pipeline', {{ row: {leader}, bar: {last} }})"
+    canvas = page.locator(".wg canvas").first
+    canvas.focus()
+    page.wait_for_function(f"!{where}")
+    press(page, "0")
+    page.wait_for_function(where)
+    for _ in range(12):
+        press(page, "+")
+    page.wait_for_function(f"!{where}")
+    press(page, "0")
+    page.wait_for_function(where)
 
 
 def test_the_picture_follows_the_clock(visit, story):
@@ -62,24 +76,6 @@ def test_the_picture_follows_the_clock(visit, story):
     before = read(page)["step"]
     press(page, "ArrowLeft")
     assert read(page)["step"] == before - 1
-
-
-def test_zooming_shows_all_and_comes_back(visit, story):
-    page, shown = visit(f"/pipeline?kernel={KERNEL}&picture=pipeline"), pipeline.view([story])
-    leader = shown.meta["row_of"][story.leader]
-    write = [e["name"] for e in shown.meta["events"]].index("write")
-    last = int(np.flatnonzero((shown.columns["row"] == leader) & (shown.columns["event"] == write))[-1])
-    where = f"window.clock.where('Pipeline', {{ row: {leader}, bar: {last} }})"
-    canvas = page.locator(".wg canvas").first
-    canvas.focus()
-    page.wait_for_function(f"!{where}")
-    press(page, "0")
-    page.wait_for_function(where)
-    for _ in range(12):
-        press(page, "+")
-    page.wait_for_function(f"!{where}")
-    press(page, "0")
-    page.wait_for_function(where)
 
 
 @pytest.mark.slow

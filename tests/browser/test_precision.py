@@ -17,7 +17,6 @@ FIELDS = "seq_len=80&num_heads=1&causal=true&at_tile=2"
 
 
 def replays_of(kernel):
-    """What the page shows of that kernel: the chosen replay, and every one."""
     state, _ = read_link(page_of("precision"), {"kernel": kernel, **dict(p.split("=") for p in FIELDS.split("&"))})
     look = story_page.subject(page_of("precision"), state, "cpu")
     chosen, *others = [rounding.replay(execute.run(r)) for r in (look.request, *look.others)]

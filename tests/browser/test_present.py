@@ -155,16 +155,13 @@ def test_the_late_end_of_one_full_screen_does_not_end_the_next_presentation(page
     page.evaluate("delete document.documentElement.requestFullscreen")
 
 
-def test_a_sequence_may_take_a_clickers_press(page):
+def test_a_sequence_may_take_a_clickers_press_and_an_error_is_seen_while_one_presents(page):
     go_to(page, 3)
     take = "window.asked = []; document.querySelector('.wg').stage.clicker = way => asked.push(way) < 3"
     page.evaluate(f"() => {{ {take}; }}")
     press(page, "PageDown", "PageUp", "PageDown")
     assert page.evaluate("asked") == [1, -1, 1] and step_of(page) == 4
     page.evaluate("document.querySelector('.wg').stage.clicker = null")
-
-
-def test_an_error_is_seen_while_one_presents(page):
     page.route("**/wg/ask/**", lambda route: route.abort())
     page.keyboard.press("p")
     page.evaluate("history.pushState({}, '', '/tiling?backend=cpu'); dispatchEvent(new PopStateEvent('popstate'))")
@@ -179,7 +176,9 @@ def test_an_error_is_seen_while_one_presents(page):
 
 
 def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
-    frames = online_softmax.explain(run_of("03_flash", PROBLEM, (("BLOCK_KV", 8), ("BLOCK_Q", 8))), row_of(page)).frames
+    frames = online_softmax.explain(
+        run_of("03_flash", PROBLEM, (("BLOCK_KV", 8), ("BLOCK_Q", 8))), int(re.search(r"row=(\d+)", page.url)[1])
+    ).frames
     rises = [n for n, frame in enumerate(frames) if marks.RISE in frame["marks"]]
     assert page.evaluate("window.clock.count") == len(frames) and rises
     assert page.get_by_label("Speed").locator("option").first.inner_text() == "1 step in 8 s"
@@ -201,10 +200,6 @@ def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
     press(page, " ", "l")
     tile = [n for n, frame in enumerate(frames) if frame["tile"] == frames[rises[0]]["tile"]]
     assert set(page.evaluate("seen")) == set(tile)
-
-
-def row_of(page):
-    return int(re.search(r"row=(\d+)", page.url)[1])
 
 
 # ---- theme and size ----
@@ -264,7 +259,7 @@ def test_an_iframe_has_sentence_picture_and_code_and_keeps_being_one(page, brows
     context.close()
 
 
-def test_an_image_of_the_moment_is_as_large_as_the_stage_twice_over(page):
+def test_an_image_of_the_moment_is_as_large_as_the_stage_twice_over_and_prints_on_one_page(page):
     go_to(page, 5)
     with page.expect_download() as saved:
         share(page, "Save as PNG")
@@ -277,9 +272,6 @@ def test_an_image_of_the_moment_is_as_large_as_the_stage_twice_over(page):
     counted = {colour: count for count, colour in image.getcolors(2**24)}
     assert counted[score] > 1000 and len(counted) > 50
     assert page.evaluate("document.querySelector('.wg .sheet canvas').width") < image.width / 2  # as before
-
-
-def test_a_moment_is_printed_on_one_page(page):
     printed = page.pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 1
     expect(page.locator(".wg .printed").first).to_be_hidden()

@@ -10,14 +10,7 @@ from explainers.stories.tensor_cores import tensor_cores
 from kernels.run import execute
 
 
-def story_of(kernel):
-    """What the page shows of that kernel before anything else is chosen."""
-    state, _ = read_link(page_of("tensor_cores"), {"kernel": kernel})
-    return tensor_cores.explain(execute.run(page_of("tensor_cores").request_of(state)))
-
-
 def click(page, **what):
-    """Clicks a cell of the picture; what then stands under it."""
     at = page.evaluate("what => window.clock.where('One product', what)", what)
     page.mouse.click(at["x"], at["y"])
     page.mouse.move(1, 1)
@@ -26,7 +19,9 @@ def click(page, **what):
 
 @pytest.mark.parametrize("kernel", ["07_swizzle", pytest.param("09_wgmma", marks=pytest.mark.slow)])
 def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
-    page, story = visit(f"/tensor_cores?kernel={kernel}&backend=cpu"), story_of(kernel)
+    page = visit(f"/tensor_cores?kernel={kernel}&backend=cpu")
+    state, _ = read_link(page_of("tensor_cores"), {"kernel": kernel})
+    story = tensor_cores.explain(execute.run(page_of("tensor_cores").request_of(state)))
     assert count(page) == len(story.products)
     last = next(n for n, frame in enumerate(story.frames) if frame["last"])
     go_to(page, last)

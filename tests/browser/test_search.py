@@ -14,16 +14,18 @@ def search(page, text):
     return [row.split("\n")[0] for row in page.locator("#wg-found [role=option]").all_inner_texts()]
 
 
-def test_a_term_leads_to_its_place_by_keyboard(visit):
+def test_keys_of_the_stage_wait_while_one_searches_and_a_term_or_a_kernel_leads_to_its_place(visit):
     page = visit("/tiling?backend=cpu", depth="guided")
+    page.locator(".wg .bar [data-action=next]").focus()
+    search(page, "tile")
+    press(page, "End", "ArrowRight")
+    assert page.evaluate("window.clock.step") == 0
+    press(page, "Escape")
+    expect(page.locator(".wg .bar [data-action=next]")).to_be_focused()
     assert search(page, "bank conflict")[0] == "bank conflict"
     press(page, "Enter")
     shown(page, "bank_conflicts")
     expect(page.get_by_role("dialog", name="Search")).to_be_hidden()
-
-
-def test_a_kernel_is_found_by_its_name_and_arrows_choose_among_results(visit):
-    page = visit("/tiling?backend=cpu", depth="guided")
     found = search(page, "paged")
     assert len(found) > 2
     press(page, "ArrowDown", "ArrowUp")
@@ -40,16 +42,6 @@ def test_a_setting_is_shown_in_the_toolbar(visit):
     page.locator("#wg-found [role=option]", has_text="key tile (BLOCK_KV)").click()
     expect(page.locator('.wg .more [data-name="BLOCK_KV"]')).to_be_focused()
     assert address(page)["depth"] == "everything"
-
-
-def test_keys_of_the_stage_wait_while_one_searches_and_esc_leads_back(visit):
-    page = visit("/tiling?backend=cpu", depth="guided")
-    page.locator(".wg .bar [data-action=next]").focus()
-    search(page, "tile")
-    press(page, "End", "ArrowRight")
-    assert page.evaluate("window.clock.step") == 0
-    press(page, "Escape")
-    expect(page.locator(".wg .bar [data-action=next]")).to_be_focused()
 
 
 def test_the_glossary_is_a_page_with_ways_to_the_places_of_its_terms(visit):

@@ -20,7 +20,6 @@ TOKEN = 2 * 2 * 64 * 4  # bytes of K and V of a token: two KV heads of 64 number
 
 
 def look_at(page, view):
-    """By the menu."""
     before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
     page.locator('.wg .toolbar [data-name="view"]').click()
     page.locator(f'.wg .toolbar [data-choice="view={view}"]').click()
@@ -52,8 +51,20 @@ def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_man
     assert step_of(page) == 2  # to the next that is prefilled or has ended
 
 
-def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
+def test_the_kernel_is_run_on_the_cache_of_the_step_and_the_timeline_tells_each_phase(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=13")
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Run the decode kernel").click()
+    shown(page, other=before)
+    moment = serving.ends_of(ONE_PROMPT.steps(16))[12]
+    assert asked(page)["view"] == "walk" and asked(page)["moment"] == str(moment)
+    cache = ONE_PROMPT.states(16)[moment][0]
+    sequence = cache.sequences[int(asked(page)["sequence"])]
+    press(page, "ArrowRight")
+    assert f"Entry 0 of {sequence.name}'s block table" in sentence(page)
+    assert f"names page {sequence.table[0]}." in sentence(page) and "tokens 0 to 15" in sentence(page)
+    look_at(page, "serving")
+    assert step_of(page) == 12 and count(page) == len(ONE_PROMPT.steps(16)) + 1  # and back, to the same step
     assert hover(page, "Serving", request="E", step=10) == "E, step 10: waits"
     assert hover(page, "Serving", request="E", step=12) == "E, step 12: prefill, 30 tokens at once"
     assert hover(page, "Serving", request="A", step=2) == "A, step 2: prefill, 9 tokens at once, after 44 of R"
@@ -71,22 +82,6 @@ def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
     assert hover(page, "Serving", page=3, slot=0).endswith(f"of {cache.sequences[page_3].name}")
 
 
-def test_the_kernel_is_run_on_the_cache_as_the_step_leaves_it(visit):
-    page = visit("/block_table?view=serving&backend=cpu&step=13")
-    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.get_by_role("button", name="Run the decode kernel").click()
-    shown(page, other=before)
-    moment = serving.ends_of(ONE_PROMPT.steps(16))[12]
-    assert asked(page)["view"] == "walk" and asked(page)["moment"] == str(moment)
-    cache = ONE_PROMPT.states(16)[moment][0]
-    sequence = cache.sequences[int(asked(page)["sequence"])]
-    press(page, "ArrowRight")
-    assert f"Entry 0 of {sequence.name}'s block table" in sentence(page)
-    assert f"names page {sequence.table[0]}." in sentence(page) and "tokens 0 to 15" in sentence(page)
-    look_at(page, "serving")
-    assert step_of(page) == 12 and count(page) == len(ONE_PROMPT.steps(16)) + 1  # and back, to the same step
-
-
 def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=2&tab=requests")
     drawer = page.locator(".wg .drawer")
@@ -100,7 +95,9 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
         for name, value in zip(("name", "arrives", "prompt", "answer"), values):
             row.locator(f'[name="{name}"]').fill(value)
         row.locator("select").select_option("")
-    send(page)
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Serve these").click()
+    shown(page, other=before)
     assert asked(page)["requests"] == "A 1 20 4, B 2 40 9" and count(page) == 12
     press(page, "End")
     assert sentence(page) == "B decodes a token. B takes page 5."  # its 49th
@@ -108,12 +105,6 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page.get_by_role("button", name="Serve these").click()
     expect(drawer.get_by_role("alert")).to_contain_text("Nothing was changed")
     assert rows.last.locator('[name="prompt"]').input_value() == "400" and count(page) == 12
-
-
-def send(page):
-    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.get_by_role("button", name="Serve these").click()
-    shown(page, other=before)
 
 
 @pytest.mark.slow

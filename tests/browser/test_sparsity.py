@@ -74,8 +74,14 @@ def mask(drawn):
     return {"mask": "drawn", "causal": False, "seq_len": 256, "drawn": rows}
 
 
-def test_a_row_of_the_mask_is_chosen_by_its_number_and_one_without_blocks_says_so(visit, server):
+def test_wrong_blocks_are_refused_and_a_row_without_blocks_says_so(visit, server):
     page = visit(DRAW + "0;0,1;;3")
+    field = page.locator('.wg .toolbar [data-name="drawn"]')
+    field.fill("0;9")
+    field.press("Enter")
+    refused = page.locator(".wg .toolbar .refused:not([hidden])")
+    expect(refused).to_contain_text("drawn row 1 holds block 9. These keys have blocks 0 to 3.")
+    assert asked(page)["drawn"] == "0;0,1;;3" and count(page) == 4
     click(page, part="row", row=2)
     assert address(page)["at_tile"] == "2" and count(page) == 2
     assert "64 rows see no key" in sentence(page)
@@ -84,16 +90,6 @@ def test_a_row_of_the_mask_is_chosen_by_its_number_and_one_without_blocks_says_s
     expect(page).to_have_url(re.compile("step=2"))
     again = visit(page.url.removeprefix(server.url))
     assert read(again)["sentences"] == read(page)["sentences"]
-
-
-def test_wrong_blocks_are_refused_with_the_reason_and_the_mask_stays(visit):
-    page = visit(DRAW + "0;0,1;;3")
-    field = page.locator('.wg .toolbar [data-name="drawn"]')
-    field.fill("0;9")
-    field.press("Enter")
-    refused = page.locator(".wg .toolbar .refused:not([hidden])")
-    expect(refused).to_contain_text("drawn row 1 holds block 9. These keys have blocks 0 to 3.")
-    assert asked(page)["drawn"] == "0;0,1;;3" and count(page) == 4
 
 
 def test_an_entry_is_gone_to_and_a_block_told_by_its_counts_and_bytes(visit):

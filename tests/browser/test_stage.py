@@ -54,6 +54,8 @@ def opened(request, browser, server):
         f"{server.url}/{request.param}{'?backend=cpu' if 'backend' in asks(request.param) else ''}", wait_until="commit"
     )
     shown(page, request.param)
+    page.wait_for_selector(".wg .lead[aria-busy=true]", state="detached")  # asked for after the picture
+    page.requests.rest()
     yield request.param, page
     assert not page.errors
     context.close()
@@ -75,8 +77,6 @@ def steps(page):
 
 def test_nothing_shifts_while_the_page_loads(opened):
     _, page = opened
-    page.wait_for_selector(".wg .lead[aria-busy=true]", state="detached")  # asked for after the picture
-    page.requests.rest()
     shifts = page.evaluate("shifts")
     assert sum(shift["value"] for shift in shifts) < 0.1, "\n".join(f"{s['value']:.4f} {s['from']}" for s in shifts)
 
@@ -125,8 +125,7 @@ def test_every_step_says_what_the_run_says_and_stepping_asks_nothing_of_the_serv
     first = stage.views[0]["meta"] if stage.views else {}
     own = first if first.get("clock") else {"frames": stage.frames, "state": stage.state}  # a picture's own clock
     frames = own["frames"] or [{"title": "", "sentence": stage.summary}]
-    page.wait_for_selector(".wg .lead[aria-busy=true]", state="detached")
-    page.requests.rest()
+    page.requests.asked.clear()
     page.keyboard.press("Home")
     for step, (frame, said) in enumerate(zip(frames, walked(page, min(MOST_STEPS, len(frames))))):
         assert said["step"] == step and said["title"] == frame["title"]

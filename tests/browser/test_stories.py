@@ -20,7 +20,6 @@ from browser.stepping import (
     sentence,
     step_of,
     tip,
-    walked,
 )
 from playwright.sync_api import expect
 
@@ -40,29 +39,6 @@ def flash(run_of):
     return run_of("03_flash", SMALL, TILES, Scope(1))
 
 
-def says(page, frames):
-    """Every step: its sentence, title, counter and lit lines, and the canvas's text alternative."""
-    for step, (frame, said) in enumerate(zip(frames, walked(page, len(frames)))):
-        assert (said["step"], said["sentences"], said["title"]) == (step, [frame["sentence"]], frame["title"])
-        assert said["counter"] == f"{step + 1} / {len(frames)}" and said["lit"] == [sorted(frame["lines"])]
-        for place, text in said["counts"]:
-            times = frame["lines"][place]
-            assert text == ("" if times == 1 else f"{times:,}×")
-        assert all(frame["sentence"] in label for label in said["labels"])
-    assert step_of(page) == len(frames) - 1
-
-
-def test_every_step_of_tiling_says_what_the_trace_says(visit, flash):
-    page, story = visit(f"/tiling?{SMALL_URL}&at_tile=1"), tiling.explain(flash)
-    says(page, story.frames)
-    for entry in tiling.states(story):  # the strip holds the same numbers as the frames
-        for step in (0, 3, len(story.frames) - 1):
-            go_to(page, step)
-            value = entry.values[step]
-            wanted = f"{value:,} B" if isinstance(value, int) else value
-            assert dict(read(page)["state"])[entry.name] == wanted
-
-
 def test_keys_go_by_steps_by_tiles_and_to_the_ends(visit, flash):
     page, frames = visit(f"/tiling?{SMALL_URL}&at_tile=1"), tiling.explain(flash).frames
     press(page, *["ArrowRight"] * 4, "ArrowLeft")
@@ -79,25 +55,6 @@ def test_keys_go_by_steps_by_tiles_and_to_the_ends(visit, flash):
     box = slider.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2)
     assert 0 < step_of(page) < len(frames) - 1 and sentence(page) == frames[step_of(page)]["sentence"]
-
-
-def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
-    row = 20
-    story = online_softmax.explain(flash, row)
-    page = visit(f"/online_softmax?{SMALL_URL}&at_tile=1&row={row - 16}")
-    assert count(page) == len(story.frames)
-    for frame, said in zip(story.frames, walked(page, count(page))):
-        assert said["sentences"] == [frame["sentence"]] and (
-            not frame["lines"] or said["lit"] == [sorted(frame["lines"])]
-        )
-        state = dict(said["state"])
-        for name in ("m", "l"):
-            value = next((text for key, text in state.items() if re.fullmatch(rf"{name}\b.*", key)), None)
-            assert value is not None, state
-            if frame[name] is not None:
-                assert float(value.split(" ")[0].replace("−", "-").replace(",", "")) == pytest.approx(
-                    frame[name], rel=1e-5
-                )
 
 
 def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):
@@ -138,9 +95,27 @@ def test_sums_of_29_digits_have_an_exponent_and_no_axis_label_is_cut(visit):
     assert page.evaluate("window.cut") == []
 
 
-def test_hovering_gives_the_coordinate_and_the_exact_value(visit, flash):
+def test_keyboard_and_pointer_give_the_coordinate_and_the_exact_value(visit, flash):
+    """What a pointer can read off a canvas, the keys can: Alt with an arrow, and Enter."""
     page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=4")
     story = tiling.explain(flash)
+    page.locator(".sheet canvas").focus()
+    press(page, "Alt+ArrowDown")
+    assert re.match(r"S\[\d+, \d+\]", tip(page))  # the middle of the picture, to begin with
+    page.mouse.move(*point_at(page, "Matrices", tensor="S", query=21, key=8))
+    press(page, "Alt+ArrowRight")
+    assert tip(page).startswith("S[21, 9] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[5, 9]
+    press(page, "Alt+ArrowDown", "Alt+ArrowLeft")
+    assert tip(page).startswith("S[22, 8] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[6, 8]
+    press(page, "Alt+ArrowUp", "Enter")
+    pinned = page.locator(".pin").inner_text()
+    assert pinned.startswith("Pinned: S[21, 8] = ") and np.float32(pinned.split("= ")[1]) == story.scores[5, 8]
+    assert step_of(page) == 3 and urlsplit(page.url).path == "/tiling"  # neither the clock nor the history moved
+    press(page, "ArrowRight")
+    assert step_of(page) == 4 and page.locator(".pin").inner_text() == pinned
+    press(page, "Enter")
+    assert page.locator(".pin").text_content() == ""
+    go_to(page, 3)
     for (tensor, row, col), keys in ((("Q", 21, 5), ("query", "dim")), (("K", 30, 7), ("key", "dim"))):
         text = hover(page, "Matrices", tensor=tensor, **dict(zip(keys, (row, col))))
         assert text.startswith(f"{tensor}[{row}, {col}] = ")
@@ -195,28 +170,6 @@ def test_a_block_that_is_not_traced_is_told_by_its_rows_and_not_as_doing_the_sam
         "Block 7 (x 3, y 1): query tile 7, rows 48 to 49 of head 1. The trace leaves it out, so its threads are not "
         "known."
     )
-
-
-def test_the_keyboard_moves_the_cursor_over_a_canvas_and_pins(visit, flash):
-    """What a pointer can read off a canvas, the keys can: Alt with an arrow, and Enter."""
-    page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=4")
-    story = tiling.explain(flash)
-    page.locator(".sheet canvas").focus()
-    press(page, "Alt+ArrowDown")
-    assert re.match(r"S\[\d+, \d+\]", tip(page))  # the middle of the picture, to begin with
-    page.mouse.move(*point_at(page, "Matrices", tensor="S", query=21, key=8))
-    press(page, "Alt+ArrowRight")
-    assert tip(page).startswith("S[21, 9] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[5, 9]
-    press(page, "Alt+ArrowDown", "Alt+ArrowLeft")
-    assert tip(page).startswith("S[22, 8] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[6, 8]
-    press(page, "Alt+ArrowUp", "Enter")
-    pinned = page.locator(".pin").inner_text()
-    assert pinned.startswith("Pinned: S[21, 8] = ") and np.float32(pinned.split("= ")[1]) == story.scores[5, 8]
-    assert step_of(page) == 3 and urlsplit(page.url).path == "/tiling"  # neither the clock nor the history moved
-    press(page, "ArrowRight")
-    assert step_of(page) == 4 and page.locator(".pin").inner_text() == pinned
-    press(page, "Enter")
-    assert page.locator(".pin").text_content() == ""
 
 
 def test_hovering_the_row_gives_scores_weights_and_o(visit, flash):
@@ -275,8 +228,24 @@ def test_another_kernel_and_another_seed_keep_the_moment(visit):
     assert read(page)["title"] == title and asked(page)["seq_len"] == "33"
 
 
-def test_typing_in_a_field_does_not_step(visit):
+def test_digits_choose_a_picture_probe_lines_can_be_hidden_and_typing_does_not_step(visit):
     page = visit(f"/tiling?{SMALL_URL}&step=3")
+    chips = page.locator(".wg .pictures button")
+    assert chips.count() > 1
+    for number in [*range(1, chips.count()), 0]:
+        press(page, str(number + 1))
+        expect(chips.nth(number)).to_have_attribute("aria-pressed", "true")
+        page.wait_for_function("() => document.querySelector('.wg .view').childElementCount > 0")
+        assert "picture" in address(page)
+    assert step_of(page) == 2  # a picture may have a clock of its own; the stage's has stayed
+    before = lit(page)
+    page.get_by_label("hide probes").check()
+    hidden = (
+        "[...document.querySelectorAll('.wg .code .row.probe:not(.lit)')].every(row => !row.getClientRects().length)"
+    )
+    assert page.evaluate(hidden) and lit(page) == before
+    box, pane = page.locator(".row.lit").first.bounding_box(), page.locator(".wg .code").bounding_box()
+    assert pane["y"] - 1 <= box["y"] < pane["y"] + pane["height"]
     page.get_by_role("button", name="More", exact=True).click()
     page.locator('[data-name="seed"]').click()
     press(page, "ArrowRight", "Home", "End", "ArrowLeft", "ArrowLeft", " ")
@@ -291,18 +260,6 @@ def test_the_theme_switch_repaints_the_picture(visit):
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"{background} !== '{before}'", timeout=30_000)
     page.wait_for_function(f"before => ({pixels} ?? before) !== before", arg=light, timeout=30_000)
-
-
-def test_probe_lines_can_be_hidden_and_the_lit_ones_stay(visit):
-    page = visit(f"/tiling?{SMALL_URL}&step=3")
-    before = lit(page)
-    page.get_by_label("hide probes").check()
-    hidden = (
-        "[...document.querySelectorAll('.wg .code .row.probe:not(.lit)')].every(row => !row.getClientRects().length)"
-    )
-    assert page.evaluate(hidden) and lit(page) == before
-    box, pane = page.locator(".row.lit").first.bounding_box(), page.locator(".wg .code").bounding_box()
-    assert pane["y"] - 1 <= box["y"] < pane["y"] + pane["height"]
 
 
 def test_the_divider_is_dragged_and_moved_by_keys_and_kept(visit):
@@ -322,15 +279,3 @@ def test_the_divider_is_dragged_and_moved_by_keys_and_kept(visit):
     page.reload()
     shown(page)
     assert int(page.get_by_role("separator").get_attribute("aria-valuenow")) == now
-
-
-def test_digits_choose_a_picture_and_the_link_has_it(visit):
-    page = visit(f"/tiling?{SMALL_URL}&step=3")
-    chips = page.locator(".wg .pictures button")
-    assert chips.count() > 1
-    for number in [*range(1, chips.count()), 0]:
-        press(page, str(number + 1))
-        expect(chips.nth(number)).to_have_attribute("aria-pressed", "true")
-        page.wait_for_function("() => document.querySelector('.wg .view').childElementCount > 0")
-        assert "picture" in address(page)
-    assert step_of(page) == 2  # a picture may have a clock of its own; the stage's has stayed

@@ -8,6 +8,7 @@ from browser.test_stage import axe
 from playwright.sync_api import expect
 
 from app.stories.workbench import STARTER
+from kernels import exercises
 
 SAID, MESSAGES = ".wg .said-of-check", ".wg .messages-of-text li"
 LINE = 1 + STARTER.read_text().partition("fmaxf(m_new, s[c])")[0].count("\n")
@@ -29,10 +30,6 @@ def replace(page, old, new):
     page.keyboard.type(new)
 
 
-def caret(page):
-    return int(page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text())
-
-
 def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     asked = []
     page = bench(visit, before=lambda page: page.on("request", lambda request: asked.append(request.url)))
@@ -46,7 +43,7 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     axe(page, ".wg .workbench")
     assert asked and all(re.match(rf"{server.url}/|blob:|data:", url) for url in asked)
     press(page, "Control+Home", "F8")
-    assert caret(page) == LINE
+    assert page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text() == str(LINE)
     replace(page, "fmaxg(m_new", "fmaxf(m_new")
     page.keyboard.type(" ")
     expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
@@ -116,3 +113,42 @@ def test_axe_finds_nothing_in_the_dark(visit):
     replace(page, "fmaxf(m_new", "fmaxg(m_new")
     expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
     axe(page, ".wg .workbench")
+
+
+# ---- exercises ----
+
+ALL = exercises.listed()
+
+
+def put(page, text):
+    file = {"name": "answer.cu", "mimeType": "text/plain", "buffer": text.encode()}
+    page.locator(".wg .workbench input[type=file]").set_input_files(files=[file])
+    page.wait_for_timeout(300)
+
+
+def grade(page, end):
+    page.get_by_role("button", name="Grade").click()
+    expect(page.locator(".wg .said-of-check")).to_contain_text(end, timeout=90_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ALL)[:2])
+def test_an_exercise_is_solved_in_the_page(visit, name):
+    one = ALL[name]
+    page = visit("/workbench", wait=".wg .workbench")
+    choice = page.get_by_role("combobox", name="Exercise")
+    choice.select_option(name)
+    expect(page.locator(".wg .exercise h2")).to_have_text(one.title)
+    for text in ("Show a hint", "Show another hint"):
+        page.get_by_role("button", name=text).click()
+    assert page.locator(".wg .steps-of-help li").count() == 2
+    grade(page, "Not ok")
+    assert page.locator(".wg .cases li").count() == len(one.problems)
+    put(page, one.wrong[0].text)
+    grade(page, "Not ok")
+    expect(page.locator(".wg .messages-of-text")).to_contain_text(one.wrong[0].evidence[0])
+    put(page, one.solution)
+    grade(page, "ok: All results are right.")
+    assert "✓" in choice.inner_text()
+    page.reload()
+    expect(choice).to_contain_text("✓")

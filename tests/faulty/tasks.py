@@ -113,12 +113,10 @@ def environments() -> tuple[str, bytes]:
 
 
 def take(count: int) -> int:
-    """Takes so many bytes of memory."""
     return len(bytearray(count))
 
 
 def reserve(count: int) -> int:
-    """Reserves so many bytes of address space without access."""
     with mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0) as reserved:
         return len(reserved)
 

@@ -1,19 +1,11 @@
 """A kernel made of a few lines, for tests of the probes and of the shim."""
 
 import pytest
+from front import of_roles
 
 from kernels.catalog import load_kernel
 
-FRONT = """/*
-title = "Small"
-idea = "a few lines that a test runs."
-changed = "nothing; it stands alone."
-costs = "nothing that is worth counting."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
-
+FRONT = of_roles("""
 [[launches]]
 entry = "small"
 grid = [1]
@@ -28,7 +20,7 @@ extern "C" __global__ void small(const float* X_gmem, float* O_gmem, int tiles P
   PROBE_BEGIN();
 {body}
 }}
-"""
+""")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from kernels.errors import ProblemError
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder of the catalogue."""
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
     return tmp_path
 
@@ -42,15 +41,12 @@ def test_a_kernel_is_added_changed_and_removed_while_the_program_runs(folder):
     assert list(refreshed(changed).kernels) == list(before.kernels)
 
 
-def test_an_unchanged_folder_gives_the_same_snapshot_and_a_changed_one_keeps_the_other_specs(folder):
+def test_an_unchanged_folder_gives_the_same_snapshot_and_a_mended_file_is_no_fault(folder):
     before = refreshed(None)
     assert refreshed(before) is before
     (folder / "mine.cu").write_text(ONE_KERNEL.read_text())
     after = refreshed(before)
     assert all(after.kernels[name] is spec for name, spec in before.kernels.items())
-
-
-def test_a_mended_file_is_no_longer_a_fault(folder):
     (folder / "mine.cu").write_text("no kernel")
     broken = refreshed(None)
     with pytest.raises(ProblemError, match="mine has a fault"):
@@ -69,12 +65,9 @@ def test_the_current_catalogue_looks_again_after_a_while(folder, monkeypatch):
     assert "mine" in current().kernels
 
 
-def test_a_family_follows_the_family_that_its_package_names():
+def test_kernels_are_found_by_family_by_problem_and_by_their_use_of_a_cache():
     families = list(dict.fromkeys(spec.family for spec in current().kernels.values()))
     assert families[0] == "dense" and families[families.index("tensor_cores") + 1] == "backward"
-
-
-def test_kernels_are_found_by_family_by_problem_and_by_their_use_of_a_cache():
     found = current()
     dense = found.of_family("dense")
     kind = KERNELS["03_flash"].problem_type

@@ -7,7 +7,6 @@ The steps are those of kernels/first-kernel.md. What is dropped lies in tests/dr
 import io
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -79,7 +78,6 @@ def kernels(monkeypatch):
 
 @pytest.fixture
 def kernel(tmp_path):
-    """The path of a kernel that nothing knows, in a folder that was empty."""
     return Path(shutil.copy(ONE_KERNEL, tmp_path / "mine.cu"))
 
 
@@ -106,10 +104,13 @@ def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend, kernels):
     assert set(Trace.load(kernel.with_name("t.parquet")).table["file"].to_pylist()) == {"mine.cu"}
 
 
-def test_a_kernel_in_no_catalogue_is_inspected(kernel, kernels):
+def test_a_kernel_in_no_catalogue_is_inspected_and_listed_in_a_folder_that_is_named(kernel, kernels):
     facts = json.loads(kernels("inspect", kernel, "--json"))
     assert facts["kernel"] == "mine"
     assert all(made["entries"][0]["registers"] > 0 for made in facts["builds"].values())
+    listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
+    assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
+    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
 
 
 @pytest.mark.gpu
@@ -118,17 +119,11 @@ def test_a_kernel_in_no_catalogue_is_timed(kernel):
     assert [row["status"] for row in said["rows"]] == ["ok"]
 
 
-def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel, kernels):
-    listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
-    assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
-    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend, kernels):
     path, called = skeleton_kernel(tmp_path), script if backend == "gpu" else kernels
     facts = json.loads(
-        script("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
+        called("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
     )
     held = np.load(tmp_path / "a.npz")
     assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0
@@ -162,11 +157,16 @@ def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path, 
     assert "has no field or constant 'BLOCK'" in kernels("check", path, "--set", "BLOCK=8", code=2)
 
 
-def test_a_compile_error_is_shown_once(kernel, kernels):
+def test_a_compile_error_is_shown_once_and_a_mistake_in_one_line_with_file_key_and_remedy(kernel, kernels, capsys):
     kernel.write_text(kernel.read_text().replace("PROBE_BEGIN();", ""))
     said = kernels("check", kernel, "--backend", "cpu", "--every", "25", code=1, out=True)
     assert said.count("a probe comes before PROBE_BEGIN()") == 1, said
     assert "(2 more problems with this message)" in said, said
+    # core/test_frontmatter.py has every mistake.
+    kernel.write_text(kernel.read_text().replace('title = "One of mine"', "title = 3"))
+    assert command_line.main(["run", str(kernel), "--backend", "cpu"]) == command_line.USAGE
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("FrontMatterError: mine.cu") and "title is 3. It must be a text in quotes" in line, line
 
 
 # ---- one folder ----
@@ -201,7 +201,7 @@ def test_a_family_that_nothing_knows_is_listed_and_inspected(family, kernels):
     assert facts["kernel"] == "odd"
 
 
-def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family, kernels):
+def test_a_scope_names_the_items_of_a_new_family_and_one_that_is_not_there_is_told(family, kernels):
     facts = json.loads(
         kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "ticks=8", "--json", folders=family)
     )
@@ -209,46 +209,5 @@ def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family, kernels)
     assert "This run has plots 0 to 2" in kernels(
         "run", "odd", "--backend", "cpu", "--scope", "3", folders=family, code=2
     )
-
-
-def test_a_kernel_of_a_family_that_is_not_there_is_told(family, kernels):
     said = kernels("run", family / "odd_family" / "odd.cu", code=2)
     assert "odd.cu: family is 'odd_family'. There are" in said
-
-
-# ---- mistakes ----
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (r"(?m)^idea = .*\n", "", "the key idea is missing. Add it"),
-        (r"title = ", "titel = ", "there is no key titel. There are title"),
-        (r'title = "One of mine"', "title = 3", "title is 3. It must be a text in quotes"),
-        (r'title = "One of mine"', "title = One of mine", "the opening comment is not TOML"),
-        (r"\A/\*", "//", "it does not begin with a comment"),
-        (r'family = "dense"', 'family = "sparse_"', "family is 'sparse_'. There are"),
-        (r"default = 16", 'default = "16"', "constants.BLOCK_Q is '16'. It must be whole numbers"),
-        (r"default = 16", "default = 5", "constants.BLOCK_Q.default is 5, which is not among its values"),
-        (r'"batch \* num_heads"', '"batch * hands"', "grid: cannot evaluate 'batch * hands'"),
-        (r'"batch \* num_heads"', '"batch / 2"', "It must be a whole number"),
-        (r'"batch \* num_heads"', '"batch *"', "cannot evaluate 'batch *'"),
-        (r', "float32 scale"', "", "launches[0].args has 6 entries, and mine takes 7"),
-        (r'"float32 scale"', '"float31 scale"', "A number is written as its type and an expression"),
-        (r'args = \["q"', 'args = ["x"', "there is no tensor 'x'. This problem and kernel have"),
-        (r'entry = "mine"', 'entry = "yours"', 'has no extern "C" __global__ function of that name'),
-        (r"item = ", "items = ", "there is no key launches[0].items. There are entry"),
-        (
-            r'#include "common.cuh"',
-            '#include "nowhere.cuh"',
-            "it includes 'nowhere.cuh', and neither its folder nor",
-        ),
-    ],
-)
-def test_a_mistake_in_the_front_matter_is_one_line_with_file_key_and_remedy(kernel, capsys, old, new, message):
-    text = kernel.read_text()
-    kernel.write_text(re.sub(old, lambda _: new, text, count=1))
-    assert kernel.read_text() != text
-    assert command_line.main(["run", str(kernel), "--backend", "cpu"]) == command_line.USAGE
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("FrontMatterError: mine.cu") and message in line, line

@@ -57,7 +57,6 @@ def said(answers: list[Answer]) -> str:
 
 
 def choices_of(path):
-    """The names of a story's choices."""
     page = STORIES[path].page(current())
     return set(page.default_state())
 

@@ -1,18 +1,9 @@
-"""Command lines that nobody should type, and what came of them: python -m tests.load.commands [--seed 0] [--count 500]
+"""Command lines that nobody should type, made from a seed, and what came of them in this process."""
 
-Each is given to `kernels.__main__.main` in this process, a few to a process of their own. Anything but an exit code of
-0 to 3 is printed.
-"""
-
-import argparse
 import contextlib
 import io
 import random
-import subprocess
-import sys
-import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator
 
 from kernels.__main__ import main as kernels_main
@@ -23,19 +14,7 @@ from tests.load import links
 
 NUMBERS = links.NUMBERS
 TEXTS = tuple(text for text in links.TEXTS if "\0" not in text)  # no argument can hold it
-NAMES = (
-    *KERNELS,
-    "",
-    "-",
-    "--",
-    "nothing",
-    "/dev/null",
-    "/etc",
-    ".",
-    "../x.cu",
-    "x" * 5000,
-    "\u202e.cu",
-)
+NAMES = (*KERNELS, "", "-", "--", "nothing", "/dev/null", "/etc", ".", "../x.cu", "x" * 5000, "\u202e.cu")
 SCOPES = ("0", "all", "0:1", "-1", "1:0", "0:", ":", "9" * 5000, "1" + "0" * 300, "x=1", "=", "block=0:1", "tile=all",
           "1:2:3", "\u0663", "\u00b2")  # fmt: skip
 ARCHES = ("sm_80", "sm_90a", "sm_1", "sm_", "", "gfx90a", "sm_80;rm -rf /", "-x", "\u202e", "sm_" + "9" * 400)
@@ -121,32 +100,3 @@ def outcome(argv: list[str]) -> tuple[int, str]:
         return -1, traceback.format_exc()
     finally:
         workers.stop = stop
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--processes", type=int, default=5, help="of these, how many get a process of their own")
-    args = parser.parse_args()
-    codes, slow = Counter(), []
-    for number, argv in enumerate(hostile(args.seed, args.count)):
-        begin = time.monotonic()
-        if number < args.processes:
-            done = subprocess.run([sys.executable, "-m", "kernels", *argv], capture_output=True, text=True)
-            code, said = done.returncode, done.stdout + done.stderr
-        else:
-            code, said = outcome(argv)
-        codes[code] += 1
-        slow.append((time.monotonic() - begin, argv))
-        if code not in range(4) or "Traceback" in said:
-            print(f"{code} {[arg[:60] for arg in argv]}", *said.splitlines()[-4:], sep="\n  ", flush=True)
-    workers.stop()
-    print(f"exit codes {dict(codes)}; the slowest:")
-    for seconds, argv in sorted(slow, key=lambda one: -one[0])[:5]:
-        print(f"  {seconds:5.1f} s {[arg[:40] for arg in argv]}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

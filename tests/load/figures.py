@@ -37,7 +37,6 @@ class Memory:
 
 
 def memory(pid: int) -> Memory:
-    """Of a server's processes now."""
     web = psutil.Process(pid)
     below = []
     for child in web.children(recursive=True):

@@ -66,15 +66,12 @@ async def until(true: Callable[[], bool], seconds: float = 60.0) -> float:
     return time.monotonic() - begin if true() else float("nan")
 
 
-def open_room(url: str) -> dict[str, str]:
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/wg/rooms", b"{}", method="POST")) as answer:
-        return json.loads(answer.read())
-
-
 async def classroom(followers: int, rate: float, seconds: float) -> None:
     server = Server()
     port = int(server.url.rpartition(":")[2])
-    room, sent, waits = open_room(server.url), {}, []
+    with urllib.request.urlopen(urllib.request.Request(f"{server.url}/wg/rooms", b"{}", method="POST")) as answer:
+        room = json.loads(answer.read())
+    sent, waits = {}, []
 
     def heard(step: int) -> None:
         if step in sent:

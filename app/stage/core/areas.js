@@ -99,7 +99,7 @@ export function tipOf(areas, thing) {
  * @returns {Rect[]}
  */
 export function rectsOf(areas, wanted) {
-  const hit = datum => wanted.some(one => matches(datum, one));
+  const hit = (/** @type {Thing} */ datum) => wanted.some(one => matches(datum, one));
   return areas.flatMap(area => {
     if (area.grid) return cells(area, hit);
     const [x, y, w, h] = area.rect;

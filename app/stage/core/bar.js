@@ -5,6 +5,7 @@ import { button, element } from './paint.js';
 const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
 const TICKS = 16; // at most, on the slider
 const FIRST = 250; // ms from the press to the first step
+/** @type {Record<string, string>} */
 const ICONS = {
   first: 'M5 5h2v14H5zM20 5v14L9 12z',
   previousTile: 'M12 5v14L2 12zM22 5v14l-10-7z',
@@ -14,6 +15,7 @@ const ICONS = {
   last: 'M17 5h2v14h-2zM4 5l11 7-11 7z',
 };
 
+/** @param {string} action @param {string} label @param {string} keys */
 function icon(action, label, keys) {
   const node = element('button', {
     type: 'button',
@@ -26,18 +28,14 @@ function icon(action, label, keys) {
   return node;
 }
 
-// onRest(step): the user has come to rest at a step.
+// onRest: the user has come to rest at a step.
+/** @param {{clock: Clock, onRest: (step: number) => void}} given */
 export function makeBar({ clock, onRest }) {
-  const play = element(
-    'button',
-    {
-      type: 'button',
-      'data-action': 'play',
-      'aria-pressed': 'false',
-      title: 'Play or pause (Space)',
-    },
-    'Play',
-  );
+  const play = button('Play', null, {
+    'data-action': 'play',
+    'aria-pressed': 'false',
+    title: 'Play or pause (Space)',
+  });
   const ticks = element('datalist', { id: 'warpglass-ticks' });
   const range = element('input', {
     id: 'warpglass-clock',
@@ -90,16 +88,8 @@ export function makeBar({ clock, onRest }) {
   let frame = 0,
     rest = 0,
     paced = false, // the reader has chosen a speed
-    told = [[]];
+    /** @type {Frame[][]} */ told = [[]];
 
-  const outer = direction => {
-    const marks = clock.outer;
-    const next =
-      direction > 0
-        ? (marks.find(m => m > clock.step) ?? clock.count - 1)
-        : ([...marks].reverse().find(m => m < clock.step) ?? 0);
-    clock.set(next, 'user');
-  };
   const schedule = () => {
     clearTimeout(rest);
     if (!clock.playing) rest = setTimeout(() => onRest(clock.step), 300);
@@ -114,12 +104,9 @@ export function makeBar({ clock, onRest }) {
     schedule();
   };
   const looped = () => loop.getAttribute('aria-pressed') === 'true';
-  // The present tile: its first step and its last.
-  const tile = () => {
-    const marks = clock.outer,
-      after = marks.find(m => m > clock.step) ?? clock.count;
-    return [marks.findLast(m => m <= clock.step) ?? 0, after - 1];
-  };
+  // The last outer step that is before a step, and the next one.
+  const tileBefore = (/** @type {number} */ step) => clock.outer.findLast(m => m < step) ?? 0;
+  const nextTile = () => clock.outer.find(m => m > clock.step);
   const start = () => {
     if (clock.step >= clock.count - 1 && !looped()) clock.set(0, 'user');
     clock.playing = true;
@@ -127,69 +114,62 @@ export function makeBar({ clock, onRest }) {
     play.setAttribute('aria-pressed', 'true');
     clock.pace = Number(speed.value);
     let since = performance.now() - 1000 / clock.pace + FIRST;
-    const tick = now => {
+    const tick = (/** @type {number} */ now) => {
       const period = 1000 / (clock.pace = Number(speed.value));
       if (now >= since + period) {
         // one step at most per frame: a late frame delays, it never skips
         since = Math.max(since + period, now - period);
-        const [first, last] = looped() ? tile() : [0, clock.count - 1];
-        clock.set(looped() && clock.step >= last ? first : clock.step + 1, 'play');
+        const last = ((looped() && nextTile()) || clock.count) - 1;
+        clock.set(
+          looped() && clock.step >= last ? tileBefore(clock.step + 1) : clock.step + 1,
+          'play',
+        );
         if (pauseAt.pauses(clock.step) || (!looped() && clock.step >= last)) return stop();
       }
       frame = requestAnimationFrame(tick);
     };
     frame = requestAnimationFrame(tick);
   };
+  /** @type {Record<string, () => any>} */
   const actions = {
     first: () => clock.set(0, 'user'),
     last: () => clock.set(clock.count - 1, 'user'),
     next: () => clock.set(clock.step + 1, 'user'),
     previous: () => clock.set(clock.step - 1, 'user'),
-    nextTile: () => outer(1),
-    previousTile: () => outer(-1),
+    nextTile: () => clock.set(nextTile() ?? clock.count - 1, 'user'),
+    previousTile: () => clock.set(tileBefore(clock.step), 'user'),
     play: () => (frame ? stop() : start()),
     slower: () => turn(-1),
     faster: () => turn(1),
     loop: () => loop.setAttribute('aria-pressed', String(!looped())),
     pauseAt: () => pauseAt.next(),
   };
-  const turn = by => {
+  const turn = (/** @type {number} */ by) => {
     paced = true;
     speed.selectedIndex = Math.max(0, Math.min(SPEEDS.length - 1, speed.selectedIndex + by));
   };
   speed.onchange = () => {
     paced = true;
   };
-  root.onclick = event => actions[event.target.closest('[data-action]')?.dataset.action]?.();
+  root.onclick = (/** @type {any} */ { target }) =>
+    actions[target.closest('[data-action]')?.dataset.action]?.();
   range.oninput = () => clock.set(+range.value, 'user');
 
-  const onStep = ({ detail: { step } }) => {
-    const said = clock.titles[step] ?? '';
+  const unfollow = clock.follow(step => {
+    const name = clock.titles[step] ?? '';
     range.value = step;
     count.textContent = `${clock.number} / ${clock.last}`;
-    title.textContent = title.title = said;
-    range.setAttribute('aria-valuetext', `step ${clock.number} of ${clock.last}, ${said}`);
-    tell(step);
-    schedule();
-  };
-  clock.addEventListener('step', onStep);
-
-  // Ticks where a tile or a way begins, if these are few and have several steps each.
-  const mark = () => {
-    const begins = clock.outer,
-      few = begins.length > 1 && begins.length <= TICKS && 2 * begins.length <= clock.count;
-    range.toggleAttribute('list', few);
-    if (few) range.setAttribute('list', ticks.id);
-    ticks.replaceChildren(...begins.map(value => element('option', { value })));
-  };
-  const tell = step =>
+    title.textContent = title.title = name;
+    range.setAttribute('aria-valuetext', `step ${clock.number} of ${clock.last}, ${name}`);
     [...sentences.children].forEach((box, side) => {
-      const now = told[side][step] ?? told[side][0] ?? { sentence: '' };
-      box.firstChild.lastChild.textContent = now.sentence;
-      box.firstChild.title = now.details ?? '';
-      box.firstChild.firstChild.textContent = now.wrong ? 'Wrong here. ' : '';
-      box.classList.toggle('wrong', !!now.wrong);
+      const now = told[side][step] ?? told[side][0];
+      box.firstChild.lastChild.textContent = now?.sentence ?? '';
+      box.firstChild.title = now?.details ?? '';
+      box.firstChild.firstChild.textContent = now?.wrong ? 'Wrong here. ' : '';
+      box.classList.toggle('wrong', !!now?.wrong);
     });
+    schedule();
+  });
 
   // As keys do them: not while the bar is not there, or has nothing to step through.
   const byKey = Object.fromEntries(
@@ -209,16 +189,22 @@ export function makeBar({ clock, onRest }) {
       return speed.selectedOptions[0].textContent;
     },
     // The speed until the reader chooses one, in steps a second.
-    pace(steps) {
+    pace(/** @type {number} */ steps) {
       if (!paced) speed.value = String(steps);
     },
-    // frames: the steps; sides: for each side its [{sentence, wrong}]. The longest sentence,
-    // unseen, holds the height: nothing moves from step to step.
+    // frames: the steps; sides: for each side its sentences. The longest sentence, unseen, holds the
+    // height: nothing moves from step to step.
+    /** @param {Frame[]} frames @param {Frame[][]} sides */
     load(frames, sides) {
       stop();
       told = sides;
       range.max = clock.count - 1;
-      mark();
+      // Ticks where a tile or a way begins, if these are few and have several steps each.
+      const begins = clock.outer,
+        few = begins.length > 1 && begins.length <= TICKS && 2 * begins.length <= clock.count;
+      range.toggleAttribute('list', few);
+      if (few) range.setAttribute('list', ticks.id);
+      ticks.replaceChildren(...begins.map(value => element('option', { value })));
       pauseAt.load(frames);
       sentences.replaceChildren(
         ...sides.map((side, n) => {
@@ -243,14 +229,14 @@ export function makeBar({ clock, onRest }) {
     unmount() {
       stop();
       clearTimeout(rest);
-      clock.removeEventListener('step', onStep);
+      unfollow();
       pauseAt.unmount();
     },
   };
 }
 
 // Whether each sentence of a side begins with the side's own name, as in "V1: done.".
-const named = side => {
+const named = (/** @type {Frame[]} */ side) => {
   const name = side[0]?.sentence.match(/^\w+(?=: )/)?.[0];
   return !!name && side.every(({ sentence }) => sentence.startsWith(name));
 };

@@ -5,13 +5,15 @@ import { chartView } from './charts.js';
 import { element, figure, number, unfetched, way } from './paint.js';
 import { viewOf } from './views.js';
 
-// context: as for a view (host.js). Returns what ends the blocks.
+// Returns what ends the blocks.
+/** @param {HTMLElement} host @param {any[]} blocks @param {Context} context */
 export function showBlocks(host, blocks, context) {
-  const ends = [];
+  /** @type {(() => void)[]} */ const ends = [];
   host.replaceChildren(...blocks.map(block => MAKE[block.kind](block, ends, context)));
   return () => ends.forEach(end => end());
 }
 
+/** @type {Record<string, (block: any, ends: (() => void)[], context: Context) => Element>} */
 const MAKE = {
   text: ({ text, label, links = [] }, ends, context) =>
     element(
@@ -19,7 +21,7 @@ const MAKE = {
       {},
       ...(label ? [element('b', { class: `label ${label}` }, LABELS[label]), ' '] : []),
       text,
-      ...links.flatMap(link => [' ', MAKE.link(link, ends, context)]),
+      ...links.flatMap((/** @type {any} */ link) => [' ', MAKE.link(link, ends, context)]),
     ),
   heading: ({ text }) => element('h3', {}, text),
   note: ({ text, tone }) =>
@@ -30,7 +32,7 @@ const MAKE = {
     element(
       'div',
       { class: 'columns' },
-      ...columns.map(column =>
+      ...columns.map((/** @type {any[]} */ column) =>
         element('div', {}, ...column.map(b => MAKE[b.kind](b, ends, context))),
       ),
     ),
@@ -51,36 +53,30 @@ const MAKE = {
       text,
     ),
   diff: ({ names, parts }) => {
-    const half = (line, text, other) => [
-      element('span', { class: 'number' }, line === null ? '' : String(line)),
-      element(
-        'span',
-        { class: `text${line === null ? ' none' : text !== other ? ' changed' : ''}` },
-        text ?? '',
-      ),
-    ];
-    const made = rows =>
-      rows.map(([l, left, r, right]) =>
+    /** @type {(line: number | null, text: string | null, other: string | null) => Node[]} */
+    const half = (line, text, other) => {
+      const kind = line === null ? ' none' : text !== other ? ' changed' : '';
+      return [
+        element('span', { class: 'number' }, line === null ? '' : String(line)),
+        element('span', { class: `text${kind}` }, text ?? ''),
+      ];
+    };
+    const whole = parts.map((/** @type {any} */ { same, folded, rows }) => {
+      const lines = rows.map((/** @type {any} */ [l, left, r, right]) =>
         element('div', { class: 'line' }, ...half(l, left, right), ...half(r, right, left)),
       );
-    const whole = parts.map(({ same, folded, rows }) =>
-      same || folded
-        ? element(
-            'details',
-            {},
-            element('summary', {}, folded ?? `${number(rows.length)} lines are the same`),
-            ...made(rows),
-          )
-        : element('div', {}, ...made(rows)),
-    );
+      if (!same && !folded) return element('div', {}, ...lines);
+      const title = folded ?? `${number(rows.length)} lines are the same`;
+      return element('details', {}, element('summary', {}, title), ...lines);
+    });
+    const heads = names.flatMap((/** @type {string} */ name) => [
+      element('span'),
+      element('b', {}, name),
+    ]);
     return element(
       'div',
       { class: 'diff', tabindex: '0', role: 'region', 'aria-label': names.join(' beside ') },
-      element(
-        'div',
-        { class: 'line names' },
-        ...names.flatMap(name => [element('span', {}), element('b', {}, name)]),
-      ),
+      element('div', { class: 'line names' }, ...heads),
       ...whole,
     );
   },
@@ -107,9 +103,11 @@ const MAKE = {
   },
 };
 
+/** @param {{columns: string[], kinds: string[], rows: any[][], caption: string, lit: boolean[]}} block */
 function tableOf({ columns, kinds, rows, caption, lit }) {
-  const shown = value => (typeof value === 'number' ? figure(value) : String(value));
-  const cell = (value, n) => element('td', { class: kinds[n] }, shown(value));
+  /** @type {(value: number | string, n: number) => Element} */
+  const cell = (value, n) =>
+    element('td', { class: kinds[n] }, typeof value === 'number' ? figure(value) : String(value));
   const body = rows.map((row, r) =>
     element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)),
   );
@@ -135,11 +133,12 @@ function tableOf({ columns, kinds, rows, caption, lit }) {
 }
 
 // A table with a switch: only the rows that differ, or all.
+/** @param {any} block */
 function differing(block) {
   const made = tableOf(block),
     all = element('input', { type: 'checkbox', checked: true });
   const rows = [...made.querySelectorAll('tbody tr')],
-    left = block.differs.filter(differs => !differs).length;
+    left = block.differs.filter((/** @type {boolean} */ differs) => !differs).length;
   all.onchange = () =>
     rows.forEach((row, n) => {
       row.hidden = all.checked && !block.differs[n];

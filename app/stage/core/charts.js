@@ -3,10 +3,20 @@ import { PALETTE, textSize, theme, type } from './paint.js';
 import { walkPoints } from './points.js';
 
 // A Vega-Lite chart as wide as its host (and as high, with text as large as a picture's, if
-// `fill`). Its parameter `step`, if it has one, is the clock's step, from 1. press(x, datum): what
-// Enter does at a point (points.js).
-export async function chartView(host, given, context, { fill = false, press = null } = {}) {
-  const { clock, charts } = context;
+// `fill`). Its parameter `step`, if it has one, is the clock's step, from 1. press: what Enter does at a
+// point (points.js).
+/**
+ * @param {HTMLElement} host
+ * @param {any} given the chart
+ * @param {Context} context
+ * @param {{fill?: boolean, press?: ((x: number, datum: any) => void) | null}} [options]
+ */
+export async function chartView(
+  host,
+  given,
+  { clock, charts },
+  { fill = false, press = null } = {},
+) {
   const embed = await charts(),
     paint = theme(host),
     em = fill ? textSize() : 13 * type.scale,
@@ -54,9 +64,9 @@ export async function chartView(host, given, context, { fill = false, press = nu
     { ...sized, config },
     { actions: false, renderer: 'canvas', tooltip: { theme: 'custom' } },
   );
-  const follows = (spec.params ?? []).some(p => p.name === 'step');
+  const follows = (spec.params ?? []).some((/** @type {any} */ p) => p.name === 'step');
   const covers = chartCovers(host, view, clock);
-  const tell = async step => {
+  const tell = async (/** @type {number} */ step) => {
     await view.signal('step', step + 1).runAsync();
     covers.draw();
   };

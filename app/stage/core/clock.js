@@ -12,13 +12,14 @@ export class Clock extends EventTarget {
   time = browserTime; // of what moves between two steps
   titles = ['']; // of each step
   outer = [0]; // the steps at which a tile or a block begins
-  views = []; // {title, host, draw, where, vega} of each picture
-  pin = null; // the cell that the leader of a class has pinned: {title of the view, thing}
-  hide = text => text; // a text of the page, with "?" for what answers the open question
-  covers = []; // the things of a picture that answer it
-  point = null; // the thing that Show me points at
+  /** @type {Drawn[]} */ views = []; // each picture
+  /** @type {{title: string, thing: Thing} | null} */ pin = null; // the cell that the leader of a class has pinned
+  /** @type {(text: string) => string} */ hide = text => text; // with "?" for what answers the open question
+  /** @type {Thing[]} */ covers = []; // the things of a picture that answer it
+  /** @type {Thing | null} */ point = null; // the thing that Show me points at
 
   // why: user, play, jump (also where the step stays), lead or idle.
+  /** @param {number} wanted @param {string} why */
   set(wanted, why) {
     const step = Math.max(0, Math.min(this.count - 1, Math.trunc(wanted) || 0));
     if (step === this.step && why !== 'jump') return;
@@ -27,12 +28,15 @@ export class Clock extends EventTarget {
     this.tell('step', { step, why });
     if (pointed) this.cover({ point: null });
   }
-  // The frames of a stage: [{title, tile, block}]. The step stays until `set` is called.
+  // The frames of a stage. The step stays until `set` is called.
+  /** @param {Frame[]} frames */
   load(frames) {
     this.titles = frames.map(frame => frame.title ?? '');
     this.count = Math.max(1, frames.length);
     this.from = frames[0]?.before ? 0 : 1;
-    this.outer = outerSteps(frames);
+    this.outer = [...frames.keys()].filter(
+      n => !n || frames[n].tile !== frames[n - 1].tile || frames[n].block !== frames[n - 1].block,
+    );
     if (this.step >= this.count) this.step = this.count - 1;
   }
   // The numbers of the step and of the last one, for people.
@@ -42,31 +46,26 @@ export class Clock extends EventTarget {
   get last() {
     return this.count - 1 + this.from;
   }
-  // Calls listener(step) at every step; returns what ends that.
+  // Calls listener at every step; returns what ends that.
+  /** @param {(step: number) => void} listener */
   follow(listener) {
-    const heard = event => listener(event.detail.step);
+    const heard = (/** @type {any} */ event) => listener(event.detail.step);
     this.addEventListener('step', heard);
     return () => this.removeEventListener('step', heard);
   }
+  /** @param {string} name @param {any} detail */
   tell(name, detail = null) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
-  // hide, covers and point: as above.
+  /** @param {Partial<Pick<Clock, 'hide' | 'covers' | 'point'>>} change */
   cover(change) {
     Object.assign(this, change);
     this.tell('covers');
     for (const view of this.views) view.draw?.();
   }
-  // Where a view of that title (or one that begins so) draws a thing: its middle on the page, or
-  // null.
+  // Where a view with that start of its title draws a thing: its middle on the page, or null.
+  /** @param {string} title @param {Thing} thing */
   where(title, thing) {
-    const view = this.views.find(one => one.title === title || one.title.startsWith(title));
-    return view?.where(thing) ?? null;
+    return this.views.find(view => view.title.startsWith(title))?.where?.(thing) ?? null;
   }
-}
-
-// The steps at which another tile or block begins, and the first.
-export function outerSteps(frames) {
-  const begins = (frame, before) => frame.tile !== before.tile || frame.block !== before.block;
-  return frames.map((_, n) => n).filter(n => n === 0 || begins(frames[n], frames[n - 1]));
 }

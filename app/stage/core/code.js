@@ -1,8 +1,8 @@
 // The code pane: the .cu and the headers of the steps, one under the other. The lines of the step are
 // lit. A step without lines keeps those of the step before it in sight. Probe lines are dimmed or
 // hidden.
-import { codeLine } from './code_line.js';
-import { button, element, number } from './paint.js';
+import { codeLine, linesOf } from './moments.js';
+import { button, element, listen, number } from './paint.js';
 
 const KEPT = 'warpglass-probes', // whether probe lines are hidden
   FILE = 'warpglass-workbench-file', // the name of the Workbench's text (workbench/keeping.js)
@@ -11,6 +11,7 @@ const KEPT = 'warpglass-probes', // whether probe lines are hidden
   DRAFT = /^draft_[0-9a-f]{40}(?=\.cu$|$)/; // the server's name of this text
 
 // A source line as a row: number, count, code and comment apart; its data-place is "FILE:LINE".
+/** @param {string} text @param {string} name @param {number} line @param {boolean} dim */
 function codeRow(text, name, line, dim) {
   const near = text.replace(DEEP, SHALLOW),
     at = near.indexOf('//'),
@@ -25,13 +26,15 @@ function codeRow(text, name, line, dim) {
   );
 }
 
-// code: {kernel, files, lit}; frames: of the stage; context: as for a view (host.js). openSource():
-// goes to the machine code of these lines; none: the host cannot.
+// openSource: goes to the machine code of these lines. null: the host cannot.
+/**
+ * @type {(host: HTMLElement, code: story.Code, frames: Frame[], context: Context,
+ *   openSource: (() => void) | null) => {unmount: () => void}}
+ */
 export function codeView(host, code, frames, { clock, kept, keep }, openSource) {
   const { files } = code,
     own = (kept(FILE) ?? 'kernel.cu').replace(/\.\w+$/, ''),
-    shown = name => name.replace(DRAFT, () => own),
-    litOf = step => frames[step]?.[code.lit] ?? {};
+    shown = (/** @type {string} */ name) => name.replace(DRAFT, () => own);
   const pane = element('div', {
     class: 'code',
     tabindex: '0',
@@ -47,26 +50,19 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       named,
       counts,
       element('label', {}, hide, 'hide probes'),
-      ...(openSource
-        ? [
-            button('machine code \u2192', openSource, {
-              title: 'Machine code of these lines, on the page Source',
-            }),
-          ]
-        : []),
     );
+  if (openSource) {
+    const title = 'Machine code of these lines, on the page Source';
+    head.append(button('machine code \u2192', openSource, { title }));
+  }
   const rows = new Map(); // "FILE:LINE" -> its row
   pane.append(
     ...files.flatMap(({ name, lines, probes }, n) => {
       const dim = new Set(probes),
         made = lines.map((text, i) => codeRow(text, name, i + 1, dim.has(i + 1)));
       made.forEach(row => rows.set(row.dataset.place, row));
-      return n
-        ? [
-            element('div', { class: 'row heading' }, element('span', { class: 'number' }), name),
-            ...made,
-          ]
-        : made;
+      const margin = element('span', { class: 'number' });
+      return n ? [element('div', { class: 'row heading' }, margin, name), ...made] : made;
     }),
   );
   host.replaceChildren(head, pane);
@@ -80,7 +76,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
 
   let tops = new Map(),
     seen = { height: 0, line: 0 },
-    lit = [],
+    /** @type {any[]} */ lit = [],
     from = 0; // from: how far it is scrolled; to ask that at a step lays the page out
   const unlight = () => {
     for (const row of lit) {
@@ -100,19 +96,20 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
     );
     seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
   };
+  /** @type {(step: number) => [any, number][]} */
   const rowsOf = step =>
-    Object.entries(litOf(step))
-      .map(([place, count]) => [rows.get(place), count])
-      .filter(([row]) => row);
+    Object.entries(linesOf(frames[step], code.lit)).flatMap(([place, count]) =>
+      rows.has(place) ? [[rows.get(place), count]] : [],
+    );
   // The rows to see at a step without lines: of the last step that has some, or where the code starts.
-  const nearest = step => {
+  const nearest = (/** @type {number} */ step) => {
     for (let n = Math.min(step, frames.length - 1); n >= 0; n--) {
       const found = rowsOf(n).map(([row]) => row);
       if (found.length) return found;
     }
     return [rows.get(`${files[0].name}:${codeLine(files[0].lines)}`)];
   };
-  const draw = (step, always = false) => {
+  const draw = (/** @type {number} */ step, always = false) => {
     unlight();
     const now = rowsOf(step);
     for (const [row, count] of now) {
@@ -150,12 +147,10 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
   };
   const observer = new ResizeObserver(changed);
   observer.observe(pane);
-  clock.addEventListener('probes', changed);
-  const unfollow = clock.follow(draw);
+  const ends = [listen(clock, 'probes', changed), clock.follow(draw)];
   return {
     unmount() {
-      unfollow();
-      clock.removeEventListener('probes', changed);
+      ends.forEach(end => end());
       observer.disconnect();
       host.replaceChildren();
     },

@@ -1,8 +1,10 @@
 // The form is explainers/story/encoding.py's.
+/** @param {ArrayBuffer} buffer @returns {any} */
 export function decode(buffer) {
   const end = 8 + new DataView(buffer).getUint32(4, true),
     numbers = new Float32Array(buffer, end),
     content = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, end - 8)));
+  /** @type {(value: any) => any} */
   const restore = value => {
     if (value === null || typeof value !== 'object') return value;
     if (value.$column)

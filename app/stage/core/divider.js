@@ -1,42 +1,48 @@
 // The divider between picture and code: dragged, or moved by the arrow keys; kept in the browser.
 // It stands upright where code is beside the picture, and lies where it is under it (two sides, or
 // a narrow window).
-import { element } from './paint.js';
+import { element, listen } from './paint.js';
 
 const LEAST = 20,
   MOST = 80; // per cent
 const ACROSS = { ArrowLeft: -2, ArrowRight: 2 },
   DOWN = { ArrowUp: -2, ArrowDown: 2 };
-const rows = share => `minmax(0, ${share}fr) auto .5rem minmax(0, ${100 - share}fr)`;
-// One under the other: picture, strip, guide, divider and code, each at least so high.
-const stacked = share =>
-  `minmax(${0.24 * share}rem, ${share}fr) auto auto .5rem ` +
-  `minmax(${0.24 * (100 - share)}rem, ${100 - share}fr)`;
+/**
+ * begin: the picture's share, until it is moved. style: sets the property of stage.css.
+ * @type {Record<string, {orientation: string, keys: Record<string, number>, name: string, begin: number,
+ *   property: string, style: (share: number) => string}>}
+ */
 const KINDS = {
-  // begin: the picture's share, until it is moved; style: the property of stage.css that it sets
   beside: {
     orientation: 'vertical',
     keys: ACROSS,
     name: 'warpglass-share',
     begin: 58,
-    style: ['--share', share => `${share}%`],
+    property: '--share',
+    style: share => `${share}%`,
   },
   two: {
     orientation: 'horizontal',
     keys: DOWN,
     name: 'warpglass-share-two',
     begin: 60,
-    style: ['--rows', rows],
+    property: '--rows',
+    style: share => `minmax(0, ${share}fr) auto .5rem minmax(0, ${100 - share}fr)`,
   },
   narrow: {
     orientation: 'horizontal',
     keys: DOWN,
     name: 'warpglass-share-narrow',
     begin: 62.5,
-    style: ['--narrow-rows', stacked],
+    property: '--narrow-rows',
+    // One under the other: picture, strip, guide, divider and code, each at least so high.
+    style: share =>
+      `minmax(${0.24 * share}rem, ${share}fr) auto auto .5rem ` +
+      `minmax(${0.24 * (100 - share)}rem, ${100 - share}fr)`,
   },
 };
 
+/** @param {HTMLElement} main @param {HTMLElement} picture @param {HTMLElement} code @param {Host} host */
 export function makeDivider(main, picture, code, { kept, keep }) {
   const node = element('div', {
     class: 'divider',
@@ -46,20 +52,20 @@ export function makeDivider(main, picture, code, { kept, keep }) {
     'aria-valuemin': LEAST,
     'aria-valuemax': MOST,
   });
-  const narrow = matchMedia('(max-width: 760px)'),
-    shares = {};
+  const narrow = matchMedia('(max-width: 760px)');
+  /** @type {Record<string, number>} */ const shares = {};
   const kind = () =>
     narrow.matches ? 'narrow' : main.classList.contains('two') ? 'two' : 'beside';
   const turn = () => {
     node.setAttribute('aria-orientation', KINDS[kind()].orientation);
     node.setAttribute('aria-valuenow', String(Math.round(shares[kind()])));
   };
+  /** @type {(which: string, share: number) => void} */
   const set = (which, share) => {
     shares[which] = Math.max(LEAST, Math.min(MOST, share));
-    const [property, styled] = KINDS[which].style;
-    main.style.setProperty(property, styled(shares[which]));
+    main.style.setProperty(KINDS[which].property, KINDS[which].style(shares[which]));
   };
-  const move = share => {
+  const move = (/** @type {number} */ share) => {
     set(kind(), share);
     turn();
     keep(KINDS[kind()].name, String(shares[kind()]));
@@ -69,7 +75,7 @@ export function makeDivider(main, picture, code, { kept, keep }) {
   turn();
   // Where the pointer is, as a share of what the two divide; beside each other the strip of state
   // counts with the picture.
-  const share = event => {
+  const share = (/** @type {PointerEvent} */ event) => {
     const box = main.getBoundingClientRect(),
       over = picture.getBoundingClientRect(),
       under = code.getBoundingClientRect();
@@ -77,27 +83,20 @@ export function makeDivider(main, picture, code, { kept, keep }) {
     const between = node.getBoundingClientRect().top - over.bottom;
     return (event.clientY - over.top - between) / (over.height + under.height);
   };
-  node.onpointerdown = event => {
+  node.onpointerdown = (/** @type {PointerEvent} */ event) => {
     node.setPointerCapture(event.pointerId);
-    node.onpointermove = moved => move(100 * share(moved));
+    node.onpointermove = (/** @type {PointerEvent} */ moved) => move(100 * share(moved));
   };
   node.onpointerup = node.onpointercancel = () => {
     node.onpointermove = null;
   };
-  node.onkeydown = event => {
+  node.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     const by = KINDS[kind()].keys[event.key];
     if (!by) return;
     move(shares[kind()] + by);
     event.preventDefault();
     event.stopPropagation();
   };
-  narrow.addEventListener('change', turn);
-  // turn(): the stage has one side, or two.
-  return {
-    node,
-    turn,
-    unmount() {
-      narrow.removeEventListener('change', turn);
-    },
-  };
+  // turn: the stage has one side, or two.
+  return { node, turn, unmount: listen(narrow, 'change', turn) };
 }

@@ -48,7 +48,8 @@
  * @property {(name: string, value: string) => void} [keep] remembers it
  */
 
-const absent = what => Promise.reject(new Error(`This page cannot ${what}.`));
+const absent = (/** @type {string} */ what) =>
+  Promise.reject(new Error(`This page cannot ${what}.`));
 
 /**
  * @param {Host} host

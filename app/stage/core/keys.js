@@ -46,20 +46,18 @@ const SCROLLS = '.code, .drawer, .more, .start, .scroll, .guide'; // Page Up and
  */
 export function hearKeys({ root, rows, actions, clicking = () => false, blocked = () => false }) {
   const presses = Object.assign({}, ...rows.map(row => row.press));
-  const nameOf = ({ shiftKey, key }) =>
-    presses[`${shiftKey ? 'Shift+' : ''}${key}`] ??
-    presses[key.length === 1 ? key.toLowerCase() : key];
-  const held = event => event.ctrlKey || event.metaKey || event.altKey;
-
-  const onKey = event => {
-    if (held(event) || event.defaultPrevented || !root.isConnected) return;
-    const target = event.composedPath()[0],
-      name = nameOf(event),
+  const onKey = (/** @type {KeyboardEvent} */ event) => {
+    const { ctrlKey, metaKey, altKey, shiftKey, key } = event;
+    if (ctrlKey || metaKey || altKey || event.defaultPrevented || !root.isConnected) return;
+    const target = /** @type {any} */ (event.composedPath()[0]),
       range = target.id === 'warpglass-clock';
+    const name =
+      presses[`${shiftKey ? 'Shift+' : ''}${key}`] ??
+      presses[key.length === 1 ? key.toLowerCase() : key];
     if (!name || blocked(name) || (!range && target.matches?.(TYPING))) return;
-    if (event.key === ' ' && target.closest?.('button:not([data-plays]),a,summary')) return; // a button is pressed
-    if (/^[-+=0]$/.test(event.key) && target.closest?.('[data-zooms]')) return; // a picture zooms
-    if (/^Page/.test(event.key) && !clicking() && target.closest?.(SCROLLS)) return;
+    if (key === ' ' && target.closest?.('button:not([data-plays]),a,summary')) return; // a button is pressed
+    if (/^[-+=0]$/.test(key) && target.closest?.('[data-zooms]')) return; // a picture zooms
+    if (/^Page/.test(key) && !clicking() && target.closest?.(SCROLLS)) return;
     if (actions[name]?.(event) === false) return;
     event.preventDefault();
     event.stopPropagation();

@@ -3,6 +3,7 @@
 import { MARKS } from './data.js';
 import { element, number } from './paint.js';
 
+/** @param {Clock} clock */
 export function makePauseAt(clock) {
   const select = element('select', {
       'aria-label': 'Pause at',
@@ -10,9 +11,9 @@ export function makePauseAt(clock) {
     }),
     ahead = element('span', { class: 'ahead', role: 'status' });
   const node = element('span', { class: 'pause-at', hidden: true }, select, ahead);
-  let steps = {},
-    chosen = '',
-    // steps: mark -> the steps that have it, in order; chosen stays chosen over stages without it
+  /** @type {Record<string, number[]>} */
+  let steps = {}; // mark -> the steps that have it, in order
+  let chosen = '', // over stages without it, too
     words = '';
 
   const tell = () => {
@@ -23,18 +24,17 @@ export function makePauseAt(clock) {
         : '';
     if (text !== words) ahead.textContent = words = text;
   };
-  const choose = mark => {
+  const choose = (/** @type {string} */ mark) => {
     select.value = chosen = mark;
     tell();
   };
   select.onchange = () => choose(select.value);
-  const onStep = () => {
+  const unfollow = clock.follow(() => {
     if (select.value) tell();
-  };
-  clock.addEventListener('step', onStep);
+  });
   return {
     node,
-    load(frames) {
+    load(/** @type {Frame[]} */ frames) {
       steps = {};
       frames.forEach((frame, n) =>
         (frame.marks ?? []).forEach(mark => (steps[mark] ??= []).push(n)),
@@ -49,15 +49,13 @@ export function makePauseAt(clock) {
       select.value = chosen in steps ? chosen : '';
       tell();
     },
-    pauses: step => steps[select.value]?.includes(step) ?? false,
+    pauses: (/** @type {number} */ step) => steps[select.value]?.includes(step) ?? false,
     // The next of the choices; false where there are none.
     next() {
       if (node.hidden) return false;
       const names = ['', ...Object.keys(steps)];
       choose(names[(names.indexOf(select.value) + 1) % names.length]);
     },
-    unmount() {
-      clock.removeEventListener('step', onStep);
-    },
+    unmount: unfollow,
   };
 }

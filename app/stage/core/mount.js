@@ -11,24 +11,15 @@ import { decode } from './decode.js';
 import { complete } from './host.js';
 import { hearKeys, STEP_KEYS } from './keys.js';
 import { Middle } from './middle.js';
-import {
-  framesOf,
-  ownClock,
-  picturesOf,
-  sameMoment,
-  stepUpTo,
-  stepWanted,
-  valueAt,
-} from './moments.js';
+import { framesOf, ownClock, picturesOf, sameMoment, stepUpTo, stepWanted } from './moments.js';
+import { valueAt } from './moments.js';
 import { element } from './paint.js';
 import { Tabs } from './tabs.js';
 
 const KEPT = 24; // decoded bundles
+const NO_CONTENT = /** @type {Content} */ (/** @type {unknown} */ (null));
 
-/**
- * @param {HTMLElement} el
- * @param {import('./host.js').Host} host
- */
+/** @param {HTMLElement} el @param {import('./host.js').Host} host */
 export function mount(el, host) {
   const stage = new Stage(el, complete(host));
   if (host.state.bundle) stage.open(host.state);
@@ -36,14 +27,17 @@ export function mount(el, host) {
 }
 
 export class Stage {
-  content = null; // of the bundle, with its pictures listed
+  content = NO_CONTENT; // of the bundle, with its pictures listed
   bundle = '';
   picture = '';
   tab = '';
-  clicker = null; // (1 onward or -1 back, held) -> whether it has taken a clicker's press
-  steps = {}; // picture with a clock of its own, or '' -> its step while another is shown
+  // (1 onward or -1 back, held) -> whether it has taken a clicker's press
+  /** @type {((direction: number, held: boolean) => boolean) | null} */ clicker = null;
+  // picture with a clock of its own, or '' -> its step while another is shown
+  /** @type {Record<string, number>} */ steps = {};
   kept = new Map(); // name -> what a bundle holds; the oldest go first
 
+  /** @param {any} el @param {Host} host */
   constructor(el, host) {
     this.el = el;
     this.host = host;
@@ -70,6 +64,7 @@ export class Stage {
 
   // ---- what is shown ----
   // The content of a bundle, decoded once.
+  /** @param {string} name @returns {Promise<any>} */
   async load(name) {
     if (this.kept.has(name)) return this.kept.get(name);
     const content = decode(await this.host.bundle(name));
@@ -79,51 +74,45 @@ export class Stage {
   }
   // A moment of a bundle that the host has. Step counts from 0.
   /** @param {import('./host.js').State} state */
-  async open({ bundle, step = 0, picture, tab }) {
+  async open({ bundle = '', step = 0, picture, tab }) {
     const content = await this.load(bundle);
     this.show(content, { bundle, step: step + 1, picture, tab, fresh: true });
   }
-  // Draws content. wanted: step (from 1), picture and tab of a link; value: of the choice that the
-  // step is; fresh: another story, so nothing of the moment before counts. Returns a sentence for
-  // each thing of the link that is not there.
   /**
-   * @param {any} content
-   * @param {{bundle?: string, step?: any, value?: number, picture?: string, tab?: string,
+   * Draws content. Returns a sentence for each thing of the link that is not there.
+   * wanted: step (from 1), picture and tab of a link; value: of the choice that the step is; fresh:
+   * another story, so nothing of the moment before counts.
+   * @param {Content} content
+   * @param {{bundle?: string, step?: any, value?: number | null, picture?: string, tab?: string,
    *   fresh?: boolean}} wanted
-   * @returns {string[]}
    */
-  show(content, { bundle = '', step = null, value = null, picture, tab, fresh = false }) {
-    const before = this.framesBefore(content),
+  show(content, { bundle = '', step, value = null, picture = '', tab = '', fresh = false }) {
+    // Another lens begins at its first step.
+    const same = this.content?.views[0]?.id === content.views[0]?.id,
+      before = this.content && same ? this.frames : [],
+      pictures = picturesOf(content),
       missing = [];
-    this.content = { ...content, pictures: picturesOf(content) };
+    this.content = { ...content, pictures };
     this.bundle = bundle;
     if (fresh) {
-      [this.picture, this.tab, this.steps] = [picture ?? '', tab ?? '', {}];
-      missing.push(...absent('picture', this.picture, this.content.pictures));
-      missing.push(...absent('tab', this.tab, content.tabs));
+      [this.picture, this.tab, this.steps] = [picture, tab, {}];
+      missing.push(...absent('picture', picture, pictures), ...absent('tab', tab, content.tabs));
     }
-    if (!this.content.pictures.some(({ id }) => id === this.picture))
-      this.picture = this.content.pictures[0]?.id ?? '';
-    const first = this.firstStep(before, { step, value, fresh });
-    if (first.missing) missing.push(first.missing);
+    if (!pictures.some(({ id }) => id === this.picture)) this.picture = pictures[0]?.id ?? '';
+    const { clock, frames } = this;
+    // The link's step; after a change the same moment, where the new run has it.
+    let first = this.ownClock ? 0 : content.step;
+    if (step !== null && step !== undefined) {
+      const wanted = stepWanted(step, frames.length);
+      first = wanted.step;
+      if (wanted.missing) missing.push(wanted.missing);
+    } else if (!this.ownClock && value !== null) first = stepUpTo(content, frames, value);
+    else if (!fresh && before[clock.step]) first = sameMoment(before, clock.step, frames);
     this.loadClock();
     this.middle.draw();
-    this.clock.set(first.step, 'jump');
+    clock.set(first, 'jump');
     this.tabs.draw();
     return missing;
-  }
-  // Another lens begins at its first step.
-  framesBefore({ views }) {
-    const same = this.content && this.content.views[0]?.id === views[0]?.id;
-    return same ? this.frames : [];
-  }
-  // The link's step; after a change the same moment, where the new run has it.
-  firstStep(before, { step, value, fresh }) {
-    const { clock, content, frames } = this;
-    if (step !== null && step !== undefined) return stepWanted(step, frames.length);
-    if (!this.ownClock && value !== null) return { step: stepUpTo(content, frames, value) };
-    if (fresh || !before[clock.step]) return { step: this.ownClock ? 0 : content.step };
-    return { step: sameMoment(before, clock.step, frames) };
   }
   loadClock() {
     const { content, clock, bar } = this;
@@ -142,12 +131,13 @@ export class Stage {
   }
   clear() {
     this.bar.stop();
-    [this.content, this.bundle, this.tab] = [null, '', ''];
+    [this.content, this.bundle, this.tab] = [NO_CONTENT, '', ''];
     this.middle.clear();
     this.tabs.clear();
   }
 
   // ---- what a view is given ----
+  /** @returns {Context} */
   context(content = this.content) {
     return { ...this.host, clock: this.clock, stage: content };
   }
@@ -170,8 +160,9 @@ export class Stage {
   get state() {
     return { bundle: this.bundle, step: this.clock.step, picture: this.picture, tab: this.tab };
   }
+  /** @param {string | undefined} id */
   choosePicture(id) {
-    if (!id || id === this.picture || !this.content.pictures.some(one => one.id === id))
+    if (!id || id === this.picture || !this.content.pictures?.some(one => one.id === id))
       return !!id && id === this.picture;
     const before = this.frames,
       clockName = () => (this.ownClock ? this.picture : '');
@@ -191,9 +182,11 @@ export class Stage {
     this.host.onState(this.state);
   }
 
+  /** @param {import('./host.js').HostKeys} keys */
   hear({ rows = [], actions = {}, clicking, blocked }) {
-    const { bar } = this,
-      press = (direction, { repeat }) => this.clicker?.(direction, repeat);
+    const { bar } = this;
+    /** @type {(direction: number, event: KeyboardEvent) => boolean | undefined} */
+    const press = (direction, { repeat }) => this.clicker?.(direction, repeat);
     return hearKeys({
       root: this.el,
       rows: [...STEP_KEYS, ...rows],
@@ -202,7 +195,7 @@ export class Stage {
         onward: event => press(1, event) || bar.actions.next(),
         back: event => press(-1, event) || bar.actions.previous(),
         picture: ({ key }) =>
-          !!this.content && this.choosePicture(this.content.pictures[key - 1]?.id),
+          !!this.content && this.choosePicture(this.content.pictures?.[key - 1]?.id),
         ...actions,
       },
       clicking,
@@ -219,15 +212,20 @@ export class Stage {
   }
 }
 
-// For each side its [{sentence, wrong}] in the order of the steps.
-const sidesOf = frames =>
-  frames[0].sentences
-    ? frames[0].sentences.map((_, side) => frames.map(f => ({ sentence: f.sentences[side] })))
-    : [frames];
+// For each side its sentences in the order of the steps.
+const sidesOf = (/** @type {Frame[]} */ frames) =>
+  frames[0].sentences?.map((_, side) =>
+    frames.map(frame => ({
+      ...frame,
+      sentence: frame.sentences?.[side] ?? '',
+      details: '',
+      wrong: false,
+    })),
+  ) ?? [frames];
 
-const absent = (name, wanted, known) =>
-  wanted && !known.some(({ id }) => id === wanted)
-    ? [
-        `${name} is ${wanted}. Here it can be ${known.map(({ id }) => id).join(', ') || 'left out'}.`,
-      ]
-    : [];
+/** @type {(name: string, wanted: string, known: {id: string}[]) => string[]} */
+const absent = (name, wanted, known) => {
+  const ids = known.map(({ id }) => id);
+  if (!wanted || ids.includes(wanted)) return [];
+  return [`${name} is ${wanted}. Here it can be ${ids.join(', ') || 'left out'}.`];
+};

@@ -14,7 +14,7 @@ export const COLOURS = {
  */
 export function theme(node) {
   const style = getComputedStyle(node),
-    get = name => style.getPropertyValue(name).trim();
+    get = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   return {
     text: get('--st-text-color') || '#222',
     background: get('--st-background-color') || '#fff',
@@ -41,40 +41,29 @@ export const guided = () => type.labels > 1;
 
 // A label that is smaller where there is room for large text, and never below 13 pixels in a window
 // 1500 wide.
+/** @param {number} em */
 export const smallText = em => Math.max(0.85 * em, Math.min(em, 13 * type.scale));
 
 let pixel = null; // a canvas of one pixel, and one that measures text
+/** @type {any} */
 let measured = null;
 
-/**
- * @param {string} colour
- * @returns {number[]}
- */
+// Any CSS colour -> [r, g, b].
+/** @param {string} colour @returns {number[]} */
 export function rgb(colour) {
-  // any CSS colour -> [r, g, b]
-  const context = (pixel ??= document
-    .createElement('canvas')
-    .getContext('2d', { willReadFrequently: true }));
-  context.fillStyle = colour;
-  context.fillRect(0, 0, 1, 1);
-  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  pixel ??= document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  pixel.fillStyle = colour;
+  pixel.fillRect(0, 0, 1, 1);
+  return [...pixel.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
-/**
- * A colour between two, [r, g, b] each; share 1 is all of the first.
- * @param {number[]} a
- * @param {number[]} b
- * @param {number} share
- */
-export function blend(a, b, share) {
-  return `rgb(${a.map((v, i) => Math.round(v * share + b[i] * (1 - share))).join(',')})`;
-}
+// A colour between two, [r, g, b] each; share 1 is all of the first.
+/** @type {(a: number[], b: number[], share: number) => string} */
+export const blend = (a, b, share) =>
+  `rgb(${a.map((v, i) => Math.round(v * share + b[i] * (1 - share))).join(',')})`;
 
-/**
- * value -> [r, g, b]: the background at zero, the palette's colours of sign at -span and +span.
- * @param {number[]} background
- * @returns {(value: number, span: number) => number[]}
- */
+// value -> [r, g, b]: the background at zero, the palette's colours of sign at -span and +span.
+/** @type {(background: number[]) => (value: number, span: number) => number[]} */
 export function signed(background) {
   const low = rgb(PALETTE.sign.below),
     high = rgb(PALETTE.sign.above);
@@ -86,9 +75,12 @@ export function signed(background) {
 }
 
 // A matrix as a small canvas, a pixel per element, by sign. NaN and infinity are chequered, so that
-// they are told from what is far above zero; what is absent (undefined) stays transparent.
-// colour(value, span), ink: [r, g, b].
-export function matrixImage(width, height, valueAt, span, colour, ink) {
+// they are told from what is far above zero; what is absent (undefined) stays transparent. ink: [r, g, b].
+/**
+ * @type {(width: number, height: number, valueAt: (y: number, x: number) => number | undefined,
+ *   span: number, colour: (value: number, span: number) => number[], ink?: number[]) => any}
+ */
+export function matrixImage(width, height, valueAt, span, colour, ink = []) {
   const small = element('canvas', { width, height }),
     g = small.getContext('2d'),
     pixels = g.createImageData(width, height);
@@ -113,6 +105,7 @@ export const NOT_FINITE = [
 ];
 
 // How many of the numbers are NaN and infinite, in words; nothing if all are finite.
+/** @param {Iterable<number | undefined>} numbers */
 export function odd(numbers) {
   let nan = 0,
     inf = 0;
@@ -123,10 +116,8 @@ export function odd(numbers) {
     .join(' and ');
 }
 
-/**
- * The largest finite |value|, never 0.
- * @param {Iterable<number>} values
- */
+// The largest finite |value|, never 0.
+/** @param {Iterable<number>} values */
 export function spanOf(values) {
   let most = 1e-30;
   for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
@@ -136,29 +127,21 @@ export function spanOf(values) {
 // From here on a number has an exponent. explainers/story/glossary.py has the same limit.
 const MOST_WHOLE = 1e15;
 
-/**
- * The shortest decimal that is this float32 and no other.
- * @param {number | string | null | undefined} value
- * @returns {string}
- */
+// The shortest decimal that is this float32 and no other.
+/** @param {number | string | null | undefined} value */
 export function exact(value) {
   if (value === null || value === undefined) return 'none';
   if (typeof value === 'string') return value;
   if (!Number.isFinite(value)) return String(value).replace('Infinity', 'inf');
   for (let digits = 6; digits <= 9; digits++) {
-    const text = value.toPrecision(digits);
-    const kept = Number(text);
+    const kept = Number(value.toPrecision(digits));
     if (Math.fround(kept) !== Math.fround(value)) continue;
     return Math.abs(kept) < MOST_WHOLE ? String(kept) : kept.toExponential();
   }
   return String(value);
 }
 
-/**
- * @param {number | string | null | undefined} value
- * @param {number} [digits]
- * @returns {string}
- */
+/** @param {number | string | null | undefined} value */
 export function short(value, digits = 5) {
   if (value === null || value === undefined) return '\u2013';
   if (typeof value === 'string') return value;
@@ -169,13 +152,9 @@ export function short(value, digits = 5) {
     : String(Number(value.toPrecision(digits)));
 }
 
-/**
- * A number in a sentence, the strip or a table, with separators. A whole number has all its digits,
- * others have so many.
- * @param {number | string | null | undefined} value
- * @param {number} [digits]
- * @returns {string}
- */
+// A number in a sentence, the strip or a table, with separators. A whole number has all its digits,
+// others have so many.
+/** @param {number | string | null | undefined} value @returns {string} */
 export function figure(value, digits = 6) {
   if (typeof value !== 'number') return short(value, digits);
   if (Number.isInteger(value) && Math.abs(value) < MOST_WHOLE) return number(value);
@@ -185,40 +164,29 @@ export function figure(value, digits = 6) {
   return size >= MOST_WHOLE && Number.isFinite(size) ? kept.toExponential() : short(value, digits);
 }
 
-/**
- * A value in the largest unit in which it shows at least 1, in so many digits. glossary.amount is
- * the same in Python.
- * @param {number} value
- * @param {[number, string][]} units the largest first: [size, name]
- * @param {number} [digits]
- */
+// A value in the largest unit in which it shows at least 1, in so many digits. glossary.amount is
+// the same in Python. units: the largest first, [size, name].
+/** @param {number} value @param {[number, string][]} units */
 export function amount(value, units, digits = 3) {
-  const rounded = size => Number((value / size).toPrecision(digits)),
+  const rounded = (/** @type {number} */ size) => Number((value / size).toPrecision(digits)),
     [size, name] = units.find(([size]) => rounded(size) >= 1) ?? units[units.length - 1];
   return `${figure(rounded(size), digits)} ${name}`;
 }
 
-/**
- * The width in pixels that the widest of these labels needs in a font.
- * @param {string[]} labels
- * @param {string} font
- */
+// The width in pixels that the widest of these labels needs in a font.
+/** @param {string[]} labels @param {string} font */
 export function widest(labels, font) {
-  const g = (measured ??= document.createElement('canvas').getContext('2d'));
-  g.font = font;
-  return Math.max(0, ...labels.map(label => Math.ceil(g.measureText(label).width)));
+  measured ??= document.createElement('canvas').getContext('2d');
+  measured.font = font;
+  return Math.max(0, ...labels.map(label => Math.ceil(measured.measureText(label).width)));
 }
 
 // What stands where a module could not be fetched: the server is gone, or is of another version by
 // now.
+/** @type {(host: Element) => (error: unknown) => never} */
 export const unfetched = host => error => {
-  host.replaceChildren(
-    element(
-      'p',
-      { class: 'note bad', role: 'alert' },
-      'This could not be drawn. Load the page anew.',
-    ),
-  );
+  const text = 'This could not be drawn. Load the page anew.';
+  host.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
   throw error; // into the browser's console
 };
 
@@ -240,17 +208,22 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** @param {string} tag @param {Record<string, any>} attributes */
+export function svgElement(tag, attributes) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+// A link to a page of ours: a press goes there by go(); with a key held the browser opens it, as any
+// link.
 /**
- * A link to a page of ours: a press goes there by go(); with a key held the browser opens it, as
- * any link.
- * @param {string} href
- * @param {() => void} go
- * @param {Record<string, any>} attributes
- * @param {...(string | Node)} children
+ * @type {(href: string, go: () => void, attributes: Record<string, any>,
+ *   ...children: (string | Node)[]) => any}
  */
 export function way(href, go, attributes, ...children) {
   const node = element('a', { href, ...attributes }, ...children);
-  node.onclick = event => {
+  node.onclick = (/** @type {MouseEvent} */ event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     go();
@@ -260,7 +233,7 @@ export function way(href, go, attributes, ...children) {
 
 /**
  * @param {string} label
- * @param {(event: any) => void} onClick
+ * @param {((event: any) => void) | null} onClick null: a node around it hears the press
  * @param {Record<string, any>} [attributes]
  */
 export function button(label, onClick, attributes = {}) {
@@ -269,11 +242,18 @@ export function button(label, onClick, attributes = {}) {
   return node;
 }
 
+// Returns what ends the listening.
 /**
- * Saves a file on the reader's computer.
- * @param {Blob} blob
- * @param {string} name
+ * @type {(target: EventTarget, name: string, listener: (event: any) => any, capture?: boolean)
+ *   => () => void}
  */
+export function listen(target, name, listener, capture = false) {
+  target.addEventListener(name, listener, capture);
+  return () => target.removeEventListener(name, listener, capture);
+}
+
+// Saves a file on the reader's computer.
+/** @param {Blob} blob @param {string} name */
 export function save(blob, name) {
   const href = URL.createObjectURL(blob);
   element('a', { href, download: name }).click();

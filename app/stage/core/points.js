@@ -3,6 +3,7 @@
 // on it.
 import { element } from './paint.js';
 
+/** @type {Record<string, [number, number]>} */
 export const MOVES = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -10,8 +11,17 @@ export const MOVES = {
   ArrowDown: [0, 1],
 };
 
-// host: holds the chart; view: Vega's; press(x, datum): a point was chosen, x from the plot's left
-// edge. Returns what ends it.
+export const LINES = ['line', 'area', 'trail']; // the marks of which an item is a point
+
+/** @typedef {{x: number, y: number, text: string, colour: string, datum: any}} ChartPoint */
+
+// host: holds the chart; view: Vega's; press: a point was chosen, x from the plot's left edge.
+// Returns what ends it.
+/**
+ * @param {HTMLElement} host
+ * @param {any} view
+ * @param {((x: number, datum: any) => void) | null} press
+ */
 export function walkPoints(host, view, press) {
   const tip = element('div', { class: 'tip', hidden: true }),
     ring = element('i', { class: 'ring', hidden: true }),
@@ -19,8 +29,8 @@ export function walkPoints(host, view, press) {
   host.append(ring, tip);
   host.after(heard);
   host.tabIndex = 0;
-  let at = null;
-  const show = point => {
+  /** @type {ChartPoint | null} */ let at = null;
+  const show = (/** @type {ChartPoint | null} */ point) => {
     at = point;
     tip.hidden = ring.hidden = !point;
     heard.textContent = point ? point.text.replaceAll('\n', '; ') : '';
@@ -51,50 +61,47 @@ export function walkPoints(host, view, press) {
   };
 }
 
-// What of the chart has a tooltip: [{x, y, text, colour, datum}], in pixels from the plot's corner,
-// from left to right.
+// The items of a chart that are no groups, each with its mark, its place among the mark's items, and
+// the corner of its group in pixels from the plot's corner.
+/** @param {any} view @returns {{mark: any, item: any, n: number, dx: number, dy: number}[]} */
+export function itemsOf(view) {
+  /** @type {(mark: any, dx: number, dy: number) => any[]} */
+  const visit = (mark, dx, dy) =>
+    mark.items.flatMap((/** @type {any} */ item, /** @type {number} */ n) =>
+      mark.marktype === 'group'
+        ? (item.items ?? []).flatMap((/** @type {any} */ inner) =>
+            visit(inner, dx + (item.x ?? 0), dy + (item.y ?? 0)),
+          )
+        : [{ mark, item, n, dx, dy }],
+    );
+  return visit(view.scenegraph().root, 0, 0);
+}
+
+// What of the chart has a tooltip, in pixels from the plot's corner, from left to right.
+/** @param {any} view @returns {ChartPoint[]} */
 function pointsOf(view) {
   const found = new Map();
-  const visit = (mark, dx, dy) => {
-    for (const item of mark.items) {
-      if (mark.marktype === 'group')
-        (item.items ?? []).forEach(inner => visit(inner, dx + (item.x ?? 0), dy + (item.y ?? 0)));
-      else if (item.tooltip && !['line', 'area', 'trail'].includes(mark.marktype)) {
-        const { x1, x2, y1, y2 } = item.bounds,
-          text = worded(item.tooltip),
-          x = dx + (x1 + x2) / 2,
-          y = dy + (y1 + y2) / 2;
-        found.set(`${Math.round(x)} ${Math.round(y)} ${text}`, {
-          x,
-          y,
-          text,
-          colour: item.stroke ?? item.fill,
-          datum: item.datum,
-        });
-      }
-    }
-  };
-  visit(view.scenegraph().root, 0, 0);
+  for (const { mark, item, dx, dy } of itemsOf(view)) {
+    if (!item.tooltip || LINES.includes(mark.marktype)) continue;
+    const { tooltip, bounds, datum, stroke, fill } = item,
+      parts = Object.entries(tooltip).map(([name, value]) => `${name}: ${value}`),
+      text = typeof tooltip === 'object' ? parts.join('\n') : String(tooltip),
+      x = dx + (bounds.x1 + bounds.x2) / 2,
+      y = dy + (bounds.y1 + bounds.y2) / 2;
+    const point = { x, y, text, colour: stroke ?? fill, datum };
+    found.set(`${Math.round(x)} ${Math.round(y)} ${text}`, point);
+  }
   return [...found.values()].sort((a, b) => a.x - b.x || b.y - a.y);
 }
-const worded = tooltip =>
-  typeof tooltip === 'object'
-    ? Object.entries(tooltip)
-        .map(([name, value]) => `${name}: ${value}`)
-        .join('\n')
-    : String(tooltip);
 
 // The next point that way: to a side first one of the same colour, up and down the nearest column.
 // From nowhere, the first.
+/** @type {(points: ChartPoint[], from: ChartPoint | null, way: [number, number]) => ChartPoint | null} */
 function next(points, from, [dx, dy]) {
   if (!from) return points[0] ?? null;
   const there = points.filter(p => (p.x - from.x) * dx + (p.y - from.y) * dy > 0.5),
     same = dx ? there.filter(p => p.colour === from.colour) : [];
-  const far = p => Math.abs(p.x - from.x) * (dx ? 1 : 4) + Math.abs(p.y - from.y);
-  return (
-    (same.length ? same : there).reduce(
-      (best, p) => (!best || far(p) < far(best) ? p : best),
-      null,
-    ) ?? from
-  );
+  const far = (/** @type {ChartPoint} */ p) =>
+    Math.abs(p.x - from.x) * (dx ? 1 : 4) + Math.abs(p.y - from.y);
+  return (same.length ? same : there).toSorted((a, b) => far(a) - far(b))[0] ?? from;
 }

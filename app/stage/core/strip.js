@@ -1,17 +1,18 @@
 // The strip of state: what the story keeps an eye on, as numbers with their course over the steps,
 // or as words.
-import { PALETTE, element, figure, number, theme } from './paint.js';
+import { PALETTE, element, figure, number, svgElement, theme } from './paint.js';
 
+/** @type {Record<string, string>} */
 const NAMED = { ...PALETTE.tensors, ...PALETTE.marks };
 const W = 120,
   H = 26;
 
-// entries: explainers/story/stage.py State.
+/** @param {HTMLElement} host @param {Clock} clock @param {story.State[]} entries */
 export function stripView(host, clock, entries) {
   const paint = theme(host),
     parts = entries.map(entry => part(entry, paint));
   host.replaceChildren(...parts.map(p => p.node));
-  const draw = step => parts.forEach(p => p.draw(step));
+  const draw = (/** @type {number} */ step) => parts.forEach(p => p.draw(step));
   const unfollow = clock.follow(draw);
   draw(clock.step);
   return {
@@ -22,6 +23,7 @@ export function stripView(host, clock, entries) {
   };
 }
 
+/** @param {story.State} entry @param {ReturnType<typeof theme>} paint */
 function part(entry, paint) {
   const value = element('span', { class: 'value' }),
     node = element(
@@ -32,39 +34,28 @@ function part(entry, paint) {
     );
   const numeric = entry.values.map(v => (typeof v === 'string' ? Number(v) : v));
   const drawn = entry.values.some(v => typeof v === 'number') && entry.values.length > 1;
-  let mark = null,
-    future = null;
-  /** @type {(n: number) => number} */
-  let x = () => 0,
-    y = x;
+  /** @type {any} */ let mark = null;
+  /** @type {any} */ let future = null;
+  const x = (/** @type {number} */ n) => 2 + (n * (W - 4)) / Math.max(1, entry.values.length - 1);
   if (drawn) {
-    const finite = numeric.filter(v => v !== null && Number.isFinite(v)),
+    const finite = numeric.filter(Number.isFinite),
       low = Math.min(0, ...finite),
       high = Math.max(entry.of ?? 0, ...finite, low + 1e-30);
-    x = n => 2 + (n * (W - 4)) / Math.max(1, entry.values.length - 1);
-    y = v => H - 3 - ((v - low) / (high - low)) * (H - 6);
-    let path = '',
-      pen = false;
+    let path = '';
     numeric.forEach((v, n) => {
-      if (v === null || !Number.isFinite(v)) {
-        pen = false;
-        return;
-      }
-      path += pen
-        ? `H${x(n).toFixed(1)}V${y(v).toFixed(1)}`
-        : `M${x(n).toFixed(1)} ${y(v).toFixed(1)}`;
-      pen = true;
+      if (!Number.isFinite(v)) return;
+      const [left, top] = [x(n), H - 3 - ((v - low) / (high - low)) * (H - 6)].map(p =>
+        p.toFixed(1),
+      );
+      path += Number.isFinite(numeric[n - 1]) ? `H${left}V${top}` : `M${left} ${top}`;
     });
-    const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'),
-      make = (tag, attributes) => {
-        const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
-        for (const [name, text] of Object.entries(attributes)) made.setAttribute(name, text);
-        svg.append(made);
-        return made;
-      };
-    svg.setAttribute('viewBox', `0 0 ${W} ${H}`);
-    svg.setAttribute('preserveAspectRatio', 'none');
-    svg.setAttribute('aria-hidden', 'true');
+    const svg = svgElement('svg', {
+      viewBox: `0 0 ${W} ${H}`,
+      preserveAspectRatio: 'none',
+      'aria-hidden': 'true',
+    });
+    /** @type {(tag: string, attributes: Record<string, any>) => Element} */
+    const make = (tag, attributes) => svg.appendChild(svgElement(tag, attributes));
     make('path', {
       d: path,
       fill: 'none',
@@ -83,10 +74,10 @@ function part(entry, paint) {
     });
     node.append(svg);
   }
-  let shown;
+  let shown = '';
   return {
     node,
-    draw(step) {
+    draw(/** @type {number} */ step) {
       const now = entry.values[Math.min(step, entry.values.length - 1)];
       const text =
         typeof now === 'number'

@@ -10,8 +10,9 @@ export class Tabs {
   drawer = element('div', { class: 'drawer', hidden: true, role: 'region', tabindex: '0' });
   opened = 0; // how many tabs were opened: only the last one may draw
   madeAt = 0; // the step of the clock then
-  end = null;
+  /** @type {(() => void) | null} */ end = null;
 
+  /** @param {Stage} stage */
   constructor(stage) {
     this.stage = stage;
   }
@@ -20,7 +21,7 @@ export class Tabs {
     const { tabs } = this.stage.content,
       { tab } = this.stage;
     const first = tabs.find(({ id }) => !DEEP_TABS.has(id));
-    const few = button('Details', () => this.open(tab || first.id), {
+    const few = button('Details', () => this.open(tab || (first?.id ?? '')), {
       class: 'few', // the open tab hides it, and shows the titles (depth.css)
       hidden: !first,
     });
@@ -37,6 +38,7 @@ export class Tabs {
     this.node.hidden = !tabs.length;
     this.open(tabs.some(({ id }) => id === tab) ? tab : '');
   }
+  /** @param {string} id */
   async open(id) {
     const nth = ++this.opened,
       { stage } = this;
@@ -48,26 +50,26 @@ export class Tabs {
     stage.moved();
     if (!id) return;
     this.node.classList.add('unfolded');
-    const { title, blocks: given } = stage.content.tabs.find(tab => tab.id === id);
+    const tab = stage.content.tabs.find(tab => tab.id === id);
     this.drawer.hidden = false;
-    this.drawer.setAttribute('aria-label', title);
+    this.drawer.setAttribute('aria-label', tab?.title);
     stage.room.classList.add('with-drawer');
     const current = () => nth === this.opened;
-    const blocks = given ?? (await this.make(id, current));
+    const blocks = tab?.blocks ?? (await this.make(id, current));
     if (!blocks || !current()) return;
     this.end = showBlocks(this.drawer, blocks, stage.context());
     stage.el.dataset.tab = id;
     this.drawer.scrollIntoView({ block: 'nearest' });
   }
+  /** @param {string} id @param {() => boolean} current @returns {Promise<any>} */
   async make(id, current) {
-    const { host } = this.stage;
     this.drawer.replaceChildren(element('p', { role: 'status' }, 'Being made ...'));
     try {
-      const bundle = await host.part(id, current);
+      const bundle = await this.stage.host.part(id, current);
       return bundle && current() ? await this.stage.load(bundle) : null;
     } catch (error) {
-      const said = element('p', { class: 'note bad', role: 'alert' }, error.message);
-      if (current()) this.drawer.replaceChildren(said);
+      const note = element('p', { class: 'note bad', role: 'alert' }, error.message);
+      if (current()) this.drawer.replaceChildren(note);
       return null;
     }
   }

@@ -2,10 +2,8 @@
 import { withoutDepth } from './depth.js';
 import { framing, unframed } from './embed.js';
 
-const joined = (...parts) => parts.filter(part => String(part)).join('&');
-const given = () => Object.fromEntries(new URLSearchParams(location.search));
-
 export class Address {
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
   }
@@ -14,11 +12,13 @@ export class Address {
   get path() {
     const { base, rail } = this.app,
       at = location.pathname.replace(/\/$/, '');
-    return (rail.find(({ path }) => at === `${base}/${path}`) ?? { path: 'start' }).path;
+    return (
+      rail.find((/** @type {Lens} */ { path }) => at === `${base}/${path}`) ?? { path: 'start' }
+    ).path;
   }
   // Its choices, step, picture and tab.
   get params() {
-    return withoutDepth(unframed(given()));
+    return withoutDepth(unframed(Object.fromEntries(new URLSearchParams(location.search))));
   }
 
   // The moment that is shown, as a link: 'path?choices&step&picture&tab'.
@@ -31,31 +31,33 @@ export class Address {
     if (clock.count > 1) query.set('step', String(clock.step + 1));
     // this choice counts from 0, and the step says the same
     if (clock.count > 1 && !stage.ownClock) query.delete(content.step_choice);
-    if (content.pictures.length > 1) query.set('picture', stage.picture);
+    if ((content.pictures?.length ?? 0) > 1) query.set('picture', stage.picture);
     if (stage.tab) query.set('tab', stage.tab);
     return `${story.path}?${query}`;
   }
   // The moment, as any browser opens it.
   whole() {
-    const { base, story, depth } = this.app;
+    const { story, depth } = this.app;
     const [path, query] = story ? this.now().split('?') : ['start', ''];
-    return `${location.origin}${this.to(base, path)}?${joined(query, depth.asked)}`;
+    return `${location.origin}${this.to(path)}?${[query, depth.asked].filter(Boolean).join('&')}`;
   }
-  to(base, path) {
-    return `${base}/${path === 'start' ? '' : path}`;
+  /** @param {string} path */
+  to(path) {
+    return `${this.app.base}/${path === 'start' ? '' : path}`;
   }
 
   // Another story. replace: no way back leads to what is left.
+  /** @param {string} path @param {[string, string][]} query @param {boolean} replace */
   go(path, query, replace) {
     const given = Object.fromEntries(query);
     if (given.depth) this.app.depth.arrive(given);
-    const choices = new URLSearchParams(withoutDepth(given));
-    const url = `${this.to(this.app.base, path)}?${this.framed(choices)}`;
+    const choices = new URLSearchParams(withoutDepth(given)).toString();
+    const url = `${this.to(path)}?${this.framed(choices)}`;
     history[replace ? 'replaceState' : 'pushState']({}, '', url);
   }
   // Choices with what the address says besides: the frame and the depth.
-  framed(query) {
-    return joined(query, this.app.depth.asked, framing());
+  framed(query = '') {
+    return [query, this.app.depth.asked, framing()].filter(Boolean).join('&');
   }
   // A way back to what the address says.
   hold() {

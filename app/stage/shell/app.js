@@ -1,14 +1,14 @@
 // The app around the stage: header, toolbar, messages, guide, talks, class. Streamlit says which
 // story; everything else is asked of the app's own routes.
-import { PROVENANCE } from '../core/data.js';
+
 import { mount } from '../core/mount.js';
-import { element, theme, type } from '../core/paint.js';
+import { element, listen, theme, type } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
 import { answered, Course, keepAnswered, progress } from './course.js';
 import { makeDepth } from './depth.js';
-import { embedded, wayOut } from './embed.js';
+import { embedded } from './embed.js';
 import { makeFrame } from './frame.js';
 import { makeGlossary } from './glossary.js';
 import { makeBelow } from './below.js';
@@ -34,9 +34,11 @@ const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
 const LABELS = 1.17; // of pictures, for a reader who is guided (paint.js)
 const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
+const NO_STORY = /** @type {Lens} */ (/** @type {unknown} */ (undefined)); // before the first, or of no path
 
+/** @param {{data: any, parentElement: HTMLElement}} component */
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector('[data-part=root]');
+  const root = /** @type {HTMLElement} */ (parentElement.querySelector('[data-part=root]'));
   let app = mounted.get(root);
   if (!app) mounted.set(root, (app = new App(root, data)));
   app.here();
@@ -46,10 +48,10 @@ export default function ({ data, parentElement }) {
   };
 }
 
-class App {
-  story = null; // of the rail
-  stop = null; // of the course, if the story has one
-  link = {}; // the choices that are shown
+export class App {
+  story = NO_STORY; // of the rail
+  /** @type {Stop | null} */ stop = null; // of the course, if the story has one
+  /** @type {Texts} */ link = {}; // the choices that are shown
   chosen = new Chosen();
   news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
   painted = ''; // the colours of what is painted
@@ -57,6 +59,7 @@ class App {
 
   // base: the app's path below the host; rail: the stories, and stops: the course, as page.py hands
   // them over.
+  /** @param {HTMLElement} root @param {{base: string, rail: Lens[], stops: Stop[]}} given */
   constructor(root, { base, rail, stops }) {
     this.root = root;
     this.base = base;
@@ -69,108 +72,33 @@ class App {
     this.covering = new Covering(root);
     this.frame = makeFrame(root);
     this.saving = new Saving(this);
-    this.makeParts();
+
+    this.look = makeLook(root, this.stage.clock, () => this.repaint());
+    this.room = makeRoom(this);
+    this.lesson = makeRoomPanel(this);
+    this.sequences = makeSequences(this);
+    this.search = makeSearch(this);
+    this.header = makeHeader(this);
+    this.toolbar = makeToolbar(this);
+    this.guide = makeGuide(this);
+    this.below = makeBelow(this.guide.node);
+    this.start = makeStart(this);
+    this.messages = makeMessages();
+    this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
+    this.present = makePresent(this);
+    this.lead = makeLead(this);
+    this.keys = makeKeyDialog(root);
     this.layOut();
     this.visits = new Visits(this);
     this.stage.clock.addEventListener('answered', event => this.mark(event));
     this.glossary = makeGlossary(root);
     this.room.begin();
   }
-
-  // ---- the parts ----
-  makeParts() {
-    const { root, base, rail, course, stage, news } = this,
-      { clock } = stage;
-    const now = () => this.address.now(),
-      visit = link => this.visits.visit(link),
-      go = path => this.visits.leave(path),
-      toStop = stop => this.visits.toStop(stop);
-    this.look = makeLook(root, clock, () => this.repaint());
-    this.room = makeRoom({
-      clock,
-      news,
-      base,
-      now,
-      visit: link => this.visits.visit(link, true),
-      shown: () => !this.question.asking && !!root.dataset.shown,
-    });
-    this.lesson = makeRoomPanel({
-      news,
-      room: this.room,
-      base,
-      titleOf: path => this.storyOf(path)?.title ?? path,
-    });
-    this.sequences = makeSequences({
-      stage,
-      news,
-      base,
-      rail,
-      now,
-      visit,
-      begins: () => {
-        this.guide.close();
-        this.present.enter();
-      },
-      opens: () => this.present.keep(),
-    });
-    this.search = makeSearch({
-      root,
-      list: async () => (await fetch(`${base}/wg/found`)).json(),
-      go: entry => this.goTo(entry),
-    });
-    this.header = makeHeader({
-      course,
-      rail,
-      open: go,
-      visit: toStop,
-      guide: () => this.guide.toggle(),
-      beside: [this.search.button, this.sequences.button, this.lesson.opener],
-      entries: this.menu(),
-    });
-    this.toolbar = makeToolbar({
-      change: (name, value) => this.change(name, value),
-      copyLink: () => this.saving.copiesLink(),
-      deep: () => this.depth.deep,
-      shares: this.shares(),
-    });
-    this.guide = makeGuide({
-      clock,
-      news,
-      course,
-      lesson: this.room,
-      choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
-      visit: toStop,
-      follow: visit,
-      summaryAt: step => stage.content.frames[step]?.summary,
-      play: yes => this.play(yes),
-      marked: () => this.header.marks(progress()),
-      opened: this.header.guideOpen,
-      cover: (question, byClass) => {
-        root.dataset.veils = (question?.veils ?? []).join(' ');
-        root.classList.toggle('polled', byClass);
-        root.classList.toggle('covered', !!question);
-        this.covering.cover(question?.hides ?? []);
-        clock.cover({ hide: this.covering.hide, covers: question?.covers ?? [] });
-      },
-      opener: () => this.header.asks,
-    });
-    this.below = makeBelow(this.guide.node);
-    this.start = makeStart({ stage, base, course, visit: toStop, talks: this.sequences.talks });
-    this.messages = makeMessages();
-    this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
-    this.present = makePresent({
-      root,
-      clock,
-      changed: yes => this.look.present(yes),
-      stop: () => stage.bar.stop(),
-      way: embedded && wayOut(() => this.address.whole()),
-    });
-    this.lead = makeLead(stage, base);
-    this.keys = makeKeyDialog(root);
-  }
+  /** @returns {MenuEntry[]} */
   menu() {
     const { look } = this,
       { bar } = this.stage;
+    /** @type {(label: string, title: string, onClick: () => any) => MenuEntry} */
     const size = (label, title, onClick) => ({ label, title, stays: true, onClick });
     return [
       {
@@ -229,23 +157,6 @@ class App {
       { label: 'Keys', title: 'All keys (?)', onClick: () => this.keys.toggle() },
     ];
   }
-  shares() {
-    return [
-      {
-        label: 'Copy embed code',
-        title: 'An iframe of this moment, for slides',
-        stays: true,
-        onClick: () => this.saving.copyEmbedCode(),
-      },
-      {
-        label: 'Save as PNG',
-        title: 'An image of what stands on the stage',
-        stays: true,
-        onClick: () => this.saving.savePicture(),
-      },
-      { label: 'Print', title: 'This moment on one page', onClick: () => print() },
-    ];
-  }
   // The app's parts around those of the stage.
   layOut() {
     const { root, stage, header, lesson, sequences } = this,
@@ -270,8 +181,8 @@ class App {
   }
 
   // ---- what the parts ask of each other ----
-  storyOf(path) {
-    return this.rail.find(story => story.path === path);
+  storyOf(/** @type {string} */ path) {
+    return this.rail.find(story => story.path === path) ?? NO_STORY;
   }
   // Streamlit calls again when the theme changes, and so does our own switch.
   here() {
@@ -296,6 +207,7 @@ class App {
     }
     this.painted = now;
   }
+  /** @param {string} name @param {string} value */
   change(name, value) {
     this.byHand();
     this.address.write(); // the way back leads to this moment
@@ -303,26 +215,26 @@ class App {
   }
   // Plays by itself until the reader steps, after a time for the first sentence. Nothing moves for a
   // reader who wants no motion.
-  play(yes) {
+  play(/** @type {boolean} */ yes) {
     const { bar, clock } = this.stage;
     this.still();
     if (!yes) return bar.stop();
     if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
-    const onStep = (/** @type {any} */ { detail: { why } }) => {
-      if (why === 'play' && clock.playing) return;
-      if (clock.playing) bar.stop();
-      this.still();
-    };
     const soon = setTimeout(() => {
       if (!clock.playing) bar.actions.play();
     }, HOLD);
-    clock.addEventListener('step', onStep);
+    const deafen = listen(clock, 'step', ({ detail: { why } }) => {
+      if (why === 'play' && clock.playing) return;
+      if (clock.playing) bar.stop();
+      this.still();
+    });
     this.still = () => {
       clearTimeout(soon);
-      clock.removeEventListener('step', onStep);
+      deafen();
     };
   }
   // To what the search has found. A setting is shown in the toolbar.
+  /** @param {{link: string, set?: string}} place */
   async goTo({ link, set }) {
     const [path, query] = link.split('?'),
       { toolbar } = this;
@@ -345,8 +257,8 @@ class App {
   byHand() {
     this.news.dispatchEvent(new Event('hand'));
   }
-  sayFrom(provenance) {
-    this.header.provenance(provenance, PROVENANCE);
+  sayFrom(/** @type {story.Provenance | null} */ provenance) {
+    this.header.provenance(provenance);
     this.present.provenance(provenance?.label ?? '');
   }
   // Another story: nothing of the one before stays in sight.

@@ -5,39 +5,27 @@ import { told } from './answers.js';
 const SHORT = 18; // characters: shorter options stand in two columns
 const CLICK = 'Click it in the picture, or reach it with Alt and the arrow keys and press Enter.';
 
-// onAnswer(guess): an option's place or a number. A click in the picture comes from the picture.
+// onAnswer: of an option's place or a number. A click in the picture comes from the picture.
+/** @param {(guess: number) => void} onAnswer */
 export function makeAsk(onAnswer) {
   const node = element('div', { class: 'ask' }),
     said = element('div', { class: 'answer', role: 'status', 'aria-live': 'polite' });
-  const options = () => [...node.querySelectorAll('.option')];
-  const press = pressed =>
-    options().forEach(one => one.setAttribute('aria-pressed', String(one === pressed)));
-  const control = question =>
-    question.kind === 'options'
-      ? choices(question)
-      : question.kind === 'number'
-        ? field(question)
-        : element('p', { class: 'hint' }, CLICK);
-  const choices = ({ options: texts }) =>
-    element(
-      'div',
-      {
-        class: texts.every(text => text.length <= SHORT) ? 'options short' : 'options',
-        role: 'group',
-        'aria-label': 'Answers',
-      },
-      ...texts.map((text, n) =>
-        button(
-          text,
-          ({ currentTarget }) => {
-            press(currentTarget);
-            onAnswer(n);
-          },
-          { class: 'option', 'data-option': n, 'aria-pressed': 'false' },
-        ),
+
+  const choices = (/** @type {string[]} */ texts) => {
+    const made = texts.map((text, n) =>
+      button(
+        text,
+        () => {
+          made.forEach((one, at) => one.setAttribute('aria-pressed', String(at === n)));
+          onAnswer(n);
+        },
+        { class: 'option', 'data-option': n, 'aria-pressed': 'false' },
       ),
     );
-  const field = ({ unit, tolerance }) => {
+    const layout = texts.every(text => text.length <= SHORT) ? 'options short' : 'options';
+    return element('div', { class: layout, role: 'group', 'aria-label': 'Answers' }, ...made);
+  };
+  const field = (/** @type {story.Question} */ { unit, tolerance }) => {
     const input = element('input', {
         type: 'number',
         step: 'any',
@@ -52,7 +40,7 @@ export function makeAsk(onAnswer) {
       element('span', {}, [unit, near].filter(Boolean).join(', ')),
       element('button', { type: 'submit' }, 'Answer'),
     );
-    form.onsubmit = event => {
+    form.onsubmit = (/** @type {Event} */ event) => {
       event.preventDefault();
       const guess = input.valueAsNumber;
       if (Number.isFinite(guess)) onAnswer(guess);
@@ -64,18 +52,25 @@ export function makeAsk(onAnswer) {
     node,
     said,
     // place: 'Question 1 of 2'. A null question clears the card.
+    /** @param {story.Question | null} question */
     draw(question, place = '') {
       said.replaceChildren();
       said.className = 'answer';
       node.replaceChildren();
-      if (question)
-        node.append(
-          element('p', { class: 'of' }, place),
-          element('p', { class: 'question' }, question.text),
-          control(question),
-        );
+      if (!question) return;
+      const { kind, text, options } = question;
+      node.append(
+        element('p', { class: 'of' }, place),
+        element('p', { class: 'question' }, text),
+        kind === 'options'
+          ? choices(options)
+          : kind === 'number'
+            ? field(question)
+            : element('p', { class: 'hint' }, CLICK),
+      );
     },
     // What the run says to a guess, or to Show me (null). right: of the guess, or null.
+    /** @param {story.Question} question @param {any} guess @param {boolean | null} right */
     tell(question, guess, right) {
       said.className = `answer ${right === null ? '' : right ? 'right' : 'off'}`;
       said.replaceChildren(
@@ -83,15 +78,15 @@ export function makeAsk(onAnswer) {
           element('p', {}, ...(bold ? [element('b', {}, bold), ' '] : []), text),
         ),
       );
-      if (question.kind === 'options')
-        options().forEach((one, n) => one.classList.toggle('true', n === question.answer));
+      for (const one of node.querySelectorAll('.option'))
+        one.classList.toggle('true', Number(one.dataset.option) === question.answer);
     },
-    note(text) {
+    note(/** @type {string} */ text) {
       said.className = 'answer';
       said.replaceChildren(element('p', {}, text));
     },
     // No more answers, or answers again.
-    lock(yes) {
+    lock(/** @type {boolean} */ yes) {
       for (const one of node.querySelectorAll('.option, input, [type=submit]')) one.disabled = yes;
     },
   };

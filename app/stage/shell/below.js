@@ -9,12 +9,12 @@ export function makeBelow(card) {
     'Question below',
     () => {
       card.scrollIntoView({ block: 'start' });
-      card.querySelector('h2').focus({ preventScroll: true });
+      card.querySelector('h2')?.focus({ preventScroll: true });
     },
     { class: 'below', hidden: true },
   );
   const observer = new IntersectionObserver(
-    entries => (node.hidden = entries.at(-1).isIntersecting),
+    entries => (node.hidden = entries.at(-1)?.isIntersecting),
     { rootMargin: `0px 0px -${LEAST}px 0px` },
   );
   observer.observe(card);

@@ -1,66 +1,68 @@
 // The widgets of the toolbar, one for each kind of choice (app/choices/described.py).
 import { button, element } from '../core/paint.js';
+import { opens } from './menu.js';
 
 const MANY = 4,
   // options up to here, with labels shorter than this, are a row of chips; others a chip that opens
   // their list
   LONG = 28;
 
-// choice: with its `label` as it is read; why: the reason against its new value; change(name,
-// value): asks for another; narrow: a list, also if a row of chips would fit.
+/** @typedef {(name: string, value: string) => void} Change asks for another value of a choice */
+
+// choice: with its `label` as it is read; why: the reason against its new value; narrow: a list, also if
+// a row of chips would fit.
+/** @param {any} choice @param {string | undefined} why @param {Change} change */
 export function control(choice, why, change, narrow = false) {
-  const { name, label, kind, value, options, help } = choice,
-    title = choice.disabled || help || null;
-  const send = text => {
+  const { name, label, kind, value, options, help, disabled } = choice,
+    refused = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
+  const send = (/** @type {string} */ text) => {
     if (text !== value) change(name, text);
   };
-  if (kind === 'many') return several(choice, why, change);
+  /** @type {(tag: 'div' | 'label', kind: string, more: object, ...parts: Node[]) => Element} */
+  const around = (tag, kind, more, ...parts) =>
+    element(
+      tag,
+      { class: `control ${kind}`, title: disabled || help || null, ...more },
+      element('span', {}, label),
+      ...parts,
+      refused,
+    );
+  const group = { role: 'group', 'aria-label': label };
+  if (kind === 'many') return around('div', 'chips many', group, ...several(choice, change));
   if (kind === 'select') {
     const row =
       !narrow &&
       choice.group !== 'kernel' &&
       options.length <= MANY &&
-      options.every(o => o.label.length < LONG);
-    return row ? chips(choice, why, send) : list(choice, why, send);
+      options.every((/** @type {any} */ o) => o.label.length < LONG);
+    if (row) return around('div', 'chips', group, ...chips(choice, send, refused));
+    return around('div', '', {}, ...list(choice, send));
   }
-  let made;
+  /** @type {any} */ let input;
   if (kind === 'toggle') {
-    made = element('input', { type: 'checkbox' });
-    made.checked = value === 'true';
-    made.onchange = () => send(String(made.checked));
+    input = element('input', { type: 'checkbox', checked: value === 'true' });
+    input.onchange = () => send(String(input.checked));
   } else {
-    made = element(
-      'input',
-      kind === 'number'
-        ? {
-            type: 'number',
-            min: choice.low,
-            max: choice.high,
-            step: choice.whole ? 1 : 'any',
-            value,
-          }
-        : { type: 'text', value, spellcheck: 'false' },
-    );
-    made.onchange = () => send(made.validity.badInput ? 'NaN' : made.value.trim());
+    const { low: min, high: max, whole } = choice,
+      numeric = { type: 'number', min, max, step: whole ? 1 : 'any' },
+      form = kind === 'number' ? numeric : { type: 'text', spellcheck: 'false' };
+    input = element('input', { ...form, value });
+    input.onchange = () => send(input.validity.badInput ? 'NaN' : input.value.trim());
   }
-  made.dataset.name = name;
-  made.disabled = !!choice.disabled;
-  return element(
-    'label',
-    { class: `control ${kind}`, title },
-    element('span', {}, label),
-    made,
-    ...refusal(why),
-  );
+  input.dataset.name = name;
+  input.disabled = !!disabled;
+  return around('label', kind, {}, input);
 }
 
 // A chip that shows the present value and opens the list of all, each with what it means, or why it
 // does not go with the others.
-function list({ name, label, value, options, help, disabled }, why, send) {
-  const now = options.find(o => o.value === value)?.label ?? value;
+/** @param {any} choice @param {(text: string) => void} send @returns {Node[]} */
+function list({ name, label, value, options, disabled }, send) {
+  const chosen = options.find((/** @type {any} */ o) => o.value === value),
+    now = chosen?.label ?? value;
   // where the focus goes as the list opens: at once, so that no key is lost
-  const begin = options.find(o => o.value === value) ?? options[0];
-  const all = options.map(o =>
+  const begin = chosen ?? options[0];
+  const all = options.map((/** @type {any} */ o) =>
     element(
       'div',
       {
@@ -80,21 +82,16 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     { class: 'list', role: 'listbox', 'aria-label': label, popover: 'auto' },
     ...all,
   );
-  const chip = element(
-    'button',
-    {
-      type: 'button',
-      class: 'chip opens',
-      'aria-haspopup': 'listbox',
-      'aria-expanded': 'false',
-      'aria-label': `${label}: ${now}`,
-      disabled: !!disabled,
-      'data-name': name,
-    },
-    element('span', {}, now),
-  );
-  chip.popoverTargetElement = box;
-  chip.onkeydown = event => {
+  const chip = button('', null, {
+    class: 'chip opens',
+    'aria-haspopup': 'listbox',
+    'aria-label': `${label}: ${now}`,
+    disabled: !!disabled,
+    'data-name': name,
+  });
+  chip.append(element('span', {}, now));
+
+  chip.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (MOVES[event.key]) {
       event.preventDefault();
       box.showPopover();
@@ -104,20 +101,15 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     box.hidePopover();
     chip.focus();
   };
-  const take = at => {
+  const take = (/** @type {number} */ at) => {
     if (at < 0 || options[at].why) return;
     close();
     send(options[at].value);
   };
-  box.ontoggle = ({ newState }) => {
-    chip.setAttribute('aria-expanded', String(newState === 'open'));
-    if (newState !== 'open') return;
-    const { left, bottom } = chip.getBoundingClientRect();
-    box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 4))}px`;
-    box.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - box.offsetHeight - 4))}px`;
-  };
-  box.onclick = event => take(all.indexOf(event.target.closest('[role=option]')));
-  box.onkeydown = event => {
+  opens(chip, box);
+  box.onclick = (/** @type {any} */ event) =>
+    take(all.indexOf(event.target.closest('[role=option]')));
+  box.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     const at = all.indexOf(event.target),
       last = all.length - 1,
       { key } = event;
@@ -128,34 +120,30 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     else if (MOVES[key]) all[Math.max(0, Math.min(last, at + MOVES[key]))].focus();
     else if (key.length === 1)
       [...all.slice(at + 1), ...all]
-        .find(o => o.textContent.toLowerCase().startsWith(key.toLowerCase()))
+        .find((/** @type {HTMLElement} */ o) =>
+          o.textContent.toLowerCase().startsWith(key.toLowerCase()),
+        )
         ?.focus();
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  return element(
-    'div',
-    { class: 'control', title: disabled || help || null },
-    element('span', {}, label),
-    chip,
-    box,
-    ...refusal(why),
-  );
+  return [chip, box];
 }
+/** @type {Record<string, number>} */
 const MOVES = { ArrowDown: 1, ArrowUp: -1 };
 
-// An option that does not go with the other choices says why: by hover, and when it is pressed.
-function chips({ name, label, value, options, help, disabled }, why, send) {
-  const said = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
-  const press = o => {
-    if (o.why) {
-      said.textContent = o.why;
-      said.hidden = false;
-    } else send(o.value);
-  };
-  const made = options.map(o =>
-    button(o.label, () => press(o), {
+// An option that does not go with the other choices says why: by hover, and in `refused` when it is
+// pressed.
+/** @type {(choice: any, send: (text: string) => void, refused: any) => Node[]} */
+const chips = ({ name, value, options, disabled }, send, refused) =>
+  options.map((/** @type {any} */ o) => {
+    const press = () => {
+      if (!o.why) return send(o.value);
+      refused.textContent = o.why;
+      refused.hidden = false;
+    };
+    return button(o.label, press, {
       class: 'chip',
       'aria-pressed': String(o.value === value),
       disabled: !!disabled,
@@ -163,21 +151,13 @@ function chips({ name, label, value, options, help, disabled }, why, send) {
       title: o.why || o.help || null,
       'data-name': o.value === value ? name : null,
       'data-choice': `${name}=${o.value}`,
-    }),
-  );
-  return element(
-    'div',
-    { class: 'control chips', role: 'group', 'aria-label': label, title: disabled || help || null },
-    element('span', {}, label),
-    ...made,
-    said,
-  );
-}
+    });
+  });
 
-// A choice of several: each option says whether it is on, and what the choice is once it is
-// pressed.
-function several({ name, label, options, help, disabled }, why, change) {
-  const made = options.map(o =>
+// A choice of several: each option says whether it is on, and what the choice is once it is pressed.
+/** @type {(choice: any, change: Change) => Node[]} */
+const several = ({ name, options, disabled }, change) =>
+  options.map((/** @type {any} */ o) =>
     button(o.label, () => change(name, o.to), {
       class: 'chip',
       'aria-pressed': String(o.on),
@@ -186,18 +166,3 @@ function several({ name, label, options, help, disabled }, why, change) {
       'data-choice': `${name}=${o.value}`,
     }),
   );
-  return element(
-    'div',
-    {
-      class: 'control chips many',
-      role: 'group',
-      'aria-label': label,
-      title: disabled || help || null,
-    },
-    element('span', {}, label),
-    ...made,
-    ...refusal(why),
-  );
-}
-
-const refusal = why => (why ? [element('em', { class: 'refused', role: 'alert' }, why)] : []);

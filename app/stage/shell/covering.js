@@ -1,6 +1,7 @@
 // The words that answer an open question, as "?" wherever the page shows them. A sentence with such
 // a word is hidden whole. What a part writes meanwhile is covered before the browser paints it.
 import { hiding } from '../core/covers.js';
+import { textsIn } from './glossary.js';
 
 const WHERE =
   '.narration > [role=status], .clock .title, .clock input, .strip, .sub, .tabs, .drawer, .pane.side, .picture';
@@ -9,17 +10,19 @@ const ATTRIBUTES = ['title', 'aria-label', 'aria-valuetext'];
 const MOST = 2000; // remembered texts
 
 export class Covering {
-  hide = text => text;
+  /** @type {(text: string) => string} */ hide = text => text;
   texts = new Map(); // text node -> [its text, the covered one]
   names = new Map(); // element -> {attribute: [its text, the covered one]}
   said = new Map(); // covered text -> the text, for nodes that the glossary has split
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
     this.observer = new MutationObserver(records => this.changed(records));
   }
 
   // words: [] uncovers all.
+  /** @param {string[]} words */
   cover(words) {
     this.uncover();
     this.hide = hiding(words);
@@ -39,7 +42,9 @@ export class Covering {
   uncover() {
     this.observer.disconnect();
     for (const [node, [text, covered]] of this.texts) if (node.data === covered) node.data = text;
-    if (this.said.size) for (const place of this.whole()) this.restore(place);
+    if (this.said.size)
+      for (const node of this.whole().flatMap(textsIn))
+        if (this.said.has(node.data)) node.data = this.said.get(node.data);
     for (const [node, found] of this.names)
       for (const [name, [text, covered]] of Object.entries(found))
         if (node.getAttribute(name) === covered) node.setAttribute(name, text);
@@ -58,20 +63,10 @@ export class Covering {
     }
     return places;
   }
-  /** @returns {Text[]} */
-  textsOf(place) {
-    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT),
-      found = [];
-    while (walker.nextNode()) found.push(walker.currentNode);
-    return found;
-  }
-  restore(place) {
-    for (const node of this.textsOf(place))
-      if (this.said.has(node.data)) node.data = this.said.get(node.data);
-  }
 
+  /** @param {MutationRecord[]} records */
   changed(records) {
-    for (const { type, target, attributeName } of records) {
+    for (const { type, target, attributeName } of /** @type {any[]} */ (records)) {
       const node = target.nodeType === Node.TEXT_NODE ? target.parentElement : target;
       if (!node?.closest(WHERE)) continue;
       if (type === 'attributes') this.name(target, attributeName);
@@ -84,28 +79,30 @@ export class Covering {
   // A sentence with a "?" in it reads as a broken one (stage.css).
   hideSentences() {
     for (const place of this.root.querySelectorAll(SENTENCES)) {
-      const texts = [place.textContent, ...this.textsOf(place).map(node => node.data)],
+      const texts = [place.textContent, ...textsIn(place).map(node => node.data)],
         asked = texts.some(text => this.said.has(text)); // the glossary may have split it
       place.toggleAttribute('data-asked', asked);
     }
   }
+  /** @param {any} node a text or an element */
   visit(node) {
-    if (node.nodeType === Node.TEXT_NODE) return this.text(node);
+    if (node.nodeType === Node.TEXT_NODE) {
+      const covered = this.hide(node.data);
+      if (covered === node.data) return;
+      this.texts.set(node, [node.data, covered]);
+      this.said.set(covered, node.data);
+      node.data = covered;
+      return;
+    }
     for (const name of ATTRIBUTES) this.name(node, name);
     for (const child of node.childNodes)
       if ([Node.TEXT_NODE, Node.ELEMENT_NODE].includes(child.nodeType)) this.visit(child);
   }
-  text(node) {
-    const covered = this.hide(node.data);
-    if (covered === node.data) return;
-    this.texts.set(node, [node.data, covered]);
-    this.said.set(covered, node.data);
-    node.data = covered;
-  }
+  /** @param {Element} node @param {string} name */
   name(node, name) {
     const text = node.getAttribute(name),
       covered = text && this.hide(text);
-    if (covered === text) return;
+    if (!covered || covered === text) return;
     this.names.set(node, { ...this.names.get(node), [name]: [text, covered] });
     node.setAttribute(name, covered);
   }

@@ -9,13 +9,14 @@ const DEEP = 'everything',
 
 // What an address says of the depth, and its choices without it.
 const said = () => new URLSearchParams(location.search).get(NAME);
-/** @type {(params: Record<string, string>) => Record<string, string>} */
+/** @type {(params: Texts) => Texts} */
 export const withoutDepth = ({ [NAME]: _, ...params }) => params;
 
-// root: has data-depth, which the styles read; changed(): is called after each change.
+// root: has data-depth, which the styles read; changed: is called after each change.
+/** @param {HTMLElement} root @param {() => void} changed */
 export function makeDepth(root, changed) {
   let depth = '';
-  const set = wanted => {
+  const set = (/** @type {string} */ wanted) => {
     if (wanted === depth) return;
     root.dataset.depth = depth = wanted;
     changed();
@@ -30,7 +31,7 @@ export function makeDepth(root, changed) {
       return depth === DEEP ? `${NAME}=${DEEP}` : '';
     },
     // At the address of a story: its own depth, or the depth that shows its tab.
-    arrive({ tab, depth: named = said() }) {
+    arrive(/** @type {Texts} */ { tab, depth: named = said() ?? '' }) {
       const needed = DEEP_TABS.has(tab) ? DEEP : named;
       set(needed === DEEP || needed === 'guided' ? needed : depth || kept());
     },

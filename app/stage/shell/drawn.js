@@ -9,6 +9,14 @@ const SKIPPED =
 
 // Draws `node` on g with its top left corner at (x, y); ratio: device pixels for each of CSS. What
 // is scrolled out of sight stays out.
+/**
+ * @param {Clock} clock
+ * @param {CanvasRenderingContext2D} g
+ * @param {Element} node
+ * @param {number} x
+ * @param {number} y
+ * @param {number} ratio
+ */
 export async function drawNode(clock, g, node, x, y, ratio) {
   const charts = new Map(); // a chart's canvas -> the chart drawn anew
   for (const { vega } of clock.views)
@@ -23,6 +31,7 @@ export async function drawNode(clock, g, node, x, y, ratio) {
 
 // Gradients and dashed borders, as of a legend's boxes: element -> an image of its box, which the
 // browser draws by itself.
+/** @param {Element} node */
 async function drawnByBrowser(node) {
   const odd = [...node.querySelectorAll('*')].filter(one => {
     const style = getComputedStyle(one);
@@ -33,33 +42,31 @@ async function drawnByBrowser(node) {
       !one.closest('button')
     );
   });
-  return new Map(
-    await Promise.all(
-      odd.map(async one => {
-        const style = getComputedStyle(one),
-          { width, height } = one.getBoundingClientRect(),
-          box = element('div');
-        for (const name of ['background', 'border', 'border-radius', 'color'])
-          box.style.setProperty(name, style.getPropertyValue(name));
-        for (const [name, value] of [
-          ['box-sizing', 'border-box'],
-          ['width', `${width}px`],
-          ['height', `${height}px`],
-        ])
-          box.style.setProperty(name, value);
-        const image = new Image(),
-          inner = new XMLSerializer().serializeToString(box);
-        const svg =
-          `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">` +
-          `<foreignObject width="100%" height="100%">${inner}</foreignObject></svg>`;
-        image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
-        await image.decode().catch(() => {});
-        return /** @type {[Element, HTMLImageElement]} */ ([one, image]);
-      }),
-    ),
-  );
+  const images = odd.map(async one => {
+    const style = getComputedStyle(one),
+      { width, height } = one.getBoundingClientRect(),
+      size = `box-sizing:border-box;width:${width}px;height:${height}px`,
+      box = element('div', { style: size });
+    for (const name of ['background', 'border', 'border-radius', 'color'])
+      box.style.setProperty(name, style.getPropertyValue(name));
+    const image = new Image(),
+      inner = new XMLSerializer().serializeToString(box);
+    const svg =
+      `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">` +
+      `<foreignObject width="100%" height="100%">${inner}</foreignObject></svg>`;
+    image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+    await image.decode().catch(() => {});
+    return /** @type {[Element, HTMLImageElement]} */ ([one, image]);
+  });
+  return new Map(await Promise.all(images));
 }
 
+/**
+ * made: the images of charts and swatches.
+ * @param {any} g
+ * @param {any} node
+ * @param {Record<'charts' | 'swatches', Map<Element, CanvasImageSource>>} made
+ */
 function paint(g, node, made) {
   if (node.nodeType === Node.TEXT_NODE) return letters(g, node);
   if (node.nodeType !== Node.ELEMENT_NODE || node.matches(SKIPPED)) return;
@@ -83,27 +90,27 @@ function paint(g, node, made) {
   else if (seen && node.tagName === 'INPUT') field(g, node, box, style);
   else {
     // Of a long list only what is in sight is walked through.
-    const within = clips
-      ? child => child.nodeType !== Node.ELEMENT_NODE || meet(child.getBoundingClientRect(), box)
-      : () => true;
-    for (const child of node.childNodes) if (within(child)) paint(g, child, made);
+    for (const child of node.childNodes)
+      if (
+        !clips ||
+        child.nodeType !== Node.ELEMENT_NODE ||
+        meet(child.getBoundingClientRect(), box)
+      )
+        paint(g, child, made);
   }
   g.restore();
 }
+/** @type {(a: DOMRect, b: DOMRect) => boolean} */
 const meet = (a, b) => a.bottom > b.top && a.top < b.bottom && a.right > b.left && a.left < b.right;
 
+/** @param {any} g @param {DOMRect} box @param {any} style */
 function frame(g, box, style) {
-  const width = side => parseFloat(style[`border${side}Width`]) || 0;
+  const width = (/** @type {string} */ side) => parseFloat(style[`border${side}Width`]) || 0;
   if (style.backgroundColor !== 'rgba(0, 0, 0, 0)') {
     g.fillStyle = style.backgroundColor;
     g.beginPath();
-    g.roundRect(
-      box.left,
-      box.top,
-      box.width,
-      box.height,
-      parseFloat(style.borderTopLeftRadius) || 0,
-    );
+    const radius = parseFloat(style.borderTopLeftRadius) || 0;
+    g.roundRect(box.left, box.top, box.width, box.height, radius);
     g.fill();
   }
   const sides = {
@@ -120,6 +127,7 @@ function frame(g, box, style) {
 }
 
 // A text as the page has broken it into lines.
+/** @param {any} g @param {any} node a text */
 function letters(g, node) {
   const style = getComputedStyle(node.parentElement);
   if (style.visibility === 'hidden' || !node.data.trim()) return;
@@ -130,7 +138,7 @@ function letters(g, node) {
   g.textAlign = 'left';
   const rise = g.measureText('x').fontBoundingBoxAscent;
   let line = '',
-    at = null;
+    at = { left: 0, top: -Infinity };
   const flush = () => {
     if (line.trim()) g.fillText(line, at.left, at.top + rise);
     line = '';
@@ -140,7 +148,7 @@ function letters(g, node) {
     range.setEnd(node, n + 1);
     const box = range.getClientRects()[0];
     if (!box) continue; // a space at a line's end
-    if (!at || Math.abs(box.top - at.top) > 1) {
+    if (Math.abs(box.top - at.top) > 1) {
       flush();
       at = { left: box.left, top: box.top };
     }
@@ -150,29 +158,21 @@ function letters(g, node) {
 }
 
 // The strip's lines: paths and lines in a box of their own, with strokes that keep their width.
+/** @param {any} g @param {SVGSVGElement} svg @param {DOMRect} box */
 function lines(g, svg, box) {
   const { x, y, width, height } = svg.viewBox.baseVal;
   if (!width) return;
-  const turn = new DOMMatrix([
-    box.width / width,
-    0,
-    0,
-    box.height / height,
-    box.left - (x * box.width) / width,
-    box.top - (y * box.height) / height,
-  ]);
+  const turn = new DOMMatrix()
+    .translate(box.left, box.top)
+    .scale(box.width / width, box.height / height)
+    .translate(-x, -y);
   for (const mark of svg.children) {
     const style = getComputedStyle(mark),
-      get = name => mark.getAttribute(name) ?? 0,
+      get = (/** @type {string} */ name) => mark.getAttribute(name) ?? '0',
       path = new Path2D();
-    const drawn =
-      mark.tagName === 'line'
-        ? new Path2D(`M${get('x1')} ${get('y1')}L${get('x2')} ${get('y2')}`)
-        : mark.tagName === 'path'
-          ? new Path2D(get('d'))
-          : null;
-    if (!drawn) continue;
-    path.addPath(drawn, turn);
+    if (!['line', 'path'].includes(mark.tagName)) continue;
+    const line = `M${get('x1')} ${get('y1')}L${get('x2')} ${get('y2')}`;
+    path.addPath(new Path2D(mark.getAttribute('d') ?? line), turn);
     g.lineWidth = parseFloat(style.strokeWidth) || 1;
     if (style.stroke !== 'none') {
       g.strokeStyle = style.stroke;
@@ -185,6 +185,7 @@ function lines(g, svg, box) {
   }
 }
 
+/** @param {any} g @param {HTMLInputElement} input @param {DOMRect} box @param {CSSStyleDeclaration} style */
 function field(g, input, box, style) {
   g.font = `${style.fontSize} ${style.fontFamily}`;
   g.fillStyle = g.strokeStyle = style.color;

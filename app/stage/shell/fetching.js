@@ -5,23 +5,28 @@ const ME = Math.random().toString(36).slice(2); // who asks: this page, while it
 const SILENT =
   'The server was not reached: it may have been stopped, or the connection is gone. ' +
   'Start it again, then reload this page.';
-const faulty = status =>
+const faulty = (/** @type {number} */ status) =>
   `The server answered ${status}. The fault is Warpglass\u2019s, not of the choices. ` +
   'The server\u2019s log names the place.';
 
-// {path, params, set: [name, value], carried, part, key, again} -> what /wg/ask says, or {title,
-// error} where it says nothing that can be read; key: of what is waited for, for a second; again:
-// what has failed is tried anew.
-export async function ask(base, { path, params, set, carried, part, key, again }) {
-  const query = new URLSearchParams({ ...params, _who: ME });
-  if (set) {
-    query.set('_set', set[0]);
-    query.set('_to', set[1]);
-  }
-  if (carried) query.set('_carried', '1');
-  if (part) query.set('_part', part);
-  if (key) query.set('_key', key);
-  if (again) query.set('_again', '1');
+/**
+ * set: a change of a choice; key: of what is waited for, for a second; again: what has failed is tried anew.
+ * @typedef {{path: string, params: Texts, set?: [string, string] | null, carried?: boolean, part?: string,
+ *   key?: string, again?: boolean}} Asked
+ */
+
+// What /wg/ask answers, or {title, error} where nothing can be read.
+/** @param {string} base @param {Asked} asked @returns {Promise<Answer>} */
+async function ask(base, { path, params, set, carried, part, key, again }) {
+  const query = new URLSearchParams({
+    ...params,
+    _who: ME,
+    ...(set && { _set: set[0], _to: set[1] }),
+    ...(carried && { _carried: '1' }),
+    ...(part && { _part: part }),
+    ...(key && { _key: key }),
+    ...(again && { _again: '1' }),
+  });
   let response;
   try {
     response = await fetch(`${base}/wg/ask/${path}?${query}`);
@@ -37,30 +42,37 @@ export async function ask(base, { path, params, set, carried, part, key, again }
 
 const wanted = new Map(); // key -> how many parts of this page wait for it
 
-// As ask, until there is a bundle or an error; onWait({key, seconds, place, running}) meanwhile;
-// current(): whether the answer is still wanted. What no part of the page wants any more is
-// dropped: it makes nobody wait.
+// As ask, until there is a bundle or an error; onWait: meanwhile; current: whether the answer is still
+// wanted. What no part of the page wants any more is dropped: it makes nobody wait.
+/**
+ * @param {string} base
+ * @param {Asked} question
+ * @param {(answer: Answer) => void} onWait
+ * @param {() => boolean} current
+ */
 export async function askUntilDone(base, question, onWait, current) {
   let key = '',
     refused = {}; // of the change, which the first answer alone speaks of
   try {
     for (;;) {
-      const said = await ask(base, question);
-      if (said.choices) refused = said.refused = { ...refused, ...said.refused };
+      const answer = await ask(base, question);
+      if (answer.choices) refused = answer.refused = { ...refused, ...answer.refused };
       want(key, -1);
-      key = said.waiting?.key ?? '';
+      key = answer.waiting?.key ?? '';
       want(key, 1);
-      if (!current() || !said.waiting) return said;
-      onWait(said);
+      if (!current() || !answer.waiting) return answer;
+      onWait(answer);
       // what was asked is taken: its outcome is asked for
-      question = { ...question, params: said.link, set: null, carried: false, again: false, key };
+      const { path, part } = question;
+      question = { path, part, params: answer.link ?? {}, key };
       await new Promise(done => setTimeout(done, 20));
-      if (!current()) return said;
+      if (!current()) return answer;
     }
   } finally {
     if (key && !want(key, -1)) stop(base, key, true);
   }
 }
+/** @param {string} key @param {number} more */
 function want(key, more) {
   if (!key) return 0;
   const left = (wanted.get(key) ?? 0) + more;
@@ -70,6 +82,7 @@ function want(key, more) {
 }
 
 // The bytes of a bundle. An error's message is a sentence for the reader.
+/** @param {string} base @param {string} name */
 export async function fetchBundle(base, name) {
   const response = await fetch(`${base}/wg/bundle/${name}`).catch(() => {
     throw new Error(SILENT);
@@ -80,6 +93,7 @@ export async function fetchBundle(base, name) {
 }
 
 // drop: this page asks for something else now; else it is told that it was stopped.
+/** @param {string} base @param {string} key */
 export const stop = (base, key, drop = false) =>
   fetch(`${base}/wg/stop?key=${key}&who=${ME}${drop ? '&drop=1' : ''}`, { method: 'POST' }).catch(
     () => {},

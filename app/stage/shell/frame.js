@@ -1,8 +1,11 @@
 // What the page around keeps and must not: its title, and stops of the keyboard that lead nowhere.
 
+import { listen } from '../core/paint.js';
+
 const NAME = 'Warpglass';
 
-// root: the stage's element. title(text): the page's, which Streamlit would put back.
+// root: the stage's element. title: the page's, which Streamlit would put back.
+/** @param {HTMLElement} root */
 export function makeFrame(root) {
   let wanted = NAME;
   const hold = () => {
@@ -13,21 +16,20 @@ export function makeFrame(root) {
 
   const main = document.getElementById('stMain');
   main?.setAttribute('tabindex', '-1'); // nothing in it scrolls
-  const onSkip = event => {
+  const deafen = listen(document, 'click', event => {
     if (!event.target.closest?.('[data-testid="stSkipToContent"]')) return;
     event.preventDefault();
-    const first = root.querySelector('.start:not([hidden]) a, .bar [data-action=play]');
-    first?.focus();
-  };
-  document.addEventListener('click', onSkip);
+    /** @type {HTMLElement | null} */
+    (root.querySelector('.start:not([hidden]) a, .bar [data-action=play]'))?.focus();
+  });
   return {
-    title(text) {
+    title(/** @type {string} */ text) {
       wanted = text ? `${text} - ${NAME}` : NAME;
       hold();
     },
     unmount() {
       observer.disconnect();
-      document.removeEventListener('click', onSkip);
+      deafen();
     },
   };
 }

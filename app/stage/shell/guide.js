@@ -1,11 +1,11 @@
 // The card of a stop: its idea, its questions one by one, and at the end what the idea wins. An
 // answer that is not right is shown in the picture. What was answered stays in this browser, and is
 // no score.
-import { button, element } from '../core/paint.js';
+import { button, element, listen, way } from '../core/paint.js';
 import { isRight } from './answers.js';
 import { makeAsk } from './ask.js';
-import { answered as read, inMinutes, keepAnswered as write } from './course.js';
-import { endOf } from './stop_end.js';
+import { answered as read, inMinutes, keepAnswered as write, progress } from './course.js';
+
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
 import { startAtLine } from './whole_lines.js';
@@ -15,23 +15,19 @@ const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the cour
 const MOST = 3; // questions of a stop
 
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
-const keepOpen = yes => tab.write(OPEN, yes ? 'open' : 'closed');
+const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 'closed');
 
-// course: the stops; choose(picture): shows a picture of the stage; visit(stop): goes to it;
-// follow(link): goes to a moment; play(yes): plays the steps or pauses; marked(): progress has
-// changed; opened(yes): the card was opened or closed; cover(question): hides what answers it, null
-// for nothing; opener(): the button that opens the card; lesson: the class (room.js); summaryAt(step):
-// the summary of a step that shows another run than the first (explainers/story/frames.py).
+/** @param {App} app */
 export function makeGuide(app) {
-  const { clock, news, course, choose, visit, follow, play } = app,
-    { marked, opened, cover, opener, lesson, summaryAt } = app;
+  const { news, course, stage, room, header, covering, root } = app,
+    { clock } = stage;
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
     end = element('div', { class: 'end', hidden: true }),
     foot = element('div', { class: 'stops' });
   const ask = makeAsk(guess => answer(questions[at], guess)),
-    votes = makeVotes({ room: lesson, over: () => ask.lock(true) });
+    votes = makeVotes({ room, over: () => ask.lock(true) });
   const close = button('\u00d7', () => show(false, true), {
     'aria-label': 'Close the guide',
     title: 'Close (Esc)',
@@ -55,53 +51,54 @@ export function makeGuide(app) {
     body,
     foot,
   );
-  let stop = null,
-    questions = [],
-    at = 0,
+  /** @type {Stop | null} */ let stop = null;
+  /** @type {story.Question[]} */ let questions = [];
+  /** @type {Poll} */ let poll = null; // the question to the class
+  /** @type {any} */ let given = null; // this browser's answer to the class
+  let at = 0,
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
-    poll = null, // the question to the class
-    led = false, // by this browser
-    given = null; // its answer to the class
+    led = false; // by this browser
 
   // ---- the card ----
   // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
   const goBack = () => {
-    const button = opener();
-    if (!button) return;
-    button.focus();
-    button.dataset.plays = '';
-    button.addEventListener('blur', () => delete button.dataset.plays, { once: true });
+    header.asks.focus();
+    header.asks.dataset.plays = '';
+    header.asks.addEventListener('blur', () => delete header.asks.dataset.plays, { once: true });
   };
-  const show = (yes, byUser = false) => {
+  const show = (/** @type {boolean} */ yes, byUser = false) => {
     if ((yes && !stop) || yes === !node.hidden) return;
     node.hidden = !yes;
     if (yes || byUser) keepOpen(yes);
     node.parentElement.toggleAttribute('data-guide', yes); // the parts beside it make room
     drawCover();
-    opened(yes);
+    header.asks.setAttribute('aria-expanded', String(yes));
     if (yes) {
       keep({ seen: true });
       if (!byUser) return;
-      if (summaryAt(clock.step) !== summaryAt(questions[at]?.step)) goTo(); // of another run
+      const { frames } = stage.content,
+        summary = frames[questions[at]?.step]?.summary; // of another run, where it differs
+      if (frames[clock.step]?.summary !== summary) goTo();
       title.focus({ preventScroll: true });
       node.scrollIntoView({ block: 'nearest' }); // in a small window it is under the picture
     } else if (byUser) goBack();
   };
-  const kept = () => ({ done: [], ...read()[stop?.name] });
-  const keep = change => {
-    write({ ...read(), [stop.name]: { ...kept(), ...change } });
-    marked();
+  const name = () => stop?.name ?? '';
+  /** @returns {{done: string[], all?: boolean}} */
+  const kept = () => ({ done: [], ...read()[name()] });
+  const keep = (/** @type {object} */ change) => {
+    write({ ...read(), [name()]: { ...kept(), ...change } });
+    header.marks(progress());
   };
-  const isDone = question => kept().done.includes(question.id);
+  const isDone = (/** @type {story.Question} */ question) => kept().done.includes(question.id);
   const drawCover = () => {
-    const question = node.hidden ? null : questions[at];
-    cover(question && !isDone(question) ? question : null, isAsked());
-  };
-  const answered = question => {
-    const done = [...new Set([...kept().done, question.id])];
-    keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
-    drawCover();
-    drawEnd();
+    const asked = node.hidden ? null : questions[at],
+      question = asked && !isDone(asked) ? asked : null;
+    root.dataset.veils = (question?.veils ?? []).join(' ');
+    root.classList.toggle('polled', isAsked());
+    root.classList.toggle('covered', !!question);
+    covering.cover(question?.hides ?? []);
+    clock.cover({ hide: covering.hide, covers: question?.covers ?? [] });
   };
 
   // ---- a question ----
@@ -116,17 +113,19 @@ export function makeGuide(app) {
     body.style.paddingBottom = '';
     body.scrollTop = 0;
   };
-  const turn = to => {
+  const turn = (/** @type {number} */ to) => {
     at = to;
     if (!isLed()) choose(questions[at].view);
     draw();
     goTo();
   };
+  const choose = (/** @type {string} */ picture) =>
+    stage.choosePicture(picture || stage.content.pictures?.[0]?.id);
   // The step of an open question.
   const goTo = () => {
     const question = questions[at];
     if (!question || isLed() || clock.count < 2 || isDone(question)) return;
-    play(false);
+    app.play(false);
     clock.set(question.step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
@@ -134,32 +133,35 @@ export function makeGuide(app) {
       question = questions[at];
     turns.replaceChildren(
       ...votes.controls(isPolled() ? poll : null, {
-        ask: () => lesson.ask(stop.story, question),
+        ask: () => room.ask(stop?.story ?? '', question),
         reveal: () => {
-          lesson.reveal();
+          room.reveal();
           reveal(question);
         },
       }),
-      ...(voting ? [] : [button('Show me', () => reveal(question), { 'data-show': true })]),
-      ...(at > 0 ? [turnButton('Previous question', at - 1)] : []),
-      ...(at + 1 < questions.length ? [turnButton('Next question', at + 1)] : []),
     );
+    /** @type {(label: string, to: number) => void} */
+    const offer = (label, to) =>
+      turns.append(button(label, () => turn(to), { class: 'quiet', 'data-turn': label }));
+    if (!voting) turns.append(button('Show me', () => reveal(question), { 'data-show': true }));
+    if (at > 0) offer('Previous question', at - 1);
+    if (at + 1 < questions.length) offer('Next question', at + 1);
   };
-  const turnButton = (label, to) =>
-    button(label, () => turn(to), { class: 'quiet', 'data-turn': label });
+  /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
     if (!isPolled() || !poll.open) return reveal(question, guess);
-    if (lesson.state().leads || poll.locked) return;
+    if (room.state().leads || poll.locked) return;
     given = guess;
-    lesson.answer(question.kind === 'click' ? isRight(guess, question) : guess);
+    room.answer(question.kind === 'click' ? isRight(guess, question) : guess);
     ask.note('Your answer is sent, without your name. You can change it until the vote ends.');
   };
   // What the run says, and where it is seen. A right answer leaves the reader where they are.
+  /** @param {story.Question} question @param {any} guess */
   const reveal = (question, guess = null) => {
     const right = guess === null ? null : isRight(guess, question);
     ask.lock(false);
     if (!right && !isLed()) {
-      play(false);
+      app.play(false);
       choose(question.view);
       // who follows a class is led there
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
@@ -167,29 +169,33 @@ export function makeGuide(app) {
     }
     node.classList.add('told'); // in a narrow window the question makes room
     ask.tell(question, guess, right);
-    answered(question);
+    const done = [...new Set([...kept().done, question.id])];
+    keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
+    drawCover();
+    drawEnd();
     (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
     startAtLine(body);
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
-  const onPicked = ({ detail }) => {
+  const unpick = listen(clock, 'picked', ({ detail }) => {
     const question = questions[at];
     if (!node.hidden && question?.kind === 'click') answer(question, detail.thing);
-  };
-  clock.addEventListener('picked', onPicked);
+  });
 
   // ---- the end of a stop: what its idea wins, and where more of it is ----
   const drawEnd = () => {
     end.hidden = !stop || !(questions.length ? questions.every(isDone) : kept().all);
-    end.replaceChildren(...(stop ? endOf(stop, follow) : []));
+    end.replaceChildren(...(stop ? endOf(stop, link => app.visits.visit(link)) : []));
     foot.querySelector('[data-go=next]')?.classList.toggle('quiet', end.hidden);
   };
   // The way on. The rail has the ways to all other stops.
   const drawFoot = () => {
-    const to = course.after(stop),
+    const to = stop && course.after(stop),
       attributes = { 'data-go': 'next', class: 'quiet' };
     foot.replaceChildren(
-      ...(to ? [button(`${to.number} ${to.title} \u2192`, () => visit(to), attributes)] : []),
+      ...(to
+        ? [button(`${to.number} ${to.title} \u2192`, () => app.visits.toStop(to), attributes)]
+        : []),
     );
   };
 
@@ -197,49 +203,49 @@ export function makeGuide(app) {
   const isPolled = () =>
     !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
   const isLed = () => {
-    const { code, leads, strayed } = lesson.state();
+    const { code, leads, strayed } = room.state();
     return isPolled() && !!code && !leads && !strayed;
   };
   // Answers go to the class, and are shown later.
-  const isAsked = () => isPolled() && poll.open && !lesson.state().leads;
+  const isAsked = () => isPolled() && poll.open && !room.state().leads;
   const drawClass = () => {
     const question = questions[at];
     if (!question) return turns.replaceChildren();
     votes.draw(question, isPolled() ? poll : null);
-    ask.lock(isPolled() && poll.open && (poll.locked || lesson.state().leads));
+    ask.lock(isPolled() && poll.open && (poll.locked || room.state().leads));
     drawTurns();
   };
+  /** @type {(leads: boolean, poll: Poll) => string} */
   const stateOf = (leads, poll) =>
     JSON.stringify([leads, poll?.number, poll?.open, poll?.question, poll?.locked, poll?.ends]);
-  const onClass = ({ detail: { leads, poll: next } }) => {
+  const unclass = listen(news, 'class', ({ detail: { leads, poll: next } }) => {
     const before = poll,
       same = stateOf(led, poll) === stateOf(leads, next);
     [poll, led] = [next ?? null, leads];
     if (poll?.number !== before?.number) given = null;
     if (same) return votes.draw(questions[at], isPolled() ? poll : null);
     if (before?.open && !poll && questions[at]) draw(); // the class has ended
-    if (stop) takePoll(before, leads);
+    takePoll(before, leads);
     drawClass();
     drawCover();
-  };
+  });
   // The class is asked, or is shown the answer: a follower has the card open at that question.
+  /** @param {Poll} before @param {boolean} leads */
   const takePoll = (before, leads) => {
     const n = questions.findIndex(({ id }) => id === poll?.question),
       isNew = before?.number !== poll?.number;
-    if (!poll || leads || poll.story !== stop.story || n < 0) return;
+    if (!poll || leads || poll.story !== stop?.story || n < 0) return;
     if (!poll.open && isNew) return; // it was over before this browser came
     show(true);
     if (at !== n || (poll.open && isNew)) turn(n);
     if (!poll.open) reveal(questions[n], given);
     else if (isNew) ask.note('This question is for the whole class. Answers have no names.');
   };
-  news.addEventListener('class', onClass);
 
-  const onKey = event => {
+  const deafen = listen(document, 'keydown', event => {
     if (event.key === 'Escape' && !node.hidden && !event.defaultPrevented && node.isConnected)
       show(false, true);
-  };
-  document.addEventListener('keydown', onKey);
+  });
 
   return {
     node,
@@ -251,9 +257,10 @@ export function makeGuide(app) {
       keepOpen(false);
     },
     // Another stop, or none; byRail: the reader came by the rail or the course, and not by a link.
+    /** @param {Stop | null} to @param {boolean} byRail */
     open(to, byRail) {
       [stop, questions, toPlay] = [to, [], byRail];
-      play(false);
+      app.play(false);
       draw();
       if (!stop) return show(false);
       title.textContent = `${stop.number} ${stop.title}`;
@@ -263,35 +270,46 @@ export function makeGuide(app) {
       // who reads along goes on, also by Back and after a reload; who closed it is left alone
       show(was() === 'open' || (byRail && was() !== 'closed' && !read()[stop.name]?.seen));
     },
-    // A stage of this stop: its questions. The same question stays asked.
-    load(stage) {
+    // A stage of this stop: its questions, in the stop's order, as far as the page asks them for these
+    // choices. The same question stays asked.
+    load(/** @type {Content} */ content) {
       const before = questions[at]?.id,
-        asked = questionsOf(stop, stage.questions),
+        own = (stop?.questions ?? []).flatMap(
+          id => content.questions.find(one => one.id === id) ?? [],
+        ),
+        asked = own.length || !stop ? own : content.questions.slice(0, MOST),
         same = JSON.stringify(questions) === JSON.stringify(asked);
-      if (toPlay && clock.count > 1) play(true);
+      if (toPlay && clock.count > 1) app.play(true);
       toPlay = false;
       if (same) return;
       questions = asked;
       at = questions.findIndex(({ id }) => id === before);
-      if (at < 0)
-        at = Math.max(
-          0,
-          questions.findIndex(one => !isDone(one)),
-        );
+      if (at < 0) at = questions.findIndex(one => !isDone(one));
+      at = Math.max(0, at);
       draw();
-      if (poll?.open) takePoll(null, lesson.state().leads);
+      if (poll?.open) takePoll(null, room.state().leads);
     },
     unmount() {
-      votes.unmount();
-      document.removeEventListener('keydown', onKey);
-      news.removeEventListener('class', onClass);
-      clock.removeEventListener('picked', onPicked);
+      for (const end of [votes.unmount, deafen, unclass, unpick]) end();
     },
   };
 }
 
-// A stop's questions, in its order, as far as the page asks them for these choices.
-const questionsOf = (stop, questions) => {
-  const own = (stop?.questions ?? []).flatMap(id => questions.find(one => one.id === id) ?? []);
-  return own.length || !stop ? own : questions.slice(0, MOST);
-};
+// The end of a stop: what its idea wins, a link to go deeper, and the paper. follow: goes to a moment.
+/** @param {Stop} stop @param {(link: string) => void} follow @returns {Node[]} */
+function endOf({ wins, small, source, deeper, paper }, follow) {
+  const gain = [
+    element('h3', {}, 'Why it matters'),
+    element('p', { class: 'wins' }, wins),
+    ...(small ? [element('p', {}, small)] : []),
+    ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),
+  ];
+  const further = element('p', { class: 'further' });
+  if (deeper)
+    further.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
+  if (paper) {
+    const link = { href: paper.link, target: '_blank', rel: 'noopener' };
+    further.append(element('a', link, `Source: ${paper.label}`));
+  }
+  return [...(wins ? gain : []), further];
+}

@@ -1,20 +1,15 @@
 // The header: the name, the rail, the guide, the provenance of the shown values, the menu.
 import { makeMenu } from './menu.js';
 import { makeRail } from './rail.js';
-import { LABELS } from '../core/data.js';
-import { button, element, way } from '../core/paint.js';
+import { LABELS, PROVENANCE } from '../core/data.js';
+import { button, element, listen, way } from '../core/paint.js';
 
-// course, rail, open, visit: of the rail (rail.js); guide(): opens or closes the guide; entries: of
-// the menu (menu.js), those that are `front` also as buttons where there is room; beside: what
-// stands beside the guide.
-export function makeHeader({ course, rail, open, visit, guide, entries, beside: others = [] }) {
-  const brand = way(
-    './',
-    () => open('start'),
-    { 'data-story': 'start', class: 'brand' },
-    'Warpglass',
-  );
-  const nav = makeRail({ course, rail, open, visit });
+/** @param {App} app */
+export function makeHeader(app) {
+  const home = () => app.visits.leave('start'),
+    brand = way('./', home, { 'data-story': 'start', class: 'brand' }, 'Warpglass');
+  const nav = makeRail(app),
+    entries = app.menu();
   const chip = button(
     '',
     () => {
@@ -25,37 +20,38 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
   );
   const said = element('div', { class: 'said', hidden: true, role: 'status' }),
     idea = element('p', { class: 'idea' });
-  const asks = button('Guide', guide, {
+  const asks = button('Guide', () => app.guide.toggle(), {
     class: 'guide-button',
     'aria-expanded': 'false',
     title: 'Hints and questions',
   });
   const front = entries
     .filter(e => e.front)
-    .map(e => button(e.label, e.onClick, { class: 'head-button front-entry', title: e.title }));
+    .map(({ label, onClick = null, title }) =>
+      button(String(label), onClick, { class: 'head-button front-entry', title }),
+    );
   const node = element(
     'header',
     { class: 'head' },
     brand,
     nav.node,
     asks,
-    ...others,
+    app.search.button,
+    app.sequences.button,
+    app.lesson.opener,
     chip,
     ...front,
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
     said,
   );
-  const onDown = event => {
-    if (!said.hidden && !node.contains(event.target)) chip.click();
-  };
-  document.addEventListener('pointerdown', onDown);
   return {
     node,
     idea,
     asks,
-    unmount() {
-      document.removeEventListener('pointerdown', onDown);
-    },
+    unmount: listen(document, 'pointerdown', ({ target }) => {
+      if (!said.hidden && !node.contains(target)) chip.click();
+    }),
+    /** @param {string} path @param {Stop | null} stop */
     mark(path, stop) {
       nav.mark(path, stop);
       if (path === 'start') brand.setAttribute('aria-current', 'page');
@@ -63,24 +59,20 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
       asks.hidden = !stop?.questions.length;
     },
     marks: nav.marks,
-    guideOpen(yes) {
-      asks.setAttribute('aria-expanded', String(yes));
-    },
-    headline(text) {
+
+    headline(/** @type {string} */ text) {
       idea.textContent = text;
     },
-    provenance(given, meanings) {
+    provenance(/** @type {story.Provenance | null} */ given) {
       chip.hidden = !given;
-      if (!given) {
-        said.hidden = true;
-        return;
-      }
+      said.hidden ||= !given;
+      if (!given) return;
       const label = LABELS[given.label];
       chip.textContent = label;
       chip.className = `provenance ${given.label}`;
       said.replaceChildren(
         element('p', {}, given.said),
-        element('p', {}, `${label[0].toUpperCase()}${label.slice(1)}: ${meanings[given.label]}`),
+        element('p', {}, `${label[0].toUpperCase()}${label.slice(1)}: ${PROVENANCE[given.label]}`),
       );
     },
   };

@@ -4,7 +4,7 @@ import { element, number } from '../core/paint.js';
 
 const EVERY = 2000; // milliseconds
 const base = location.pathname.replace(/\/health$/, '');
-const main = document.querySelector('main');
+const main = /** @type {HTMLElement} */ (document.querySelector('main'));
 const css = element(
   'style',
   {},
@@ -19,32 +19,22 @@ td.number { text-align: right; font-family: monospace; }
 );
 document.head.append(css);
 
-const mib = bytes => `${number(Math.round(bytes / 2 ** 20))} MiB`;
-const table = (heads, rows) =>
-  element(
-    'table',
-    {},
-    element('thead', {}, element('tr', {}, ...heads.map(h => element('th', {}, h)))),
-    element(
-      'tbody',
-      {},
-      ...rows.map(row =>
-        element(
-          'tr',
-          {},
-          ...row.map(cell =>
-            element(
-              'td',
-              typeof cell === 'number' ? { class: 'number' } : {},
-              typeof cell === 'number' ? number(cell) : cell,
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
+const mib = (/** @type {number} */ bytes) => `${number(Math.round(bytes / 2 ** 20))} MiB`;
+/** @type {(heads: string[], rows: (string | number)[][]) => Element} */
+const table = (heads, rows) => {
+  const cell = (/** @type {string | number} */ value) =>
+    typeof value === 'number'
+      ? element('td', { class: 'number' }, number(value))
+      : element('td', {}, value);
+  const body = rows.map(row => element('tr', {}, ...row.map(cell)));
+  const head = element('tr', {}, ...heads.map(name => element('th', {}, name)));
+  return element('table', {}, element('thead', {}, head), element('tbody', {}, ...body));
+};
 
-function draw({ devices, sessions, classes, minutes, web_bytes, worker_bytes, free_bytes }) {
+/** @param {Record<string, any>} status app/classroom/figures.py */
+function draw({ sessions, minutes, web_bytes, worker_bytes, free_bytes, ...status }) {
+  /** @type {any[]} */ const devices = status.devices;
+  /** @type {any[]} */ const classes = status.classes;
   const out = devices.filter(d => d.out);
   main.replaceChildren(
     element('h1', {}, 'The server'),

@@ -4,6 +4,7 @@ import { fetchBundle } from './fetching.js';
 import { APP_KEYS } from './keys.js';
 import { asLeader } from './room.js';
 
+/** @type {Promise<any> | null} */
 let vega = null; // the charts' script, which takes a while: fetched once, and again after a failure
 const loadVega = () =>
   (vega ??= import('../vega.js').then(
@@ -14,6 +15,7 @@ const loadVega = () =>
     },
   ));
 
+/** @param {App} app @returns {import('../core/host.js').HostKeys} */
 const keysOf = app => ({
   rows: APP_KEYS,
   actions: {
@@ -32,7 +34,7 @@ const keysOf = app => ({
   blocked: name => app.search.open || (app.keys.open && name !== 'keys'),
 });
 
-/** @returns {import('../core/host.js').Host} */
+/** @param {App} app @returns {import('../core/host.js').Host} */
 export const hostOf = app => ({
   state: {}, // the first moment comes with the first answer
   bundle: name => fetchBundle(app.base, name),

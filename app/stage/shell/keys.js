@@ -41,7 +41,8 @@ export const keyList = () =>
     ]),
   );
 
-// The dialog with the list, in `root`. toggle(): opens or closes it.
+// The dialog with the list, in `root`. toggle: opens or closes it.
+/** @param {HTMLElement} root */
 export function makeKeyDialog(root) {
   const list = element(
     'dialog',

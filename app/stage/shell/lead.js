@@ -4,14 +4,14 @@ import { showBlocks } from '../core/blocks.js';
 import { askUntilDone } from './fetching.js';
 import { element } from '../core/paint.js';
 
-// Returns {node, show}. show({path, part, params}): a part of the story, or nothing where
-// `part` is empty.
-export function makeLead(stage, base) {
+// show: a part of the story, or nothing where `part` is empty.
+/** @param {App} app */
+export function makeLead({ stage, base }) {
   const node = element('div', { class: 'lead', hidden: true, role: 'group', 'aria-label': 'Why' });
-  let turn = 0,
-    end = null;
-  /** @param {{path?: string, part?: string, params?: object}} [wanted] */
-  async function show({ path, part, params } = {}) {
+  let turn = 0;
+  /** @type {(() => void) | null} */ let end = null;
+  /** @param {{path?: string, part?: string, params?: Texts}} [wanted] */
+  async function show({ path = '', part, params = {} } = {}) {
     const mine = ++turn,
       current = () => mine === turn;
     end?.();
@@ -20,11 +20,11 @@ export function makeLead(stage, base) {
     node.replaceChildren();
     node.ariaBusy = String(!!part);
     if (!part) return;
-    let blocks;
+    /** @type {any[]} */ let blocks = [];
     try {
-      const said = await askUntilDone(base, { path, params, part }, () => {}, current);
+      const { error, bundle } = await askUntilDone(base, { path, params, part }, () => {}, current);
       if (current())
-        blocks = said.error ? [{ kind: 'text', text: said.error }] : await stage.load(said.bundle);
+        blocks = error ? [{ kind: 'text', text: error }] : await stage.load(bundle ?? '');
     } catch (error) {
       blocks = [{ kind: 'text', text: error.message }];
     }

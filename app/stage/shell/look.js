@@ -3,6 +3,7 @@
 import { type } from '../core/paint.js';
 import { browser } from './storage.js';
 
+/** @type {Texts} */
 const THEMES = { system: 'as the system', light: 'light', dark: 'dark' },
   SIZES = [100, 125, 150, 200]; // per cent
 const THEME = 'warpglass-theme',
@@ -11,11 +12,14 @@ const PRESENTED = 1.5,
   MOST = 2; // presented, type is larger by this; and never more than so many times the usual
 const LARGE = 1.5; // from here on the bars give way to the picture (look.css)
 
-// root: the stage; repaint(): what is painted in the colours of before is painted anew.
+// root: the stage; repaint: what is painted in the colours of before is painted anew.
+/** @param {HTMLElement} root @param {Clock} clock @param {() => void} repaint */
 export function makeLook(root, clock, repaint) {
-  let theme = browser.read(THEME) in THEMES ? browser.read(THEME) : 'system',
-    size = SIZES.includes(Number(browser.read(SIZE))) ? Number(browser.read(SIZE)) : 100,
+  let theme = browser.read(THEME) ?? '',
+    size = Number(browser.read(SIZE)),
     presenting = false;
+  if (!(theme in THEMES)) theme = 'system';
+  if (!SIZES.includes(size)) size = 100;
 
   const dress = () => {
     if (theme === 'system') delete root.dataset.theme;
@@ -23,13 +27,13 @@ export function makeLook(root, clock, repaint) {
     type.scale = presenting
       ? Math.max(size / 100, Math.min(MOST, (PRESENTED * size) / 100))
       : size / 100;
-    root.style.setProperty('--scale', type.scale);
+    root.style.setProperty('--scale', String(type.scale));
     root.classList.toggle('large', type.scale >= LARGE && !presenting);
     clock.tell('type');
   };
-  const resize = by => {
+  const resize = (/** @type {number} */ by) => {
     size = by ? SIZES[Math.max(0, Math.min(SIZES.length - 1, SIZES.indexOf(size) + by))] : 100;
-    browser.write(SIZE, size);
+    browser.write(SIZE, String(size));
     dress();
   };
   dress();
@@ -51,7 +55,7 @@ export function makeLook(root, clock, repaint) {
     larger: () => resize(1),
     smaller: () => resize(-1),
     usual: () => resize(0),
-    present(yes) {
+    present(/** @type {boolean} */ yes) {
       presenting = yes;
       dress();
     },

@@ -1,9 +1,17 @@
-// A button that opens a list of things to do. entries: [{label, title, onClick, stays}] or [{row:
-// [entries], label}]. label: a text, or () => text, asked anew when the list opens and after a
-// press; stays: the list stays open. What onClick returns, if it is a text, is said in the label's
-// place until the list opens again.
+// A button that opens a list of things to do.
 import { button, element } from '../core/paint.js';
 
+/**
+ * label: a function is asked anew when the list opens and after a press.
+ * stays: the list stays open.
+ * onClick: if it returns a text, this text stands in the label's place until the list opens again.
+ * row: entries side by side, after the label.
+ * front: also a button of the header (header.js).
+ * @typedef {{label: string | (() => string), title?: string, onClick?: () => any, stays?: boolean,
+ *   front?: boolean, row?: Entry[]}} Entry
+ */
+
+/** @param {string} name @param {string} title @param {Entry[]} entries */
 export function makeMenu(name, title, entries) {
   const list = element('div', {
     class: 'menu',
@@ -11,52 +19,55 @@ export function makeMenu(name, title, entries) {
     role: 'group',
     'aria-label': title,
   });
-  const made = []; // [button or text, its label as a function]
-  const one = ({ label, title: said, onClick, stays }) => {
+  /** @type {[Element, Entry['label']][]} */ const made = []; // each button or text, and its label
+  const one = (/** @type {Entry} */ { label, title, onClick, stays }) => {
     const press = button(
       '',
       async () => {
         if (!stays) list.hidePopover();
-        const outcome = await onClick();
+        const outcome = await onClick?.();
         relabel();
         if (typeof outcome === 'string') press.textContent = outcome;
       },
-      { title: said },
+      { title },
     );
     made.push([press, label]);
     return press;
-  };
-  const several = ({ row, label }) => {
-    const text = element('span');
-    made.push([text, label]);
-    return element('div', { class: 'several', role: 'group' }, text, ...row.map(one));
   };
   const relabel = () =>
     made.forEach(([node, label]) => {
       node.textContent = typeof label === 'function' ? label() : label;
     });
-  list.append(...entries.map(entry => (entry.row ? several(entry) : one(entry))));
-  const opens = element(
-    'button',
-    {
-      type: 'button',
-      class: 'opens-menu',
-      'aria-haspopup': 'true',
-      'aria-expanded': 'false',
-      title,
-    },
-    name,
-  );
-  opens.popoverTargetElement = list;
-  list.ontoggle = ({ newState }) => {
-    opens.setAttribute('aria-expanded', String(newState === 'open'));
-    if (newState !== 'open') return;
+  for (const entry of entries) {
+    if (entry.row) {
+      const text = element('span');
+      made.push([text, entry.label]);
+      list.append(element('div', { class: 'several', role: 'group' }, text, ...entry.row.map(one)));
+    } else list.append(one(entry));
+  }
+  const opener = button(name, null, { class: 'opens-menu', 'aria-haspopup': 'true', title });
+  const onOpen = () => {
     relabel();
-    const { right, bottom } = opens.getBoundingClientRect();
-    list.style.left = `${Math.max(4, Math.min(right - list.offsetWidth, innerWidth - list.offsetWidth - 4))}px`;
-    list.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - list.offsetHeight - 4))}px`;
     list.querySelector('button').focus();
   };
+  opens(opener, list, { onOpen, end: 'right' });
   relabel();
-  return element('div', { class: 'with-menu' }, opens, list);
+  return element('div', { class: 'with-menu' }, opener, list);
+}
+
+// A press of the opener opens the popover `list` under it, within the window, with both at their left or
+// right end.
+/** @param {any} opener @param {any} list @param {{onOpen?: () => void, end?: 'left' | 'right'}} [more] */
+export function opens(opener, list, { onOpen = () => {}, end = 'left' } = {}) {
+  opener.popoverTargetElement = list;
+  opener.setAttribute('aria-expanded', 'false');
+  list.ontoggle = (/** @type {ToggleEvent} */ { newState }) => {
+    opener.setAttribute('aria-expanded', String(newState === 'open'));
+    if (newState !== 'open') return;
+    onOpen();
+    const { left, right, bottom } = opener.getBoundingClientRect(),
+      start = end === 'left' ? left : right - list.offsetWidth;
+    list.style.left = `${Math.max(4, Math.min(start, innerWidth - list.offsetWidth - 4))}px`;
+    list.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - list.offsetHeight - 4))}px`;
+  };
 }

@@ -11,8 +11,9 @@ export function makeMessages() {
     { class: 'messages', hidden: true, tabindex: '0', role: 'region', 'aria-label': 'Messages' },
     ...Object.values(slots),
   );
-  let told = [],
-    over = false; // over: what stands in `told` is of the question before
+  /** @type {string[]} */ let told = [];
+  let over = false; // what stands in `told` is of the question before
+  /** @type {(name: string, ...notes: Node[]) => void} */
   const put = (name, ...notes) => {
     slots[name].replaceChildren(...notes);
     node.hidden = !Object.values(slots).some(slot => slot.childElementCount);
@@ -20,7 +21,7 @@ export function makeMessages() {
   return {
     node,
     // Of the run: a note of the caller's, or none.
-    show(note) {
+    show(/** @type {Node | null} */ note) {
       put('run', ...(note ? [note] : []));
     },
     // Another question: what was told stays until its answer is there.
@@ -29,26 +30,18 @@ export function makeMessages() {
     },
     // Sentences on what was not taken; those of one question stand together until they are
     // dismissed.
-    tell(sentences) {
+    tell(/** @type {string[]} */ sentences) {
       const more = sentences.filter(sentence => !told.includes(sentence));
       if (!more.length && !over) return;
       told = [...told, ...more];
       over = false;
-      put(
-        'told',
-        ...(told.length
-          ? [
-              element(
-                'p',
-                { class: 'note info', role: 'alert' },
-                `Not all that was asked for could be taken. ${told.join(' ')} `,
-                button('Dismiss', () => put('told'), { class: 'quiet' }),
-              ),
-            ]
-          : []),
-      );
+      if (!told.length) return put('told');
+      const text = `Not all that was asked for could be taken. ${told.join(' ')} `,
+        dismiss = button('Dismiss', () => put('told'), { class: 'quiet' });
+      put('told', element('p', { class: 'note info', role: 'alert' }, text, dismiss));
     },
-    // An address without a page, in a sentence, and places near it (app/web/searching.py); go(link).
+    // An address without a page, in a sentence, and places near it (app/web/searching.py).
+    /** @type {(found: {said: string, near: any[]}, go: (link: string) => void) => void} */
     lost({ said, near }, go) {
       const links = near.map(({ title, link }) =>
         element(
@@ -68,24 +61,15 @@ export function makeMessages() {
         ),
       );
     },
-    // A change that would show more (asking.py), or none; take(set) makes it.
+    // A change that would show more (asking.py), or none; take makes it.
+    /** @type {(given: any, take: (set: any) => void) => void} */
     offer(given, take) {
-      put(
-        'offer',
-        ...(given
-          ? [
-              element(
-                'p',
-                { class: 'note info', role: 'status' },
-                `${given.text} `,
-                button(given.label, () => take(given.set)),
-              ),
-            ]
-          : []),
-      );
+      if (!given) return put('offer');
+      const act = button(given.label, () => take(given.set));
+      put('offer', element('p', { class: 'note info', role: 'status' }, `${given.text} `, act));
     },
     // What a reader must know before believing the run.
-    warn(texts) {
+    warn(/** @type {string[]} */ texts) {
       put(
         'warnings',
         ...texts.map(text => element('p', { class: 'note bad', role: 'alert' }, text)),

@@ -1,6 +1,6 @@
 // The speaker's notes in a window of their own, so that a projector shows the stage alone. The page
 // that plays writes it.
-import { element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 
 const STYLE = `body { margin: 0; padding: 1.2rem; font: 22px/1.45 system-ui, sans-serif; }
 body { color: CanvasText; background: Canvas; color-scheme: light dark; }
@@ -8,27 +8,24 @@ h1 { font-size: 1.15em; margin: 0 0 .6em; }
 p { margin: 0 0 .8em; white-space: pre-wrap; }
 .small { font-size: .75em; }
 button { font: inherit; margin-right: .5em; }`;
+/** @type {Record<string, number>} */
 const KEYS = { PageDown: 1, ArrowRight: 1, ArrowDown: 1, PageUp: -1, ArrowLeft: -1, ArrowUp: -1 };
 
-// move(direction): to the next or the previous press of the talk. Returns {open, show, close};
-// open() is false where the browser forbids it.
-export function makeNotes({ move }) {
-  let other = null;
+// move: to the next (1) or the previous press (-1) of the talk. open() is false where the browser forbids it.
+/** @param {(direction: number) => void} move */
+export function makeNotes(move) {
+  /** @type {Window | null} */ let other = null;
   const place = element('p', { class: 'small' }),
     title = element('h1'),
     note = element('p'),
     next = element('p', { class: 'small' }),
     time = element('p', { class: 'small' });
-  const press = (label, direction) => {
-    const made = element('button', { type: 'button' }, label);
-    made.onclick = () => move(direction);
-    return made;
-  };
+
   const close = () => {
     other?.close();
     other = null;
   };
-  addEventListener('pagehide', close); // nobody would write it any more
+  const deafen = listen(window, 'pagehide', close); // nobody would write it any more
   return {
     open() {
       other = window.open('', 'warpglass-notes', 'popup,width=760,height=560');
@@ -43,7 +40,12 @@ export function makeNotes({ move }) {
         note,
         next,
         time,
-        element('div', {}, press('Previous', -1), press('Next', 1)),
+        element(
+          'div',
+          {},
+          button('Previous', () => move(-1)),
+          button('Next', () => move(1)),
+        ),
       );
       page.onkeydown = event => {
         if (!KEYS[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -52,16 +54,16 @@ export function makeNotes({ move }) {
       };
       return true;
     },
-    // Any of {place, title, note, next, time}, as texts.
-    show(said) {
+    // Any of {place, title, note, next, time}.
+    show(/** @type {Texts} */ texts) {
       if (!other || other.closed) return;
-      const parts = { place, title, note, next, time };
-      for (const [name, text] of Object.entries(said)) parts[name].textContent = text;
+      /** @type {Record<string, Element>} */ const parts = { place, title, note, next, time };
+      for (const [name, text] of Object.entries(texts)) parts[name].textContent = text;
     },
     close,
     unmount() {
       close();
-      removeEventListener('pagehide', close);
+      deafen();
     },
   };
 }

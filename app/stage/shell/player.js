@@ -3,59 +3,63 @@
 // returns. A reload keeps where one was.
 import { askUntilDone } from './fetching.js';
 import { makeNotes } from './notes.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 import { minutesOf } from './sequence.js';
 import { tab } from './storage.js';
+import { valueAt } from '../core/moments.js';
 import { viewOf } from '../core/views.js';
 
 const KEPT = 'warpglass-talk'; // in sessionStorage: {ref, at, began, first, arrived}
 
-const minutesAndSeconds = seconds =>
+/** @typedef {import('./sequence.js').Moment} Moment */
+/**
+ * first: the moment's first step; arrived: its link in full, null until it is there.
+ * @typedef {{ref: string, moments: Moment[], at: number, began: number, first: number,
+ *   arrived: string | null}} Talk
+ */
+
+const minutesAndSeconds = (/** @type {number} */ seconds) =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
-const split = link => {
+const split = (/** @type {string} */ link) => {
   const [path, query] = link.split('?');
   return { path, params: Object.fromEntries(new URLSearchParams(query)) };
 };
-// What a link says but the step; which run it shows: all but the browser's own.
-function stepless(link) {
-  const {
+// A link without some of its choices, for a comparison.
+/** @param {string} link @param {string[]} names */
+function without(link, ...names) {
+  const { path, params } = split(link);
+  return JSON.stringify([
     path,
-    params: { step, ...rest },
-  } = split(link);
-  return JSON.stringify([path, Object.entries(rest).sort()]);
+    Object.entries(params)
+      .filter(([one]) => !names.includes(one))
+      .sort(),
+  ]);
 }
-function runOf(link) {
-  const {
-    path,
-    params: { picture, tab, ...rest },
-  } = split(link);
-  return stepless(`${path}?${new URLSearchParams(rest)}`);
-}
+const stepless = (/** @type {string} */ link) => without(link, 'step');
+const runOf = (/** @type {string} */ link) => without(link, 'step', 'picture', 'tab');
 
-// now(): the link of what is shown; visit(link): goes there, and is done when it is shown. Returns
-// opens(): the window of the notes does. Returns {node, notes, playing, play, resume, stop, unmount};
-// notes: the button of their window.
-export function makePlayer({ stage, news, base, now, visit, opens }) {
-  const { clock } = stage;
+// Returns among others notes: the button of their window.
+/** @param {App} app */
+export function makePlayer(app) {
+  const { stage, news, base } = app,
+    { clock } = stage,
+    now = () => app.address.now();
   const place = element('b', { class: 'place' }),
     title = element('span', { class: 'name' }),
     time = element('output', { 'aria-live': 'off' });
   const back = button('Back to the talk', () => go(talk.at), { class: 'back', hidden: true });
   const said = element('p', { class: 'told', role: 'status' });
   // The notes have a window of their own: the class sees this page.
-  const notesButton = more =>
-    button(
-      'Notes',
-      () => {
-        opens();
-        said.textContent = notes.open()
-          ? ''
-          : 'The browser did not open a window. Allow this site to open windows, then press again.';
-        draw();
-      },
-      { title: 'The notes, in a window for the speaker\u2019s screen', ...more },
-    );
-  const apart = notesButton({ class: 'leave', hidden: true }); // in the line of present mode
+  const openNotes = () => {
+    app.present.keep();
+    said.textContent = notes.open()
+      ? ''
+      : 'The browser did not open a window. Allow this site to open windows, then press again.';
+    draw();
+  };
+  const notesTitle = { title: 'The notes, in a window for the speaker\u2019s screen' };
+  // in the line of present mode
+  const apart = button('Notes', openNotes, { ...notesTitle, class: 'leave', hidden: true });
   const node = element(
     'section',
     { class: 'player', hidden: true, 'aria-label': 'The talk' },
@@ -69,39 +73,35 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
       back,
       said,
       time,
-      notesButton(),
+      button('Notes', openNotes, notesTitle),
       button('Stop', stop, { title: 'End the talk' }),
     ),
   );
-  const notes = makeNotes({
-    move: direction => {
-      if (talk) move(direction);
-    },
+  const notes = makeNotes(direction => {
+    if (playing) move(direction);
   });
-  let talk = null,
+  let talk = /** @type {Talk} */ ({}), // while it plays
+    playing = false,
     turn = 0,
-    // talk: {ref, moments, at, began, first, arrived}; first: the moment's first step;
-    // arrived: its link in full, null until it is there
     timer = 0;
 
   const moment = () => talk.moments[talk.at];
   const last = () => Math.min(clock.count - 1, talk.first + moment().steps);
   const away = () => !!talk.arrived && runOf(now()) !== runOf(talk.arrived);
   function keep() {
-    if (!talk) return tab.write(KEPT, null);
-    const { ref, at, began, first, arrived } = talk;
-    tab.writeJson(KEPT, { ref, at, began, first, arrived });
+    const { moments, ...kept } = talk;
+    tab.writeJson(KEPT, playing ? kept : null);
   }
 
   // ---- going ----
   // atEnd: at the last of the moment's steps, where one comes back from the moment after it.
-  async function go(to, atEnd = false) {
+  async function go(/** @type {number} */ to, atEnd = false) {
     const mine = ++turn,
       link = inFull(to);
     [talk.at, talk.arrived] = [to, null];
     draw();
-    await visit(link);
-    if (mine !== turn || !talk) return;
+    await app.visits.visit(link);
+    if (mine !== turn || !playing) return;
     [talk.first, talk.arrived] = [clock.step, now()];
     if (atEnd && moment().steps) clock.set(last(), 'user');
     draw();
@@ -110,13 +110,14 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
   }
   // A moment's link. Where only the step is another than in the moment before, all that was arrived
   // at says: such a step is no question to the server.
-  function inFull(to) {
+  function inFull(/** @type {number} */ to) {
     const { link } = talk.moments[to],
       { step } = split(link).params;
     if (!talk.arrived || !step || stepless(link) !== stepless(moment().link)) return link;
     const { path, params } = split(talk.arrived);
     return `${path}?${new URLSearchParams({ ...params, step })}`;
   }
+  /** @param {number} direction @returns {any} */
   function move(direction) {
     if (away()) return go(talk.at);
     const step = clock.step + direction,
@@ -130,37 +131,31 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
   // it opens.
   async function ahead() {
     const mine = turn,
-      current = () => mine === turn && !!talk,
+      current = () => mine === turn && playing,
       following = talk.moments[talk.at + 1];
     if (!following) return;
     const { path, params } = split(following.link),
       { backend } = split(now()).params;
-    const made = async (asked, part) => {
-      const said = await askUntilDone(base, { path, params: asked, part }, () => {}, current);
+    const fetched = async (/** @type {Texts} */ asked, part = '') => {
+      const answer = await askUntilDone(base, { path, params: asked, part }, () => {}, current);
       // why there is none is told when one is there
-      return current() && said.bundle ? { said, content: await stage.load(said.bundle) } : null;
+      if (!current() || !answer.bundle) return null;
+      return { link: answer.link, content: await stage.load(answer.bundle) };
     };
     try {
-      const found = await made({ ...(backend && { backend }), ...params }),
-        { views = [], tabs = [], step_choice, step_values } = found?.content ?? {};
-      for (const { kind } of views) {
+      const found = await fetched({ ...(backend && { backend }), ...params });
+      if (!found) return;
+      /** @type {Content} */ const content = found.content;
+      for (const { kind } of content.views) {
         viewOf(kind);
         if (kind === 'chart') stage.host.charts();
       }
-      const wanted = tabs.find(one => one.id === params.tab);
-      if (wanted && !wanted.blocks)
-        await made(
-          {
-            ...found.said.link,
-            ...(step_choice &&
-              params.step && {
-                [step_choice]: String(
-                  step_values?.[Number(params.step) - 1] ?? Number(params.step) - 1,
-                ),
-              }),
-          },
-          wanted.id,
-        );
+      const wanted = content.tabs.find(one => one.id === params.tab);
+      if (!wanted || wanted.blocks) return;
+      const choices = { ...found.link };
+      if (content.step_choice && params.step)
+        choices[content.step_choice] = String(valueAt(content, Number(params.step) - 1));
+      await fetched(choices, wanted.id);
     } catch {
       /* told when one is there */
     }
@@ -168,8 +163,8 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
 
   // ---- the bar ----
   function draw() {
-    node.hidden = apart.hidden = !talk;
-    if (!talk) return;
+    node.hidden = apart.hidden = !playing;
+    if (!playing) return;
     const { title: name, note } = moment(),
       following = talk.moments[talk.at + 1];
     title.textContent = title.title = name;
@@ -184,7 +179,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
   }
   // What changes with the step.
   function follow() {
-    if (!talk) return;
+    if (!playing) return;
     const gone = away(),
       steps = talk.arrived && !gone ? last() - talk.first : 0;
     const step = Math.max(0, Math.min(steps, clock.step - talk.first)),
@@ -198,30 +193,29 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
   }
   function tick() {
     const before = minutesOf(talk.moments.slice(0, talk.at)),
-      [from, to, all] = [before, before + moment().minutes, minutesOf(talk.moments)].map(m =>
-        minutesAndSeconds(60 * m),
-      );
-    time.textContent = `${minutesAndSeconds((Date.now() - talk.began) / 1000)}, planned ${from} to ${to} of ${all}`;
+      plan = [before, before + moment().minutes, minutesOf(talk.moments)],
+      [from, to, all] = plan.map(minutes => minutesAndSeconds(60 * minutes)),
+      now = minutesAndSeconds((Date.now() - talk.began) / 1000);
+    time.textContent = `${now}, planned ${from} to ${to} of ${all}`;
     notes.show({ time: time.textContent });
   }
 
   // While a sequence plays the clicker is its own.
   stage.clicker = (direction, held) => {
-    if (talk && !held) move(direction);
-    return !!talk;
+    if (playing && !held) move(direction);
+    return playing;
   };
-  clock.addEventListener('step', follow);
-  news.addEventListener('moment', follow);
+  const ends = [clock.follow(follow), listen(news, 'moment', follow)];
 
-  function begin(given) {
-    talk = given;
+  function begin(/** @type {Talk} */ given) {
+    [talk, playing] = [given, true];
     said.textContent = '';
     clearInterval(timer);
     timer = setInterval(tick, 1000);
   }
   function stop() {
     turn++;
-    talk = null;
+    playing = false;
     clearInterval(timer);
     notes.close();
     keep();
@@ -231,17 +225,19 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
     node,
     notes: apart,
     stop,
-    playing: () => !!talk,
-    // ref: what `resume` finds it by; {title, moments}; at: the moment to begin with.
-    play(ref, { moments }, at = 0) {
-      begin({ ref, moments, at, began: Date.now(), first: 0, arrived: null });
+    playing: () => playing,
+    // at: the moment to begin with.
+    /** @param {import('./sequence.js').Sequence} sequence */
+    play({ id, moments }, at = 0) {
+      begin({ ref: id, moments, at, began: Date.now(), first: 0, arrived: null });
       return go(at);
     },
-    // After a reload: find(ref) gives the sequence, or nothing where it is gone.
+    // After a reload. find: gives the sequence, or nothing where it is gone.
+    /** @param {(ref: string) => Promise<{moments: Moment[]} | undefined>} find */
     async resume(find) {
       const kept = tab.readJson(KEPT);
       const moments = kept && (await find(kept.ref))?.moments;
-      if (!moments || talk) return;
+      if (!moments || playing) return;
       begin({ ...kept, moments, at: Math.min(kept.at, moments.length - 1) });
       draw();
       ahead();
@@ -250,8 +246,7 @@ export function makePlayer({ stage, news, base, now, visit, opens }) {
       clearInterval(timer);
       notes.unmount();
       stage.clicker = null;
-      clock.removeEventListener('step', follow);
-      news.removeEventListener('moment', follow);
+      ends.forEach(end => end());
     },
   };
 }

@@ -3,11 +3,13 @@
 // values come from, the way out. In an iframe (embed=true) the same line holds the way to the page
 // itself.
 import { LABELS } from '../core/data.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
+import { embedded, wayOut } from './embed.js';
 
-// root: the stage; changed(yes): type is to be large, or as before; stop(): pauses what plays; way:
-// a link that stands in the line, or none.
-export function makePresent({ root, clock, changed, stop, way }) {
+/** @param {App} app */
+export function makePresent(app) {
+  const { root } = app,
+    { clock } = app.stage;
   const done = element('i', { class: 'done' }),
     count = element('span', { class: 'count' }),
     from = element('b', { class: 'from' });
@@ -21,7 +23,7 @@ export function makePresent({ root, clock, changed, stop, way }) {
     element('div', { class: 'progress', 'aria-hidden': 'true' }, done),
     count,
     from,
-    ...(way ? [way] : []),
+    ...(embedded ? [wayOut(() => app.address.whole())] : []),
     leaving,
   );
   const black = element('div', {
@@ -39,19 +41,15 @@ export function makePresent({ root, clock, changed, stop, way }) {
     if (count.textContent !== text) count.textContent = text;
     done.style.transform = `scaleX(${clock.count > 1 ? clock.step / (clock.count - 1) : 0})`;
   };
-  const onStep = () => {
-    if (on) tell();
-  };
-  clock.addEventListener('step', onStep);
 
-  const set = yes => {
+  const set = (/** @type {boolean} */ yes) => {
     if (yes === on) return;
     [on, full] = [yes, false];
     root.classList.toggle('presenting', on);
     // Streamlit's own corner goes too
     document.documentElement.classList.toggle('wg-presenting', on);
     black.hidden = true;
-    changed(on);
+    app.look.present(on);
     tell();
     /** @type {any} */ (document.activeElement)?.blur?.(); // a button that is hidden now would take Space
     fill();
@@ -69,51 +67,48 @@ export function makePresent({ root, clock, changed, stop, way }) {
     if (document.fullscreenElement) full = on;
     else if (full) set(false);
   };
-  document.addEventListener('fullscreenchange', onScreen);
   // What is done on a black screen is not seen: the first key, or press, ends it and does nothing
   // else.
-  const wake = event => {
+  const wake = (/** @type {any} */ event) => {
     if (black.hidden || ['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
     black.hidden = true;
     event.preventDefault();
     event.stopImmediatePropagation();
   };
-  window.addEventListener('keydown', wake, true); // before the keys of the stage
   black.onclick = wake;
+  const ends = [
+    clock.follow(() => {
+      if (on) tell();
+    }),
+    listen(document, 'fullscreenchange', onScreen),
+    listen(window, 'keydown', wake, true), // before the keys of the stage
+  ];
 
   return {
     node,
     get on() {
       return on;
     },
-    toggle() {
-      set(!on);
-    },
-    enter() {
-      set(true);
-    },
-    leave() {
-      set(false);
-    },
+    toggle: () => set(!on),
+    enter: () => set(true),
+    leave: () => set(false),
     // It goes on after the full screen, which the browser ends for another window.
     keep() {
       full = false;
     },
     blank() {
       if (!on) return false;
-      stop();
+      app.stage.bar.stop();
       black.hidden = false;
     },
     // The label of the shown values (core/data.js).
-    provenance(label) {
+    provenance(/** @type {string} */ label) {
       from.textContent = LABELS[label] ?? '';
     },
     unmount() {
       set(false);
       black.remove();
-      clock.removeEventListener('step', onStep);
-      document.removeEventListener('fullscreenchange', onScreen);
-      window.removeEventListener('keydown', wake, true);
+      ends.forEach(end => end());
     },
   };
 }

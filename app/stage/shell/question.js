@@ -4,12 +4,14 @@ import { button, element } from '../core/paint.js';
 import { askUntilDone, stop } from './fetching.js';
 
 // A stop's own choices are the defaults of its page there.
+/** @type {(story: Lens, stop: Stop | null) => Lens} */
 const begun = (story, stop) => ({ ...story, begin: { ...story.begin, ...stop?.choices } });
 const BEHIND = ['place', 'problem', 'build', 'run']; // groups of choices under "More"
 
 export class Question {
   turn = 0;
 
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
   }
@@ -28,6 +30,11 @@ export class Question {
   // params: choices; set: a change of one, [name, value]; carried: they come from another story;
   // fresh: another story, so the address's step counts; again: the bundle was gone; retry: what has
   // failed is made anew.
+  /**
+   * @param {{params?: Texts, set?: [string, string] | null, carried?: boolean, fresh?: boolean,
+   *   again?: boolean, retry?: boolean}} question
+   * @returns {Promise<void>}
+   */
   async show({
     params = this.choices,
     set = null,
@@ -42,7 +49,7 @@ export class Question {
       current = () => nth === this.turn;
     this.begin(again);
     let counted = false; // the change is among what was chosen
-    const hear = answer => {
+    const hear = (/** @type {Answer} */ answer) => {
       if (!answer.choices) return;
       this.take(answer);
       if (counted) return;
@@ -52,17 +59,17 @@ export class Question {
       else if (fresh && !carried)
         app.chosen.arrive(begun(story, params.stop ? app.stop : null), app.link); // a link names its stop
     };
-    const onWait = waiting => {
+    const onWait = (/** @type {Answer} */ answer) => {
       if (!current()) return;
-      hear(waiting);
-      this.wait(waiting.waiting);
+      hear(answer);
+      if (answer.waiting) this.wait(answer.waiting);
     };
     const asked = { path: story.path, params, set, carried, again: retry },
       answer = await askUntilDone(app.base, asked, onWait, current);
     if (!current()) return;
     hear(answer);
     if (!answer.choices && !stage.content) app.toolbar.load([], {}); // those of the story before
-    const anew = more =>
+    const anew = (/** @type {{again?: boolean, retry?: boolean}} */ more) =>
       this.show({
         params: { ...params, ...answer.link },
         set: answer.choices ? null : set,
@@ -74,13 +81,13 @@ export class Question {
       const cannot = answer.title === 'This cannot run.';
       const { offer } = answer,
         way = cannot
-          ? offer && button(offer.label, () => this.app.change(...offer.set))
+          ? offer && button(offer.label, () => this.app.change(offer.set[0], offer.set[1]))
           : button('Run again', () => anew({ retry: true }));
-      return this.refuse(answer.title, answer.error, way);
+      return this.refuse(answer.title ?? '', answer.error, way);
     }
     let content;
     try {
-      content = await stage.load(answer.bundle);
+      content = await stage.load(answer.bundle ?? '');
     } catch (error) {
       if (!current()) return;
       if (!again) return anew({ again: true }); // it was pruned between answer and fetch
@@ -91,7 +98,7 @@ export class Question {
     if (set && !(set[0] in (answer.refused ?? {}))) app.address.hold();
     this.draw(content, answer, params, fresh);
   }
-  begin(again) {
+  begin(/** @type {boolean} */ again) {
     const { root, stage, story, messages, vacant } = this.app;
     if (!again) messages.anew();
     if (!stage.content)
@@ -107,19 +114,21 @@ export class Question {
 
   // A part of the story that its bundle leaves out: the name of its bundle, or null if it is no
   // longer wanted.
+  /** @param {string} part @param {() => boolean} current */
   async part(part, current) {
     const { base, story } = this.app,
       { turn } = this,
       wanted = () => current() && turn === this.turn;
     const question = { path: story.path, params: this.choices, part };
-    const answer = await askUntilDone(base, question, () => {}, wanted);
+    const { error, bundle } = await askUntilDone(base, question, () => {}, wanted);
     if (!wanted()) return null;
-    if (answer.error) throw new Error(answer.error);
-    return answer.bundle;
+    if (error) throw new Error(error);
+    return bundle ?? null;
   }
 
   // The choices as the app has taken them.
-  take({ link, choices, refused = {}, headline, told = [], offer, error }) {
+  /** @param {Answer} answer */
+  take({ link = {}, choices = [], refused = {}, headline = '', told = [], offer, error }) {
     const { app } = this,
       { toolbar, messages } = app;
     app.link = link;
@@ -132,50 +141,37 @@ export class Question {
     if (Object.keys(refused).length)
       toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
   }
+  /** @param {web.Waiting} waiting */
   wait({ key, seconds, place, running, why }) {
     const { base, story, start } = this.app;
     if (story.path === 'start') return start.meanwhile();
     if (seconds < 1) return;
     const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
       time = `${Math.round(seconds)} s so far.`;
-    const words = running
-      ? `is running: ${time}`
-      : `waits for a free worker: ${why || ahead}; ${time}`;
-    this.report(
-      element(
-        'p',
-        { class: 'note info', role: 'status' },
-        `${story.title} ${words} `,
-        button('Stop', () => stop(base, key)),
-      ),
-    );
+    const waits = `waits for a free worker: ${why || ahead}; ${time}`,
+      text = `${story.title} ${running ? `is running: ${time}` : waits} `,
+      end = button('Stop', () => stop(base, key));
+    this.report(element('p', { class: 'note info', role: 'status' }, text, end));
   }
   // The picture's own message: in its place while there is none, else above it.
-  report(node) {
+  report(/** @type {Node} */ node) {
     const { stage, story, messages, vacant } = this.app;
     if (stage.content || story.path === 'start') messages.show(node);
     else vacant.replaceChildren(node);
   }
   // way: a button that leads on, or nothing.
+  /** @param {string} title @param {string} text @param {Node | null | undefined} way */
   refuse(title, text, way) {
-    const kept = this.app.stage.content ? 'The page still shows the choices before. ' : '';
-    this.report(
-      element(
-        'p',
-        { class: 'note bad', role: 'alert' },
-        element('b', {}, title),
-        ` ${text} ${kept}`,
-        ...(way ? [way] : []),
-      ),
-    );
+    const kept = this.app.stage.content ? 'The page still shows the choices before. ' : '',
+      head = element('b', {}, title);
+    const note = element('p', { class: 'note bad', role: 'alert' }, head, ` ${text} ${kept}`);
+    if (way) note.append(way);
+    this.report(note);
     this.settle();
     this.app.root.classList.add('stale');
   }
 
-  // The stop's picture, if these choices have it.
-  ownPicture({ views }) {
-    return views.find(({ id }) => id === this.app.stop?.picture)?.id;
-  }
+  /** @param {any} content @param {Answer} answer @param {Texts} params @param {boolean} fresh */
   draw(content, answer, { step, picture, tab }, fresh) {
     const { app } = this,
       { stage, story, messages, toolbar, header } = app;
@@ -190,15 +186,17 @@ export class Question {
         name = content.step_choice,
         value = name in app.link ? Number(app.link[name]) || 0 : null;
       for (const late of content.late) app.link = { ...app.link, [late.name]: late.value };
-      toolbar.load([...answer.choices, ...content.late], refused);
+      toolbar.load([...(answer.choices ?? []), ...content.late], refused);
       header.headline(content.headline || answer.headline);
       toolbar.about(content.provenance?.problem ?? answer.problem, content.provenance ?? {});
       messages.warn(content.provenance?.warnings ?? []);
+      /** @type {story.View[]} */ const views = content.views;
       const wanted = {
         bundle: answer.bundle,
         step: fresh ? step : null,
         value,
-        picture: picture ?? this.ownPicture(content),
+        // the stop's, if these choices have it
+        picture: picture ?? views.find(({ id }) => id === app.stop?.picture)?.id,
         tab,
         fresh,
       };

@@ -1,15 +1,18 @@
 // The rail: the acts of the course, the stops of the current act with their marks, and the pages
 // that are no stops.
 import { inMinutes, linkOf } from './course.js';
-import { element, way } from '../core/paint.js';
+import { button, element, way } from '../core/paint.js';
+import { opens } from './menu.js';
 
+/** @type {Record<string, [string, string]>} */
 const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen'] };
 
-// course: the stops; rail: the stories, as page.py hands them over; open(path): to a page, with the
-// reader's choices; visit(stop): to a stop.
-export function makeRail({ course, rail, open, visit }) {
+/** @param {App} app */
+export function makeRail(app) {
+  const { course } = app;
+  /** @type {(stop: Stop, attributes: object, ...text: (string | Node)[]) => any} */
   const toStop = (stop, attributes, ...text) =>
-    way(linkOf(stop), () => visit(stop), attributes, ...text);
+    way(linkOf(stop), () => app.visits.toStop(stop), attributes, ...text);
   const acts = course.acts.map(act => ({
     ...act,
     link: toStop(act.stops[0], { 'data-act': act.name }, act.name),
@@ -30,7 +33,7 @@ export function makeRail({ course, rail, open, visit }) {
       ),
     ),
   }));
-  const more = makeMore({ course, rail, open });
+  const more = makeMore(app);
   const node = element(
     'nav',
     { 'aria-label': 'The course' },
@@ -38,8 +41,6 @@ export function makeRail({ course, rail, open, visit }) {
     ...acts.map(({ list }) => list),
     more.node,
   );
-  const current = (a, yes, kind) =>
-    yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current');
   const centre = () =>
     node
       .querySelector('.stops:not([hidden]) [aria-current]')
@@ -48,6 +49,7 @@ export function makeRail({ course, rail, open, visit }) {
   return {
     node,
     // The page that is shown, and its stop if it has one.
+    /** @param {string} path @param {Stop | null} stop */
     mark(path, stop) {
       for (const { name, link, list } of acts) {
         current(link, name === stop?.act, 'true');
@@ -59,7 +61,7 @@ export function makeRail({ course, rail, open, visit }) {
       centre();
     },
     // progress: stop -> seen or done.
-    marks(progress) {
+    marks(/** @type {Texts} */ progress) {
       for (const { name, stops, link, minutes } of acts) {
         for (const stop of stops)
           sign(node.querySelector(`[data-stop="${stop.name}"]`), progress[stop.name]);
@@ -72,6 +74,7 @@ export function makeRail({ course, rail, open, visit }) {
   };
 }
 
+/** @param {Element} a @param {string} state */
 function sign(a, state) {
   const [mark, said] = MARKS[state] ?? [];
   a.querySelector('.mark')?.remove();
@@ -86,54 +89,48 @@ function sign(a, state) {
     );
 }
 
+/** @param {Element} a @param {boolean} yes @param {string} kind */
+const current = (a, yes, kind) =>
+  yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current');
+
 // Pages that are no stops, and every page of the course with the reader's own choices.
-function makeMore({ course, rail, open }) {
+/** @param {App} app */
+function makeMore(app) {
+  const { course, rail } = app;
   const paths = new Set(course.stops.map(({ story }) => story)),
     pages = rail.filter(({ path }) => path !== 'start');
-  const link = ({ path, title }) =>
-    element(
-      'li',
-      {},
-      way(path, () => leave(path), { 'data-story': path }, title),
-    );
-  const lists = [
-    ['Next to the course', pages.filter(({ path }) => !paths.has(path))],
-    ['Your choices on another page', pages.filter(({ path }) => paths.has(path))],
-  ].filter(([, found]) => found.length);
+  const link = (/** @type {Lens} */ { path, title }) => {
+    const leave = () => {
+      list.hidePopover();
+      app.visits.leave(path);
+    };
+    return element('li', {}, way(path, leave, { 'data-story': path }, title));
+  };
+  /** @type {(name: string, pages: Lens[]) => Node[]} */
+  const group = (name, pages) =>
+    pages.length
+      ? [element('p', {}, name), element('ul', { 'aria-label': name }, ...pages.map(link))]
+      : [];
   const list = element(
     'div',
     { class: 'menu more-pages', popover: 'auto', role: 'group', 'aria-label': 'More pages' },
-    ...lists.flatMap(([name, found]) => [
-      element('p', {}, name),
-      element('ul', { 'aria-label': name }, ...found.map(link)),
-    ]),
+    ...group(
+      'Next to the course',
+      pages.filter(({ path }) => !paths.has(path)),
+    ),
+    ...group(
+      'Your choices on another page',
+      pages.filter(({ path }) => paths.has(path)),
+    ),
   );
-  const opens = element(
-    'button',
-    { type: 'button', class: 'opens-menu', 'aria-expanded': 'false' },
-    'More pages',
-  );
-  opens.popoverTargetElement = list;
-  list.ontoggle = ({ newState }) => {
-    opens.setAttribute('aria-expanded', String(newState === 'open'));
-    if (newState !== 'open') return;
-    const { left, bottom } = opens.getBoundingClientRect();
-    list.style.left = `${Math.max(4, Math.min(left, innerWidth - list.offsetWidth - 4))}px`;
-    list.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - list.offsetHeight - 4))}px`;
-    list.querySelector('a').focus();
-  };
-  const leave = path => {
-    list.hidePopover();
-    open(path);
-  };
+  const opener = button('More pages', null, { class: 'opens-menu' });
+  opens(opener, list, { onOpen: () => list.querySelector('a').focus() });
   return {
-    node: element('div', { class: 'with-menu' }, opens, list),
+    node: element('div', { class: 'with-menu' }, opener, list),
+    /** @param {string} path @param {boolean} here */
     mark(path, here) {
-      for (const a of list.querySelectorAll('a')) {
-        if (a.dataset.story === path) a.setAttribute('aria-current', 'page');
-        else a.removeAttribute('aria-current');
-      }
-      opens.classList.toggle('here', here && path !== 'start');
+      for (const a of list.querySelectorAll('a')) current(a, a.dataset.story === path, 'page');
+      opener.classList.toggle('here', here && path !== 'start');
     },
   };
 }

@@ -2,6 +2,7 @@
 // the server, which tells the newest to all; a follower goes there without asking Streamlit
 // anything. Who does something by hand is on their own until they catch up. app/classroom/rooms.py
 // is the other end.
+import { listen } from '../core/paint.js';
 import { browser, tab } from './storage.js';
 
 // in sessionStorage: {code, secret}: where this tab is, over a reload
@@ -17,34 +18,38 @@ const ME = tab.readJson('warpglass-who') ?? Math.random().toString(36).slice(2);
 tab.writeJson('warpglass-who', ME);
 
 // What says to the server who leads a class in this tab.
+/** @returns {Texts} */
 export function asLeader() {
   const place = tab.readJson(HERE);
   return place?.secret ? { 'x-warpglass-class': `${place.code} ${place.secret}` } : {};
 }
 
+/** @typedef {{link: string, step: number | null, pin: {title: string, thing: Thing} | null}} At a moment */
+
 // A question's state with the end of its timer, in milliseconds of this browser's clock.
-/** @param {any} poll */
+/** @param {any} poll @returns {Poll} */
 const timed = ({ left, ...poll }) => ({
   ...poll,
   ends: left === null ? null : 500 * Math.round((Date.now() + 1000 * left) / 500),
 });
 
-// base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes
-// there, leaving no way back. shown(): whether what is shown is what was asked for last. Whatever
-// changes is told by 'class' on the clock. Steps are counted from 0 here, from 1 in links.
-export function makeRoom({ clock, news, base, now, visit, shown }) {
-  let socket = null,
-    tries = 0,
+// Whatever changes is told by 'class' of the news. Steps are counted from 0 here, from 1 in links.
+/** @param {App} app */
+export function makeRoom(app) {
+  const { base, news } = app,
+    { clock } = app.stage;
+  /** @type {WebSocket | null} */ let socket = null;
+  /** @type {{code: string, secret?: string} | null} */ let place = null;
+  /** @type {At | null} */ let told = null; // of the leader
+  /** @type {At['pin']} */ let pin = null;
+  /** @type {object[]} */ let unsent = []; // what could not be said while the connection was lost
+  let tries = 0,
     timer = 0,
     sending = 0,
-    place = null; // place: {code, secret}
-  let told = null,
     applied = '',
     settled = '',
     strayed = false,
-    pin = null,
-    pinnedAt = ''; // told: {link, step, pin} of the leader
-  let unsent = []; // what could not be said while the connection was lost
+    pinnedAt = '';
   let state = {
     code: '',
     leads: false,
@@ -52,21 +57,22 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     lost: false,
     followers: 0,
     led: false,
-    poll: null,
+    poll: /** @type {Poll} */ (null),
     asked: 0,
     said: '',
     strayed: false,
-    at: null,
+    at: /** @type {At | null} */ (null), // where the class is, for who is on their own
     begun: false,
-  }; // at: where the class is, for who is on their own
-  const change = more => {
+  };
+  const change = (/** @type {Partial<typeof state>} */ more) => {
     const before = JSON.stringify(state);
     state = { ...state, ...more, strayed, at: strayed ? told : null };
     if (JSON.stringify(state) === before) return; // most messages are steps
     news.dispatchEvent(new CustomEvent('class', { detail: state }));
   };
-  const withoutStep = link => {
-    const [path, query] = link.split('?'),
+  // The link of the moment, without its step.
+  const linkNow = () => {
+    const [path, query] = app.address.now().split('?'),
       choices = new URLSearchParams(query);
     choices.delete('step');
     choices.sort();
@@ -76,12 +82,12 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
   // ---- the connection ----
   function connect() {
     clearTimeout(timer);
+    const { code = '', secret } = place ?? {};
     const mine = new WebSocket(
-      `${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(place.code)}`,
+      `${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(code)}`,
     );
     socket = mine;
-    mine.onopen = () =>
-      mine.send(JSON.stringify(place.secret ? { who: ME, secret: place.secret } : { who: ME }));
+    mine.onopen = () => mine.send(JSON.stringify({ who: ME, secret }));
     mine.onmessage = ({ data }) => {
       if (socket === mine) hear(JSON.parse(data));
     };
@@ -94,7 +100,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       );
     };
   }
-  function hear(said) {
+  function hear(/** @type {any} */ said) {
     if (said.error)
       return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
     if (said.ended) return forget(said.ended);
@@ -111,15 +117,15 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       poll,
       asked,
       followers,
-      led: place.secret ? true : led,
+      led: !!place?.secret || led,
       begun: !!at,
     });
     if (first) unsent.splice(0).forEach(say);
-    if (place.secret) {
+    if (place?.secret) {
       if (first) lead(); // what is shown here counts, also after the server was away
     } else if (at) follow(at);
   }
-  function forget(text) {
+  function forget(/** @type {string} */ text) {
     const was = socket;
     [socket, place, told, applied, settled, strayed] = [null, null, null, '', '', false];
     clearTimeout(timer);
@@ -137,11 +143,11 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     });
   }
   const ready = () => socket?.readyState === 1 && state.joined && !state.lost;
-  const say = message => {
-    if (ready()) socket.send(JSON.stringify(message));
+  const say = (/** @type {object} */ message) => {
+    if (ready()) socket?.send(JSON.stringify(message));
     else unsent.push(message);
   };
-  function refuse(text) {
+  function refuse(/** @type {string} */ text) {
     change({ said: text });
     setTimeout(() => change({ said: '' }), 8000);
   }
@@ -151,8 +157,8 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     if (!place?.secret || sending) return;
     sending = setTimeout(() => {
       sending = 0;
-      if (!shown()) return; // the moment that comes is told when it is there
-      const link = withoutStep(now());
+      if (app.question.asking || !app.root.dataset.shown) return; // told when it is there
+      const link = linkNow();
       if (link !== pinnedAt) [pin, pinnedAt] = [null, link]; // it was of another picture
       if (place?.secret && ready())
         say({ at: { link, step: clock.count > 1 ? clock.step : null, pin } });
@@ -160,24 +166,24 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
   }
 
   // ---- following ----
-  function follow(at) {
+  function follow(/** @type {At} */ at) {
     told = at;
     if (strayed) return change({});
     if (at.link !== applied) {
       applied = at.link;
       settled = '';
-      visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`);
+      app.visits.visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`, true);
     } else if (settled) put();
   }
   // The step and the pinned cell, where the leader's run is shown.
   function put() {
-    if (told.step !== null) clock.set(told.step, 'lead');
-    point(told.pin);
+    if (typeof told?.step === 'number') clock.set(told.step, 'lead');
+    point(told?.pin ?? null);
   }
   function onMoment() {
     if (place?.secret) return lead();
     if (!place || strayed || !applied) return;
-    const link = withoutStep(now());
+    const link = linkNow();
     if (settled && link !== settled) return stray();
     if (settled) return;
     settled = link;
@@ -189,32 +195,28 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     change({});
   }
   // Pins what the leader pinned, where it is shown.
-  function point(at) {
+  function point(/** @type {At['pin']} */ at) {
     clock.pin = at;
     clock.tell('pin');
   }
-  const onStep = ({ detail: { why } }) => {
-    if (place?.secret) return lead();
-    if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
-  };
-  const onPinned = ({ detail }) => {
-    [pin, pinnedAt] = [detail, withoutStep(now())];
-    lead();
-  };
-  const onHand = () => {
-    if (place && !place.secret && told && !strayed) stray();
-  };
-  const heard = [
-    [news, 'moment', onMoment],
-    [news, 'hand', onHand],
-    [clock, 'step', onStep],
-    [clock, 'pinned', onPinned],
+  const ends = [
+    listen(news, 'moment', onMoment),
+    listen(news, 'hand', () => {
+      if (place && !place.secret && told && !strayed) stray();
+    }),
+    listen(clock, 'step', ({ detail: { why } }) => {
+      if (place?.secret) return lead();
+      if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
+    }),
+    listen(clock, 'pinned', ({ detail }) => {
+      [pin, pinnedAt] = [detail, linkNow()];
+      lead();
+    }),
   ];
-  for (const [from, name, listener] of heard) from.addEventListener(name, listener);
 
-  function enter(code, secret) {
+  function enter(/** @type {string} */ code, secret = '') {
     socket?.close();
-    place = { code: code.trim().toUpperCase(), ...(secret ? { secret } : {}) };
+    place = { code: code.trim().toUpperCase(), ...(secret && { secret }) };
     [told, applied, settled, strayed, tries] = [null, '', '', false, 0];
     tab.writeJson(HERE, place);
     if (secret) browser.writeJson(LED, place);
@@ -227,28 +229,24 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     led: () => browser.readJson(LED),
     // Opens a room and leads it; secret: the server's room secret. Null, or {said, secret}: why
     // not, and whether the secret is wanting.
-    async open(secret) {
+    async open(/** @type {string} */ secret) {
       try {
-        const answer = await fetch(`${base}/wg/rooms`, {
-            method: 'POST',
-            body: JSON.stringify({ secret }),
-          }),
+        const body = JSON.stringify({ secret }),
+          answer = await fetch(`${base}/wg/rooms`, { method: 'POST', body }),
           made = await answer.json();
         if (made.error) return { said: made.error, secret: answer.status === 403 };
         enter(made.code, made.secret);
       } catch {
-        return { said: 'The server was not reached.' };
+        return { said: 'The server was not reached.', secret: false };
       }
       return null;
     },
-    join: code => enter(code),
+    join: (/** @type {string} */ code) => enter(code),
     leadAgain: () => {
       const before = browser.readJson(LED);
       if (before) enter(before.code, before.secret);
     },
-    leave() {
-      forget('');
-    },
+    leave: () => forget(''),
     end() {
       say({ end: true });
       browser.writeJson(LED, null);
@@ -259,39 +257,24 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       change({});
       if (told) follow(told);
     },
-    ask(story, { id, kind, text, options = [] }) {
-      const texts = options.map(option => option.slice(0, LONGEST));
-      say({
-        ask: {
-          story,
-          question: id,
-          kind,
-          options: options.length,
-          text: text.slice(0, LONGEST),
-          texts,
-        },
-      });
+    ask(/** @type {string} */ story, /** @type {story.Question} */ question) {
+      const { id, kind, options } = question,
+        texts = options.map(option => option.slice(0, LONGEST)),
+        text = question.text.slice(0, LONGEST);
+      say({ ask: { story, question: id, kind, options: options.length, text, texts } });
     },
     // No more votes, or votes again.
-    lock(yes) {
-      say({ lock: yes });
-    },
+    lock: (/** @type {boolean} */ yes) => say({ lock: yes }),
     // The vote is locked after so many seconds.
-    timer(seconds) {
-      say({ timer: seconds });
-    },
+    timer: (/** @type {number} */ seconds) => say({ timer: seconds }),
     // The answers of the class so far, as a file.
     async answers() {
       const found = await fetch(`${base}/wg/answers.csv`, { headers: asLeader() });
       if (!found.ok) throw new Error('The answers could not be fetched. Press again.');
       return found.blob();
     },
-    reveal() {
-      say({ reveal: true });
-    },
-    answer(value) {
-      say({ answer: value });
-    },
+    reveal: () => say({ reveal: true }),
+    answer: (/** @type {any} */ value) => say({ answer: value }),
     // A link that says class=CODE leads into it; a tab that was in a class is so again.
     begin() {
       const query = new URLSearchParams(location.search),
@@ -309,7 +292,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       if (before) enter(before.code, before.secret);
     },
     unmount() {
-      for (const [from, name, listener] of heard) from.removeEventListener(name, listener);
+      ends.forEach(end => end());
       place = null;
       clearTimeout(timer);
       clearTimeout(sending);

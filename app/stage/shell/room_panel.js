@@ -1,12 +1,16 @@
 // What is seen of a class: a button in the header, the panel that it opens, and a line that says
 // where one is.
-import { button, element, number, save } from '../core/paint.js';
+import { button, element, listen, number, save } from '../core/paint.js';
 
 const LOCAL = ['localhost', '127.0.0.1', '[::1]'];
 
-// room: room.js; base: of the app's address; titleOf(path): a story's title. Returns {opener,
-// panel, line}.
-export function makeRoomPanel({ news, room, base, titleOf }) {
+/** @param {App} app */
+export function makeRoomPanel(app) {
+  const { news, room, base } = app;
+  const titleOf = (/** @type {string} */ link) => {
+    const [path] = link.split('?');
+    return app.storyOf(path)?.title ?? path;
+  };
   const opener = button('Class', () => panel.togglePopover(), {
     class: 'head-button front-entry class-button',
     'aria-expanded': 'false',
@@ -22,7 +26,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
   let drawn = '',
     asks = false,
     sure = false;
-  panel.ontoggle = ({ newState }) => {
+  panel.ontoggle = (/** @type {ToggleEvent} */ { newState }) => {
     opener.setAttribute('aria-expanded', String(newState === 'open'));
     tell();
     if (newState !== 'open') return;
@@ -32,6 +36,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
   };
 
   // ---- the panel ----
+  /** @type {(label: string, attributes: object, action: (text: string) => void, text: string) => Element} */
   const form = (label, attributes, action, text) => {
     const input = element('input', {
       type: 'text',
@@ -46,16 +51,14 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       element('label', {}, label, input),
       element('button', { type: 'submit' }, text),
     );
-    made.onsubmit = event => {
+    made.onsubmit = (/** @type {Event} */ event) => {
       event.preventDefault();
       if (input.value.trim()) action(input.value.trim());
     };
     return made;
   };
-  const open = async secret => {
-    panel.querySelectorAll('button').forEach(b => {
-      b.disabled = true;
-    });
+  const open = async (/** @type {string} */ secret) => {
+    for (const press of panel.querySelectorAll('button')) press.disabled = true;
     const refused = await room.open(secret);
     if (refused) {
       asks ||= refused.secret;
@@ -85,7 +88,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       ...(leading ? [] : told),
     );
   }
-  function leading({ code }) {
+  function leading(/** @type {string} */ code) {
     const address = `${location.origin}${base}/?class=${code}`;
     const copy = button('Copy the address', async () => {
       try {
@@ -130,7 +133,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
         answers(),
         button(
           'End the class',
-          event => {
+          (/** @type {any} */ event) => {
             if (sure) return room.end();
             sure = true;
             event.currentTarget.textContent = 'End it for all';
@@ -155,103 +158,62 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
     );
     return made;
   }
-  function following({ code }) {
-    panel.replaceChildren(
-      element('h2', {}, `You follow class ${code}`),
-      element('p', {}, 'You can step on your own. “Catch up” leads back to the class.'),
-      button('Leave the class', () => room.leave()),
-    );
-  }
   function draw() {
-    const now = room.state(),
-      kind = !now.code
-        ? `out ${now.said}`
-        : now.leads
-          ? `leads ${now.code}`
-          : `follows ${now.code}`;
+    const { code, said, leads, followers, asked } = room.state(),
+      kind = JSON.stringify([code, leads, code ? '' : said]);
     if (kind !== drawn) {
       drawn = kind;
-      if (!now.code) outside();
-      else if (now.leads) leading(now);
-      else following(now);
+      if (!code) outside();
+      else if (leads) leading(code);
+      else
+        panel.replaceChildren(
+          element('h2', {}, `You follow class ${code}`),
+          element('p', {}, 'You can step on your own. “Catch up” leads back to the class.'),
+          button('Leave the class', () => room.leave()),
+        );
     }
     const count = panel.querySelector('.count');
-    if (count) count.textContent = followers(now);
+    if (count) count.textContent = inWords(followers);
     const file = panel.querySelector('.answers');
-    if (file) file.hidden = !now.asked;
+    if (file) file.hidden = !asked;
   }
-  const followers = ({ followers: n }) => (n === 1 ? '1 follower.' : `${number(n)} followers.`);
+  const inWords = (/** @type {number} */ followers) =>
+    followers === 1 ? '1 follower.' : `${number(followers)} followers.`;
 
   // ---- the line, and the button ----
   function tell() {
-    const {
-      code,
-      leads,
-      joined,
-      lost,
-      strayed,
-      at,
-      begun,
-      led,
-      said,
-      followers: n,
-      poll,
-    } = room.state();
+    const { code, leads, joined, lost, strayed, at, begun, led, said, poll, followers } =
+      room.state();
     opener.classList.toggle('says', !!code);
-    opener.textContent = !code ? 'Class' : leads ? `Class ${code}: ${n}` : `Class ${code}`;
+    opener.textContent = !code ? 'Class' : leads ? `Class ${code}: ${followers}` : `Class ${code}`;
     opener.title = !code
       ? 'Lead a class, or follow one'
       : leads
-        ? `You lead class ${code}. ${followers({ followers: n })}`
+        ? `You lead class ${code}. ${inWords(followers)}`
         : `You follow class ${code}`;
-    const [path] = at?.link.split('?') ?? [],
-      where = at ? `${titleOf(path)}${at.step === null ? '' : `, step ${at.step + 1}`}` : '';
-    const words = lost
-      ? 'The connection to the class is lost. The page tries again.'
-      : said
-        ? said
-        : strayed
-          ? `You are on your own. The class is at ${where}.${poll?.open ? ' It has a question.' : ''}`
-          : code && joined && !leads && !led
-            ? 'The leader of the class is away.'
-            : code && joined && !leads && !begun
-              ? 'The class has not begun.'
-              : '';
+    const follows = code && joined && !leads,
+      where = at && `${titleOf(at.link)}${at.step === null ? '' : `, step ${at.step + 1}`}`;
+    let words = said;
+    if (lost) words = 'The connection to the class is lost. The page tries again.';
+    else if (!said && strayed)
+      words = `You are on your own. The class is at ${where}.${poll?.open ? ' It has a question.' : ''}`;
+    else if (!said && follows && !led) words = 'The leader of the class is away.';
+    else if (!said && follows && !begun) words = 'The class has not begun.';
     line.hidden = !words || (!code && panel.matches(':popover-open')); // the panel says it
     if (line.firstChild?.textContent === words) return;
-    line.replaceChildren(
-      element('span', {}, words),
-      ...(strayed && !lost
-        ? [button('Catch up', () => room.catchUp(), { 'data-catch-up': true })]
-        : []),
-      ...(!code && said
-        ? [
-            button(
-              'Dismiss',
-              () => {
-                line.hidden = true;
-              },
-              { class: 'quiet' },
-            ),
-          ]
-        : []),
-    );
+    line.replaceChildren(element('span', {}, words));
+    if (strayed && !lost)
+      line.append(button('Catch up', () => room.catchUp(), { 'data-catch-up': true }));
+    if (!code && said)
+      line.append(button('Dismiss', () => (line.hidden = true), { class: 'quiet' }));
   }
   let follows = false;
-  const onClass = () => {
+  const unmount = listen(news, 'class', () => {
     const { joined, leads } = room.state();
     if (joined && !leads && !follows) panel.hidePopover(); // the class is behind it
     follows = joined && !leads;
     tell();
     if (panel.matches(':popover-open')) draw();
-  };
-  news.addEventListener('class', onClass);
-  return {
-    opener,
-    panel,
-    line,
-    unmount() {
-      news.removeEventListener('class', onClass);
-    },
-  };
+  });
+  return { opener, panel, line, unmount };
 }

@@ -2,7 +2,7 @@
 import { embedCode } from './embed.js';
 import { drawMoment, makePrint, savePng } from './image.js';
 
-async function copy(text) {
+async function copy(/** @type {string} */ text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
@@ -12,6 +12,7 @@ async function copy(text) {
 }
 
 export class Saving {
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.paper = makePrint({
@@ -21,12 +22,9 @@ export class Saving {
     });
   }
 
-  copyLink() {
-    this.app.address.write();
-    return copy(location.href);
-  }
   async copiesLink() {
-    return (await this.copyLink()) ? 'Link copied' : 'Copy it from the address bar';
+    this.app.address.write();
+    return (await copy(location.href)) ? 'Link copied' : 'Copy it from the address bar';
   }
   async copyEmbedCode() {
     const { story, address } = this.app,
@@ -47,7 +45,7 @@ export class Saving {
   }
 
   // What a question veils is left out.
-  veiled(part) {
+  veiled(/** @type {string} */ part) {
     return (this.app.root.dataset.veils ?? '').includes(part);
   }
   // The texts over the picture: [{text, size, bold}].
@@ -55,7 +53,9 @@ export class Saving {
     const { story, stage, header } = this.app,
       { content } = stage,
       open = !this.veiled('headline');
-    const picture = content?.pictures.find(({ id }) => id === stage.picture)?.title ?? '';
+    const picture =
+      content?.pictures?.find((/** @type {{id: string}} */ { id }) => id === stage.picture)
+        ?.title ?? '';
     return [
       { text: `${story?.title ?? ''}: ${picture}`, size: 20, bold: true },
       { text: open ? header.idea.textContent : '', size: 13 },

@@ -3,11 +3,13 @@
 import { button, element } from '../core/paint.js';
 import { find } from './finding.js';
 
+/** @type {Record<string, number>} */
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 5, PageUp: -5 };
 
-// root: the stage's element; list(): all entries; go(entry): to its place. Returns {button, open,
-// toggle, unmount}.
-export function makeSearch({ root, list, go }) {
+/** @typedef {import('./finding.js').Entry} Entry */
+
+/** @param {App} app */
+export function makeSearch(app) {
   const field = element('input', {
     type: 'text',
     role: 'combobox',
@@ -33,12 +35,12 @@ export function makeSearch({ root, list, go }) {
     found,
     said,
   );
-  root.append(dialog);
-  let all = null,
-    shown = [],
-    at = 0;
+  app.root.append(dialog);
+  /** @type {Entry[] | null} */ let all = null;
+  /** @type {Entry[]} */ let shown = [];
+  let at = 0;
 
-  const mark = next => {
+  const mark = (/** @type {number} */ next) => {
     at = Math.max(0, Math.min(shown.length - 1, next));
     [...found.children].forEach((node, n) => node.setAttribute('aria-selected', String(n === at)));
     const node = found.children[at];
@@ -46,32 +48,33 @@ export function makeSearch({ root, list, go }) {
     else field.removeAttribute('aria-activedescendant');
     node?.scrollIntoView({ block: 'nearest' });
   };
-  const row = ({ kind, title, said: text }, n) =>
-    element(
-      'div',
-      { role: 'option', id: `wg-found-${n}`, 'aria-selected': 'false' },
-      element('b', {}, title),
-      element('i', {}, kind),
-      element('small', {}, text),
-    );
   const draw = () => {
     shown = find(all ?? [], field.value);
-    found.replaceChildren(...shown.map(row));
+    const rows = shown.map(({ kind, title, said }, n) =>
+      element(
+        'div',
+        { role: 'option', id: `wg-found-${n}`, 'aria-selected': 'false' },
+        element('b', {}, title),
+        element('i', {}, kind),
+        element('small', {}, said),
+      ),
+    );
+    found.replaceChildren(...rows);
     found.hidden = !shown.length;
     field.setAttribute('aria-expanded', String(!!shown.length));
     const empty = field.value.trim() ? 'Nothing is called so.' : 'Try tile, bank or paged_v1.';
     said.textContent = shown.length ? '' : all ? empty : 'Looking ...';
     mark(0);
   };
-  const take = entry => {
+  const take = (/** @type {Entry | undefined} */ entry) => {
     if (!entry) return;
     dialog.close();
-    go(entry);
+    app.goTo(entry);
   };
   field.oninput = draw;
-  found.onclick = event =>
-    take(shown[[...found.children].indexOf(event.target.closest('[role=option]'))]);
-  field.onkeydown = event => {
+  found.onclick = (/** @type {any} */ { target }) =>
+    take(shown[[...found.children].indexOf(target.closest('[role=option]'))]);
+  field.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === 'Enter') take(shown[at]);
     else if (MOVES[event.key]) mark(at + MOVES[event.key]);
     else return;
@@ -84,7 +87,7 @@ export function makeSearch({ root, list, go }) {
     field.focus();
     draw();
     try {
-      all ??= await list();
+      all ??= await (await fetch(`${app.base}/wg/found`)).json();
       draw();
     } catch (error) {
       said.textContent = `The app does not answer: ${error.message}`;

@@ -1,6 +1,8 @@
 // A sequence: moments in an order, each a link with a title, a note, planned minutes and how many
 // steps it goes on. Kept in this browser, carried in files. What a file says is checked whole
 // before any of it is taken, and is only ever shown as text.
+import { browser } from './storage.js';
+
 const KEPT = 'warpglass-sequences',
   FORMAT = 'warpglass-sequence',
   VERSION = 1;
@@ -14,13 +16,17 @@ export const MOST = {
   steps: 10000,
 };
 
-const shown = value => {
+/** @typedef {{link: string, title: string, note: string, minutes: number, steps: number}} Moment */
+/** @typedef {{id: string, title: string, moments: Moment[]}} Sequence */
+
+const shown = (/** @type {unknown} */ value) => {
   const text = JSON.stringify(value) ?? 'nothing';
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 };
 
 // 'path?choices&step&picture&tab' as it is kept: a path of ours and a query, so that it can lead
 // nowhere else. paths: those there are.
+/** @param {unknown} link @param {string[]} paths */
 export function linkOf(link, paths) {
   if (typeof link !== 'string' || link.length > MOST.link)
     throw new Error(
@@ -38,13 +44,15 @@ export function linkOf(link, paths) {
   return `${path}?${query}`;
 }
 
+/** @param {string} name @param {unknown} value @param {number} most */
 function textOf(name, value, most) {
   if (typeof value !== 'string') throw new Error(`${name} is ${shown(value)}; it must be a text.`);
   if (value.length > most)
     throw new Error(`${name} has ${value.length} characters; at most ${most} are taken.`);
   return value;
 }
-function numberOf(name, value, most, whole) {
+/** @param {string} name @param {unknown} value @param {number} most */
+function numberOf(name, value, most, whole = false) {
   if (
     typeof value !== 'number' ||
     !(value >= 0) ||
@@ -60,6 +68,7 @@ function numberOf(name, value, most, whole) {
 // A sequence as a file or the storage has it -> {title, moments: [{link, title, note, minutes,
 // steps}]}. Throws an Error that says, in a sentence, which value is not taken. Moments without
 // minutes share what is left of those that the sequence plans.
+/** @param {any} given @param {string[]} paths @returns {{title: string, moments: Moment[]}} */
 export function checked(given, paths) {
   if (given === null || typeof given !== 'object' || given.format !== FORMAT)
     throw new Error(`its format is ${shown(given?.format)}; it must be "${FORMAT}".`);
@@ -73,7 +82,8 @@ export function checked(given, paths) {
     throw new Error(`its moments are ${shown(given.moments)}; they must be a list.`);
   if (given.moments.length > MOST.moments)
     throw new Error(`it has ${given.moments.length} moments; at most ${MOST.moments} are taken.`);
-  const known = given.moments.map(moment => moment?.minutes).filter(Number.isFinite),
+  /** @type {any[]} */ const moments = given.moments;
+  const known = moments.map(moment => moment?.minutes).filter(Number.isFinite),
     without = given.moments.length - known.length;
   const left =
     numberOf('its minutes', given.minutes ?? without, MOST.minutes * MOST.moments) -
@@ -84,7 +94,7 @@ export function checked(given, paths) {
   );
   return {
     title,
-    moments: given.moments.map((moment, n) => {
+    moments: moments.map((moment, n) => {
       try {
         if (moment === null || typeof moment !== 'object')
           throw new Error(`it is ${shown(moment)}; it must have a link.`);
@@ -102,15 +112,16 @@ export function checked(given, paths) {
   };
 }
 
+/** @type {(count: number, what: string) => string} */
 const many = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
-export const lengthOf = moments =>
+export const lengthOf = (/** @type {Moment[]} */ moments) =>
   `${many(moments.length, 'moment')}, ${many(minutesOf(moments), 'minute')}`;
 
-export const minutesOf = moments =>
+export const minutesOf = (/** @type {Moment[]} */ moments) =>
   Number(moments.reduce((sum, { minutes }) => sum + minutes, 0).toFixed(2));
 
 // As a file has it.
-export const written = ({ title, moments }) => ({
+export const written = (/** @type {Omit<Sequence, 'id'>} */ { title, moments }) => ({
   format: FORMAT,
   version: VERSION,
   title,
@@ -119,41 +130,33 @@ export const written = ({ title, moments }) => ({
 });
 
 // The sequence that a file holds. Throws an Error that says why there is none.
+/** @param {Pick<File, 'name' | 'size' | 'text'>} file @param {string[]} paths */
 export async function readFile(file, paths) {
-  const refuse = why => {
-    throw new Error(`${file.name} was not imported: ${why}`);
-  };
-  if (file.size > MOST.bytes)
-    refuse(
-      `it has ${file.size.toLocaleString('en')} bytes; at most ${MOST.bytes.toLocaleString('en')} are read.`,
-    );
-  let given;
+  const bytes = (/** @type {number} */ n) => n.toLocaleString('en');
   try {
-    given = JSON.parse(await file.text());
+    if (file.size > MOST.bytes)
+      throw new Error(`it has ${bytes(file.size)} bytes; at most ${bytes(MOST.bytes)} are read.`);
+    return checked(JSON.parse(await file.text()), paths);
   } catch (error) {
-    refuse(`it is no JSON (${error.message}). Choose a file that Warpglass exported.`);
-  }
-  try {
-    return checked(given, paths);
-  } catch (error) {
-    return refuse(error.message);
+    const json = error instanceof SyntaxError,
+      why = json
+        ? `it is no JSON (${error.message}). Choose a file that Warpglass exported.`
+        : error.message;
+    throw new Error(`${file.name} was not imported: ${why}`, { cause: error });
   }
 }
 
 // The sequences of this browser. paths: of the pages there are. all(): [{id, title, moments}]. put
 // and remove give '' or, in a sentence, why nothing is kept; what could not be kept lasts until the
 // page is closed.
+/** @param {string[]} paths */
 export function makeStore(paths) {
-  let here = null; // what this page knows and the storage does not
+  /** @type {Sequence[] | null} */ let here = null; // what this page knows and the storage does not
   // What the storage holds, as it is: [it, the sequence, or null where it is one of another version
   // of Warpglass].
+  /** @returns {[any, Sequence | null][]} */
   const held = () => {
-    let found = [];
-    try {
-      found = JSON.parse(localStorage.getItem(KEPT)) ?? [];
-    } catch {
-      /* nothing can be read */
-    }
+    const found = browser.readJson(KEPT);
     return (Array.isArray(found) ? found : []).map(one => {
       try {
         return [one, { id: String(one.id), ...checked(one, paths) }];
@@ -162,16 +165,10 @@ export function makeStore(paths) {
       }
     });
   };
-  const all = () =>
-    here ??
-    held()
-      .map(([, sequence]) => sequence)
-      .filter(Boolean);
-  const keep = list => {
+  const all = () => here ?? held().flatMap(([, sequence]) => sequence ?? []);
+  const keep = (/** @type {Sequence[]} */ list) => {
     try {
-      const others = held()
-        .filter(([, sequence]) => !sequence)
-        .map(([one]) => one); // they are kept for the version that reads them
+      const others = held().flatMap(([one, sequence]) => (sequence ? [] : [one])); // for their version
       localStorage.setItem(
         KEPT,
         JSON.stringify([...list.map(one => ({ id: one.id, ...written(one) })), ...others]),
@@ -189,15 +186,16 @@ export function makeStore(paths) {
   };
   return {
     all,
-    put(sequence) {
+    put(/** @type {Sequence} */ sequence) {
       const list = all(),
         known = list.some(one => one.id === sequence.id);
       return keep(
         known ? list.map(one => (one.id === sequence.id ? sequence : one)) : [...list, sequence],
       );
     },
-    remove: id => keep(all().filter(one => one.id !== id)),
+    remove: (/** @type {string} */ id) => keep(all().filter(one => one.id !== id)),
     // A new one; its title is made one that no other has.
+    /** @param {string} title @param {Moment[]} moments @returns {Sequence} */
     create(title, moments = []) {
       const taken = new Set(all().map(one => one.title));
       let free = title;

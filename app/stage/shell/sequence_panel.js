@@ -3,16 +3,21 @@
 import { button, element, save as saveFile } from '../core/paint.js';
 import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence.js';
 
-// rail: the stories; now(): the link of what is shown; visit(link): goes there; play(ref, sequence,
-// at); shown(yes): it was opened or closed. Returns {node, toggle, choose, ours, find}.
-export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
+/** @typedef {import('./sequence.js').Sequence} Sequence */
+/** @typedef {import('./sequence.js').Moment} Moment */
+
+// shown: it was opened or closed.
+/** @param {App} app @param {(sequence: Sequence, at?: number) => void} play @param {(yes: boolean) => void} shown */
+export function makeSequencePanel(app, play, shown) {
+  const { rail } = app,
+    { clock } = app.stage;
   const paths = rail.map(s => s.path),
     store = makeStore(paths);
-  let ours = [],
-    ref = store.all()[0]?.id ?? '',
-    opened = -1,
-    sure = false,
-    drawn = 0; // opened: the moment whose fields are open; sure: Delete was pressed once
+  /** @type {Sequence[]} */ let ours = [];
+  let ref = store.all()[0]?.id ?? '',
+    opened = -1, // the moment whose fields are open
+    sure = false, // Delete was pressed once
+    drawn = 0;
   const said = element('p', { class: 'told', role: 'status' }),
     list = element('ol', { class: 'moments' });
   const which = element('select', { 'aria-label': 'Which sequence', 'data-name': 'sequence' });
@@ -28,9 +33,8 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     'data-name': 'file',
   });
   const plan = element('p', { class: 'plan' });
-  const erase = button('Delete', () => remove()),
-    own = [name, erase];
-  const start = button('Play', () => play(ref, chosen()), {
+  const erase = button('Delete', () => remove());
+  const start = button('Play', () => play(chosen()), {
     class: 'go',
     title: 'Present it from its first moment (PageDown and PageUp go on and back)',
   });
@@ -77,32 +81,35 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     list,
   );
 
-  const ourRef = talk => `ours ${talk.id}`;
-  const find = id =>
-    ours.find(talk => ourRef(talk) === id) ?? store.all().find(one => one.id === id);
-  const chosen = () => find(ref),
-    mine = () => store.all().find(one => one.id === ref);
-  const storyOf = link => rail.find(s => s.path === link.split('?')[0]);
-  const tell = text => {
+  const find = (/** @type {string} */ id) => [...ours, ...store.all()].find(one => one.id === id);
+  const mine = () => store.all().find(one => one.id === ref),
+    // where a control shows only if there is one
+    chosen = () => /** @type {Sequence} */ (find(ref)),
+    edited = () => /** @type {Sequence} */ (mine());
+  const titleOf = (/** @type {string} */ link) =>
+    rail.find(s => s.path === link.split('?')[0])?.title ?? '';
+  const tell = (/** @type {string} */ text) => {
     said.textContent = text;
   };
 
   // ---- changes ----
+  /** @param {Sequence} sequence @param {string} text */
   function take(sequence, text) {
     [ref, opened] = [sequence.id, -1];
     tell(store.put(sequence) || text);
     draw();
   }
   // Changes the moments of the chosen sequence in place.
+  /** @param {(moments: Moment[]) => void} by */
   function change(by, text = '') {
-    const sequence = mine(),
+    const sequence = edited(),
       moments = [...sequence.moments];
     by(moments);
     tell(store.put({ ...sequence, moments }) || text);
   }
   function note() {
     const sequence = mine() ?? store.create('My sequence'),
-      here = now();
+      here = app.address.now();
     let link;
     try {
       link = linkOf(here, paths);
@@ -112,25 +119,19 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     const step = /[?&]step=/.test(here) ? clock.titles[clock.step] : '';
     if (sequence.moments.length >= MOST.moments)
       return tell(`${sequence.title} has ${MOST.moments} moments, the most that one can have.`);
-    const title = [storyOf(link).title, step].filter(Boolean).join(': ').slice(0, MOST.title);
-    take(
-      {
-        ...sequence,
-        moments: [...sequence.moments, { link, title, note: '', minutes: 1, steps: 0 }],
-      },
-      `Added to ${sequence.title}: ${title}.`,
-    );
+    const title = [titleOf(link), step].filter(Boolean).join(': ').slice(0, MOST.title),
+      moments = [...sequence.moments, { link, title, note: '', minutes: 1, steps: 0 }];
+    take({ ...sequence, moments }, `Added to ${sequence.title}: ${title}.`);
     list.lastElementChild.scrollIntoView({ block: 'nearest' });
   }
   function remove() {
-    const { title } = chosen();
+    const { title } = edited();
     if (!sure) {
       sure = true;
       erase.textContent = `Delete ${title}: press again`;
       return;
     }
     tell(store.remove(ref) || `${title} was deleted.`);
-    ref = store.all()[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
     draw();
     which.focus();
   }
@@ -156,10 +157,10 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
   name.onchange = () => {
     const title = name.value.trim();
     if (!title) {
-      name.value = mine().title;
+      name.value = edited().title;
       return tell('A sequence must have a name.');
     }
-    tell(store.put({ ...mine(), title }));
+    tell(store.put({ ...edited(), title }));
     draw();
   };
   erase.onblur = () => {
@@ -176,24 +177,19 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     drawn++;
     sure = false;
     erase.textContent = 'Delete';
-    const kept = store.all(),
-      option = (id, text) => element('option', { value: id, selected: id === ref }, text);
-    const group = (label, options) =>
-      options.length ? [element('optgroup', { label }, ...options)] : [];
-    if (!find(ref)) ref = kept[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
-    which.replaceChildren(
-      ...group(
-        'In this browser',
-        kept.map(one => option(one.id, one.title)),
-      ),
-      ...group(
-        'Come with Warpglass',
-        ours.map(talk => option(ourRef(talk), talk.title)),
-      ),
-    );
-    const sequence = chosen(),
+    const kept = store.all();
+    /** @type {(label: string, sequences: Sequence[]) => Node[]} */
+    const group = (label, sequences) => {
+      const options = sequences.map(({ id, title }) =>
+        element('option', { value: id, selected: id === ref }, title),
+      );
+      return options.length ? [element('optgroup', { label }, ...options)] : [];
+    };
+    if (!find(ref)) ref = (kept[0] ?? ours[0])?.id ?? '';
+    which.replaceChildren(...group('In this browser', kept), ...group('Come with Warpglass', ours));
+    const sequence = find(ref),
       editable = !!mine();
-    for (const part of own) part.hidden = !editable;
+    name.hidden = erase.hidden = !editable;
     copy.hidden = !sequence || editable;
     out.hidden = !sequence;
     start.disabled = !sequence?.moments.length;
@@ -205,25 +201,22 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     );
   }
   function drawPlan() {
-    const moments = chosen()?.moments ?? [];
+    const moments = find(ref)?.moments ?? [];
     plan.textContent = moments.length
       ? `${lengthOf(moments)} planned.`
       : 'No moment yet. Go to a page and a step, and press Add this moment.';
   }
+  /** @param {Moment} moment @param {number} n @param {number} count @param {boolean} editable */
   function row(moment, n, count, editable) {
-    const label = element('b', {}, moment.title || storyOf(moment.link).title),
+    const label = element('b', {}, moment.title || titleOf(moment.link)),
       small = element('small', {}, about(moment));
-    const go = element(
-      'button',
-      { type: 'button', class: 'quiet to-moment', title: 'Go there' },
-      `${n + 1} `,
-      label,
-      ' ',
-      small,
-    );
-    go.onclick = () => visit(moment.link);
+    const go = button(`${n + 1} `, () => app.visits.visit(moment.link), {
+      class: 'quiet to-moment',
+      title: 'Go there',
+    });
+    go.append(label, ' ', small);
     const acts = !editable
-      ? [button('Play from here', () => play(ref, chosen(), n), { class: 'quiet' })]
+      ? [button('Play from here', () => play(chosen(), n), { class: 'quiet' })]
       : [
           button(
             'Edit',
@@ -267,8 +260,8 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     const node = element('li', { 'data-moment': n }, element('div', { class: 'row' }, go, ...acts));
     if (editable && opened === n) node.append(fields(moment, n, label, small));
     else if (!editable && moment.note) node.append(element('p', { class: 'note-of' }, moment.note));
-    node.onkeydown = event => {
-      const direction = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    node.onkeydown = (/** @type {any} */ event) => {
+      const direction = event.key === 'ArrowUp' ? -1 : event.key === 'ArrowDown' ? 1 : 0;
       if (!editable || !direction || !event.altKey || event.target.matches('textarea')) return;
       event.preventDefault();
       event.stopPropagation();
@@ -276,35 +269,31 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     };
     return node;
   }
-  const about = ({ link, minutes, steps }) => {
-    const step = new URLSearchParams(link.split('?')[1]).get('step');
-    return [
-      storyOf(link).title,
-      step && `step ${step}`,
-      steps && `and ${steps} more`,
-      `${minutes} min`,
-    ]
-      .filter(Boolean)
-      .join(', ');
+  const about = (/** @type {Moment} */ { link, minutes, steps }) => {
+    const step = new URLSearchParams(link.split('?')[1]).get('step'),
+      range = [step && `step ${step}`, steps && `and ${steps} more`];
+    return [titleOf(link), ...range, `${minutes} min`].filter(Boolean).join(', ');
   };
   // What is typed is kept at once. A field that is taken away says once more that it has changed:
   // of another moment by then.
+  /** @param {Moment} moment @param {number} n @param {Element} label @param {Element} small */
   function fields(moment, n, label, small) {
     const when = drawn;
-    const set = (key, value) => {
+    const set = (/** @type {Partial<Moment>} */ more) => {
       change(moments => {
-        moments[n] = { ...moments[n], [key]: value };
+        moments[n] = { ...moments[n], ...more };
       });
-      const now = mine().moments[n];
-      label.textContent = now.title || storyOf(now.link).title;
+      const now = edited().moments[n];
+      label.textContent = now.title || titleOf(now.link);
       small.textContent = about(now);
       drawPlan();
     };
     const title = element('input', { type: 'text', maxlength: MOST.title, value: moment.title }),
       note = element('textarea', { rows: 5, maxlength: MOST.note });
     note.value = moment.note;
-    title.oninput = () => set('title', title.value);
-    note.oninput = () => set('note', note.value);
+    title.oninput = () => set({ title: title.value });
+    note.oninput = () => set({ note: note.value });
+    /** @type {(key: 'minutes' | 'steps', most: number, step: string | number) => Element} */
     const numeric = (key, most, step) => {
       const made = element('input', {
         type: 'number',
@@ -315,12 +304,12 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
       });
       const right = () => made.validity.valid && made.value !== '';
       made.oninput = () => {
-        if (right()) set(key, made.valueAsNumber);
+        if (right()) set({ [key]: made.valueAsNumber });
       };
       made.onchange = () => {
         if (right() || when !== drawn) return;
         tell(`${key} is ${made.value || 'no number'}; it must be a number from 0 to ${most}.`);
-        made.value = mine().moments[n][key];
+        made.value = edited().moments[n][key];
       };
       return made;
     };
@@ -341,11 +330,13 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
       ),
     );
   }
+  /** @param {number} n @param {string} act */
   const at = (n, act) =>
     list.querySelector(`[data-moment="${n}"] [data-act=${act}]:not(:disabled)`)?.focus();
+  /** @param {number} n @param {number} by */
   function move(n, by) {
     const to = n + by;
-    if (to < 0 || to >= mine().moments.length) return;
+    if (to < 0 || to >= edited().moments.length) return;
     const act = document.activeElement?.getAttribute('data-act') ?? 'edit';
     change(
       moments => moments.splice(to, 0, ...moments.splice(n, 1)),
@@ -368,12 +359,12 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     draw();
     node.querySelector('h2').focus({ preventScroll: true });
   }
-  function choose(id) {
+  function choose(/** @type {string} */ id) {
     [ref, opened] = [id, -1];
     tell('');
     draw();
   }
-  node.onkeydown = event => {
+  node.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== 'Escape') return;
     event.stopPropagation();
     toggle(false);
@@ -384,7 +375,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     choose,
     find,
     // The sequences that come with the app, once they are there.
-    ours(talks) {
+    ours(/** @type {Sequence[]} */ talks) {
       ours = talks;
       if (!node.hidden) draw();
     },

@@ -5,60 +5,52 @@ import { makePlayer } from './player.js';
 import { checked, lengthOf } from './sequence.js';
 import { makeSequencePanel } from './sequence_panel.js';
 
-// rail: the stories; now(): the link of what is shown; visit(link): goes there; begins(): a talk
-// does; opens(): the window of its notes does. Returns {button, panel, bar, notes, talks, playing,
-// unmount}.
-export function makeSequences({ stage, news, base, rail, now, visit, begins, opens }) {
+/** @param {App} app */
+export function makeSequences(app) {
   const opener = button('Sequence', () => panel.toggle(), {
     class: 'head-button front-entry',
     'data-open': 'sequence',
     'aria-expanded': 'false',
     title: 'Talks: moments in an order, with notes, played by clicker',
   });
-  const player = makePlayer({ stage, news, base, now, visit, opens });
-  const play = (ref, sequence, at) => {
+  const player = makePlayer(app);
+  /** @type {(sequence: import('./sequence.js').Sequence, at?: number) => Promise<any>} */
+  const play = (sequence, at) => {
     panel.toggle(false);
-    begins();
-    return player.play(ref, sequence, at);
+    app.guide.close();
+    app.present.enter();
+    return player.play(sequence, at);
   };
-  const shown = yes => {
+  const shown = (/** @type {boolean} */ yes) => {
     opener.setAttribute('aria-expanded', String(yes));
-    if (!yes)
-      (opener.checkVisibility()
-        ? opener
-        : document.querySelector('.wg .head .opens-menu[aria-haspopup]')
-      )?.focus({
-        preventScroll: true,
-      }); // in a narrow window it stands in the menu
+    if (yes) return;
+    const menu = document.querySelector('.wg .head .opens-menu[aria-haspopup]'); // of a narrow window
+    (opener.checkVisibility() ? opener : menu)?.focus({ preventScroll: true });
   };
-  const panel = makeSequencePanel({ clock: stage.clock, rail, now, visit, play, shown });
+  const panel = makeSequencePanel(app, play, shown);
   const talks = element('ul', { class: 'cards talks' });
 
-  const paths = rail.map(s => s.path);
+  const paths = app.rail.map(s => s.path);
   const ours = import('../talks/ours.js')
     .then(({ TALKS }) => {
-      const list = TALKS.map(talk => ({ id: talk.id, ...checked(talk, paths) }));
+      const list = TALKS.map(({ id, ...talk }) => ({ id: `ours ${id}`, ...checked(talk, paths) }));
       panel.ours(list);
       talks.replaceChildren(
-        ...list.map(talk => {
-          const ref = `ours ${talk.id}`;
+        ...list.map((talk, n) => {
+          const look = () => {
+            panel.choose(talk.id);
+            panel.toggle(true);
+          };
           return element(
             'li',
-            { 'data-talk': talk.id },
+            { 'data-talk': TALKS[n].id },
             element('b', {}, talk.title),
             element('span', {}, lengthOf(talk.moments)),
             element(
               'span',
               { class: 'row' },
-              button('Play', () => play(ref, talk)),
-              button(
-                'Look at the notes',
-                () => {
-                  panel.choose(ref);
-                  panel.toggle(true);
-                },
-                { class: 'quiet' },
-              ),
+              button('Play', () => play(talk)),
+              button('Look at the notes', look, { class: 'quiet' }),
             ),
           );
         }),
@@ -69,7 +61,7 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins, ope
         element('li', {}, `The talks could not be fetched (${error.message}). Load the page anew.`),
       ),
     );
-  player.resume(async ref => {
+  player.resume(async (/** @type {string} */ ref) => {
     await ours;
     return panel.find(ref);
   });

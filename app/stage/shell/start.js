@@ -5,15 +5,16 @@ import { showBlocks } from '../core/blocks.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
 import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
-import { amount, button, element, figure, way } from '../core/paint.js';
+import { amount, button, element, figure, svgElement, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
 const PACE = 2,
   HELD = 1600; // steps a second; milliseconds that the last step stays
 
-// course: the stops; visit(stop): goes there; talks: a list of those that come with the app.
-export function makeStart({ stage, base, course, visit, talks }) {
-  const { clock } = stage;
+/** @param {App} app */
+export function makeStart(app) {
+  const { stage, base, course } = app,
+    { clock } = stage;
   const still = matchMedia('(prefers-reduced-motion: reduce)'),
     { stops } = course,
     [firstStop] = stops;
@@ -27,7 +28,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
   });
   const begin = way(
     linkOf(firstStop),
-    () => visit(firstStop),
+    () => app.visits.toStop(firstStop),
     { class: 'button first' },
     `Start with 1: ${firstStop.title}`,
   );
@@ -97,7 +98,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
         'A talk shows moments of the course in an order, as a presentation. PageDown and PageUp, or ' +
           'a clicker, lead through them. Its notes have a window of their own.',
       ),
-      talks,
+      app.sequences.talks,
     ),
     element(
       'section',
@@ -106,13 +107,12 @@ export function makeStart({ stage, base, course, visit, talks }) {
       element('div', {}, element('h2', {}, 'Keys'), keyList()),
     ),
   );
-  let view = null,
-    drawn = null,
-    frames = [],
-    playing = false,
+  /** @type {{unmount: () => void} | null} */ let view = null;
+  /** @type {Content | null} */ let drawn = null;
+  /** @type {(() => void) | null} */ let whereEnd = null;
+  let playing = false,
     timer = 0,
     shown = false,
-    whereEnd = null,
     live = false,
     asked = false;
 
@@ -128,27 +128,26 @@ export function makeStart({ stage, base, course, visit, talks }) {
       last ? HELD : 1000 / PACE,
     );
   };
-  const play = yes => {
+  const play = (/** @type {boolean} */ yes) => {
     playing = yes;
     clock.pace = yes ? PACE : 0;
     toggle.textContent = yes ? 'Pause' : 'Play';
     toggle.setAttribute('aria-pressed', String(yes));
     tick();
   };
-  const onStep = ({ detail: { step } }) => {
-    if (shown && frames.length) sentence.textContent = frames[step]?.sentence ?? '';
-  };
-  clock.addEventListener('step', onStep);
+  const unfollow = clock.follow(step => {
+    if (shown && drawn) sentence.textContent = drawn.frames[step]?.sentence ?? '';
+  });
 
   const drawCards = () => {
     const marks = progress();
-    const card = stop =>
+    const card = (/** @type {Stop} */ stop) =>
       element(
         'li',
         {},
         way(
           linkOf(stop),
-          () => visit(stop),
+          () => app.visits.toStop(stop),
           { 'data-card': stop.name, class: marks[stop.name] ?? '' },
           element('b', {}, `${stop.number} ${stop.title}`),
           ...(stop.essential ? [element('i', { title: 'Essential' }, '\u2605')] : []),
@@ -168,24 +167,21 @@ export function makeStart({ stage, base, course, visit, talks }) {
       ),
     );
   };
-  const draw = async (made, ours) => {
-    const [picture] = made.views,
+  /** @param {Content} content @param {boolean} ours made here and now */
+  const draw = async (content, ours) => {
+    const { frames, provenance } = content,
+      [picture] = content.views,
       module = await viewOf(picture.kind);
     if (!shown || (live && !ours)) return;
-    [live, drawn] = [ours, made];
-    frames = made.frames;
+    [live, drawn] = [ours, content];
     clock.load(frames);
     view?.unmount();
     const meta = picture.meta.frames ? picture.meta : { ...picture.meta, frames };
-    view = module.default(host, { ...picture, meta }, { ...stage.context(made), change() {} });
+    view = module.default(host, { ...picture, meta }, { ...stage.context(content), change() {} });
     clock.set(0, 'jump');
-    headline.textContent = made.headline;
-    const { label, said } = made.provenance;
-    from.replaceChildren(
-      element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]),
-      ` ${said}`,
-    );
-    host.dataset.alive = label;
+    headline.textContent = content.headline;
+    host.dataset.alive = provenance?.label ?? '';
+    if (provenance) from.replaceChildren(labelled(provenance.label), ` ${provenance.said}`);
     play(!still.matches);
   };
 
@@ -202,8 +198,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
       node.hidden = true;
       play(false);
       view?.unmount();
-      view = null;
-      [frames, drawn] = [[], null];
+      [view, drawn] = [null, null];
       whereEnd?.();
     },
     // The theme has changed.
@@ -212,24 +207,21 @@ export function makeStart({ stage, base, course, visit, talks }) {
     },
     // Until the run is there: a recording of one, if there is any.
     async meanwhile() {
-      if (frames.length || asked) return;
+      if (drawn || asked) return;
       asked = true;
-      const said = await askUntilDone(
-        base,
-        { path: 'start', params: { backend: 'recorded' } },
-        () => {},
-        () => shown && !live,
-      );
-      if (said.bundle && shown && !live) draw(await stage.load(said.bundle), false);
+      const question = { path: 'start', params: { backend: 'recorded' } },
+        wanted = () => shown && !live,
+        { bundle } = await askUntilDone(base, question, () => {}, wanted);
+      if (bundle && wanted()) draw(await stage.load(bundle), false);
     },
-    show(made) {
-      draw(made, true);
+    show(/** @type {Content} */ content) {
+      draw(content, true);
       whereEnd?.();
-      whereEnd = showBlocks(where, made.side, stage.context(made));
+      whereEnd = showBlocks(where, content.side, stage.context(content));
     },
     unmount() {
       play(false);
-      clock.removeEventListener('step', onStep);
+      unfollow();
       view?.unmount();
     },
   };
@@ -237,71 +229,64 @@ export function makeStart({ stage, base, course, visit, talks }) {
   async function drawLadder() {
     const backend = new URLSearchParams(location.search).get('backend') ?? '';
     if (ladder.dataset.made === `on ${backend}`) return;
-    const said = await askUntilDone(
-      base,
-      { path: 'start', params: backend ? { backend } : {}, part: 'ladder' },
-      () => {},
-      () => shown,
-    );
-    if (!shown && !said.bundle) return;
-    if (said.error) return ladder.replaceChildren(element('p', { class: 'note bad' }, said.error));
-    const [{ rungs, label, about }] = await stage.load(said.bundle);
+    /** @type {Texts} */ const params = backend ? { backend } : {};
+    const question = { path: 'start', params, part: 'ladder' },
+      wanted = () => shown,
+      { bundle, error } = await askUntilDone(base, question, () => {}, wanted);
+    if (!shown && !bundle) return;
+    if (error) return ladder.replaceChildren(element('p', { class: 'note bad' }, error));
+    const [{ rungs, label, about }] = await stage.load(bundle ?? '');
     ladder.dataset.made = `on ${backend}`;
-    const builds = r =>
-      r.us === null || r.us_build === r.bytes_build
-        ? `Build: ${r.bytes_build}`
-        : `Bytes: ${r.bytes_build}. Time: ${r.us_build}`;
-    const bytes = rungs.map(r => r.read + r.written),
-      most = Math.max(...bytes),
-      slowest = Math.max(...rungs.map(r => r.us ?? 0));
-    const against = (now, before, word) =>
-      before && now && before / now >= 1.05
-        ? `, ${times(before / now)} ${word}`
-        : before && now && now / before >= 1.05
-          ? `, ${times(now / before)} more`
+    const most = Math.max(...rungs.map(bytesOf)),
+      slowest = Math.max(...rungs.map((/** @type {any} */ r) => r.us ?? 0));
+    const rows = rungs.map((/** @type {any} */ r, /** @type {number} */ n) => {
+      const before = rungs[n - 1],
+        text = n ? r.changed : r.idea,
+        bytes = bytesOf(r),
+        fewer = before ? compared(bytesOf(before), bytes, 1.05, 'fewer', 'more', '') : '',
+        faster = before?.us
+          ? compared(before.us, r.us, 1.02, 'as fast', 'slower', ', no faster')
           : '';
-    ladder.replaceChildren(
-      element(
-        'ol',
-        { class: 'rungs' },
-        ...rungs.map((r, n) =>
-          element(
-            'li',
-            { 'data-rung': r.name, style: `--kernel: ${r.colour}` },
-            element('h3', {}, element('i', {}), r.title),
-            element('p', {}, `${sentenceCase(n ? r.changed : r.idea)}`),
-            bar(
-              bytes[n] / most,
-              `${amount(bytes[n], UNITS.bytes)}${against(bytes[n], bytes[n - 1], 'fewer')}`,
-            ),
-            r.us === null
-              ? element('p', { class: 'none' }, 'no time is recorded')
-              : bar(
-                  r.us / slowest,
-                  `${amount(r.us, UNITS.us)}${n && rungs[n - 1].us ? faster(rungs[n - 1].us, r.us) : ''}`,
-                ),
-            element('p', { class: 'about' }, builds(r)),
-          ),
+      return element(
+        'li',
+        { 'data-rung': r.name, style: `--kernel: ${r.colour}` },
+        element('h3', {}, element('i', {}), r.title),
+        element('p', {}, `${text[0].toUpperCase()}${text.slice(1)}`),
+        bar(bytes / most, amount(bytes, UNITS.bytes) + fewer),
+        r.us === null
+          ? element('p', { class: 'none' }, 'no time is recorded')
+          : bar(r.us / slowest, amount(r.us, UNITS.us) + faster),
+        element(
+          'p',
+          { class: 'about' },
+          r.us === null || r.us_build === r.bytes_build
+            ? `Build: ${r.bytes_build}`
+            : `Bytes: ${r.bytes_build}. Time: ${r.us_build}`,
         ),
-      ),
+      );
+    });
+    ladder.replaceChildren(
+      element('ol', { class: 'rungs' }, ...rows),
       element(
         'p',
         { class: 'about' },
-        element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]),
+        labelled(label),
         ` ${about} Upper bar: bytes; lower bar: time; each against the longest.`,
       ),
     );
   }
 }
 
-const sentenceCase = text => `${text[0].toUpperCase()}${text.slice(1)}`;
-const times = ratio => `${figure(Number(ratio.toPrecision(ratio < 10 ? 2 : 3)))} times`;
-const faster = (before, now) =>
-  before / now >= 1.02
-    ? `, ${times(before / now)} as fast`
-    : now / before >= 1.02
-      ? `, ${times(now / before)} slower`
-      : ', no faster';
+const labelled = (/** @type {string} */ label) =>
+  element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]);
+const bytesOf = (/** @type {{read: number, written: number}} */ rung) => rung.read + rung.written;
+// The share of a value by which it is less than the one before, or more, in words. none: within `least`.
+/** @type {(before: number, now: number, least: number, less: string, more: string, none: string) => string} */
+const compared = (before, now, least, less, more, none) => {
+  const ratio = Math.max(before / now, now / before),
+    times = figure(Number(ratio.toPrecision(ratio < 10 ? 2 : 3)));
+  return before && now && ratio >= least ? `, ${times} times ${now < before ? less : more}` : none;
+};
 /** @type {Record<string, [number, string][]>} */
 const UNITS = {
   bytes: [
@@ -314,6 +299,7 @@ const UNITS = {
     [1, 'us'],
   ],
 };
+/** @type {(share: number, text: string) => Element} */
 const bar = (share, text) =>
   element(
     'div',
@@ -377,22 +363,20 @@ function minute() {
 }
 
 function drawing() {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'),
-    text = (x, y, said, size = 13, anchor = 'middle') =>
-      add('text', { x, y, 'font-size': size, 'text-anchor': anchor, fill: 'currentColor' }, said);
-  const add = (tag, attributes, said) => {
-    const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (said) made.textContent = said;
-    svg.append(made);
+  const svg = svgElement('svg', {
+    viewBox: '0 0 520 190',
+    role: 'img',
+    'aria-label':
+      'Three SMs with warps, registers and shared memory each, above the L2 cache, above global memory',
+  });
+  /** @type {(x: number, y: number, words: string) => void} */
+  const text = (x, y, words) => {
+    const place = { x, y, 'font-size': 13, 'text-anchor': 'middle', fill: 'currentColor' };
+    svg.appendChild(svgElement('text', place)).textContent = words;
   };
-  const box = (x, y, w, h, cls) => add('rect', { x, y, width: w, height: h, rx: 5, class: cls });
-  svg.setAttribute('viewBox', '0 0 520 190');
-  svg.setAttribute('role', 'img');
-  svg.setAttribute(
-    'aria-label',
-    'Three SMs with warps, registers and shared memory each, above the L2 cache, above global memory',
-  );
+  /** @type {(x: number, y: number, width: number, height: number, name: string) => void} */
+  const box = (x, y, width, height, name) =>
+    svg.append(svgElement('rect', { x, y, width, height, rx: 5, class: name }));
   for (let n = 0; n < 3; n++) {
     const x = 4 + n * 174;
     box(x, 4, 164, 106, 'sm');

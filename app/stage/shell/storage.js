@@ -2,13 +2,14 @@
 
 /** @param {'localStorage' | 'sessionStorage'} name for good, or while the tab lives */
 function storage(name) {
-  const read = key => {
+  const read = (/** @type {string} */ key) => {
     try {
       return window[name].getItem(key);
     } catch {
       return null;
     }
   };
+  /** @type {(key: string, text: string | null) => void} */
   const write = (key, text) => {
     try {
       if (text === null) window[name].removeItem(key);
@@ -21,13 +22,15 @@ function storage(name) {
     read,
     write,
     // The value of a key, or null if there is none that can be read.
+    /** @param {string} key @returns {any} */
     readJson(key) {
       try {
-        return JSON.parse(read(key));
+        return JSON.parse(read(key) ?? 'null');
       } catch {
         return null;
       }
     },
+    /** @type {(key: string, value: any) => void} */
     writeJson: (key, value) => write(key, value === null ? null : JSON.stringify(value)),
   };
 }

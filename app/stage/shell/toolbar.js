@@ -2,8 +2,9 @@
 // "More". Guided shows one or two choices and "Settings"; its labels are plain words.
 import { control } from './controls.js';
 import { makeMenu } from './menu.js';
-import { button, element } from '../core/paint.js';
+import { button, element, listen } from '../core/paint.js';
 
+/** @type {Texts} */
 const GROUPS = {
   place: 'What is traced',
   problem: 'Problem',
@@ -14,13 +15,9 @@ const GROUPS = {
 // "Settings".
 const FRONT = ['what_if', 'kernel', 'own', 'preset'];
 
-// A choice in plain words, its identifier on hover; with all in sight, the identifier itself.
-const wordsOf = ({ name, plain, help }, deep) =>
-  deep || !plain ? {} : { label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
-
-// change(name, value): asks for another value; shares: entries (menu.js) of the menu beside "Copy
-// link"; deep(): whether everything is in sight. Returns {node, open, load, redraw, unmount}.
-export function makeToolbar({ change, copyLink, shares, deep }) {
+/** @param {App} app */
+export function makeToolbar(app) {
+  const deep = () => app.depth.deep; // whether everything is in sight
   const front = element('div', { class: 'front' }),
     panel = element('div', {
       class: 'more',
@@ -35,7 +32,7 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
   const copy = button(
     'Copy link',
     async () => {
-      copy.textContent = await copyLink();
+      copy.textContent = await app.saving.copiesLink();
       setTimeout(() => {
         copy.textContent = 'Copy link';
       }, 2000);
@@ -50,68 +47,76 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     about,
     more,
     copy,
-    makeMenu('\u25be', 'Embed code, image, print', shares),
+    makeMenu('\u25be', 'Embed code, image, print', [
+      {
+        label: 'Copy embed code',
+        title: 'An iframe of this moment, for slides',
+        stays: true,
+        onClick: () => app.saving.copyEmbedCode(),
+      },
+      {
+        label: 'Save as PNG',
+        title: 'An image of what stands on the stage',
+        stays: true,
+        onClick: () => app.saving.savePicture(),
+      },
+      { label: 'Print', title: 'This moment on one page', onClick: () => print() },
+    ]),
     panel,
   );
-  let shown = '',
-    given = [[], {}];
-  const open = yes => {
+  let shown = '';
+  /** @type {any[]} */ let choices = [];
+  /** @type {Texts} */ let refused = {};
+  const open = (/** @type {boolean} */ yes) => {
     panel.hidden = !yes;
     more.setAttribute('aria-expanded', String(yes));
     if (yes) panel.querySelector('input,select,button')?.focus();
   };
-  node.onkeydown = event => {
+  node.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== 'Escape' || panel.hidden) return;
     open(false);
     more.focus();
     event.stopPropagation();
   };
-  const onDown = event => {
-    if (!panel.hidden && !node.contains(event.target)) open(false);
-  };
-  document.addEventListener('pointerdown', onDown);
 
-  const put = (choice, narrow) =>
-    control({ ...choice, ...wordsOf(choice, deep()) }, given[1][choice.name], change, narrow);
-  const groups = (behind, titles) =>
-    Object.entries(titles)
-      .filter(([group]) => behind.some(c => c.group === group))
-      .map(([group, title]) =>
-        element(
-          'fieldset',
-          {},
-          element('legend', {}, title),
-          ...behind.filter(c => c.group === group).map(c => put(c, false)),
-        ),
-      );
-  const drawAll = choices => {
-    const inFront = choices.filter(c => !GROUPS[c.group]),
-      behind = choices.filter(c => GROUPS[c.group]);
+  const put = (/** @type {any} */ choice, narrow = false) => {
+    const { name, plain, help } = choice;
+    // In plain words, its identifier on hover; with all in sight, the identifier itself.
+    if (!deep() && plain)
+      choice = { ...choice, label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
+    return control(choice, refused[name], (...change) => app.change(...change), narrow);
+  };
+  const inGroup = (/** @type {string} */ name) => choices.filter(({ group }) => group === name);
+  const drawAll = () => {
     // two rows of the same chips would not fit
-    const sides = inFront.filter(c => c.group === 'what_if').length > 1;
-    front.replaceChildren(...inFront.map(c => put(c, sides && c.group === 'what_if')));
-    panel.replaceChildren(...groups(behind, GROUPS));
+    const narrow = inGroup('what_if').length > 1 ? 'what_if' : '';
+    const inFront = choices.filter(({ group }) => !GROUPS[group]);
+    front.replaceChildren(...inFront.map(c => put(c, c.group === narrow)));
+    const behind = Object.entries(GROUPS).filter(([group]) => inGroup(group).length);
+    panel.replaceChildren(
+      ...behind.map(([group, title]) =>
+        element('fieldset', {}, element('legend', {}, title), ...inGroup(group).map(c => put(c))),
+      ),
+    );
     return behind.length;
   };
-  const drawFew = (choices, refused) => {
-    const many = name => choices.filter(c => c.group === name).length,
+  const drawFew = () => {
+    const many = (/** @type {string} */ name) => inGroup(name).length,
       group = many('kernel') > 1 ? 'kernel' : FRONT.find(many),
-      few = choices.filter(c => c.group === group).slice(0, 2),
+      few = inGroup(group ?? '').slice(0, 2),
       others = choices.filter(c => !few.includes(c) && (!GROUPS[c.group] || refused[c.name]));
     front.replaceChildren(...few.map(c => put(c, true)));
-    panel.replaceChildren(...others.map(c => put(c, false)));
+    panel.replaceChildren(...others.map(c => put(c)));
     return others.length;
   };
   const draw = () => {
-    const [choices, refused] = given,
-      key = JSON.stringify([deep(), choices, refused]);
+    const key = JSON.stringify([deep(), choices, refused]);
     if (key === shown) return;
     shown = key;
-    const focused = node.contains(document.activeElement)
-      ? document.activeElement.getAttribute('data-name')
-      : null;
+    const focused =
+      node.contains(document.activeElement) && document.activeElement?.getAttribute('data-name');
     more.textContent = deep() ? 'More' : 'Settings';
-    more.hidden = !(deep() ? drawAll(choices) : drawFew(choices, refused));
+    more.hidden = !(deep() ? drawAll() : drawFew());
     if (focused) node.querySelector(`[data-name="${focused}"]`)?.focus();
   };
 
@@ -119,8 +124,9 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     node,
     open,
     // choices: app/choices/described.py; refused: name -> why its new value was not taken.
-    load(choices, refused) {
-      given = [choices, refused];
+    /** @param {any[]} described @param {Texts} reasons */
+    load(described, reasons) {
+      [choices, refused] = [described, reasons];
       draw();
     },
     // What Guided shows: the problem, and the place of recorded figures. Everything has the problem among its choices,
@@ -134,17 +140,16 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       );
       about.hidden = !about.childElementCount;
     },
-    has: name => given[0].some(choice => choice.name === name),
+    has: (/** @type {string} */ name) => choices.some(choice => choice.name === name),
     // Puts the focus on a choice.
-    reveal(name) {
+    reveal(/** @type {string} */ name) {
       const control = node.querySelector(`[data-name="${name}"]`);
       if (panel.contains(control)) open(true);
       control?.focus();
     },
-    // The depth has changed.
-    redraw: () => draw(),
-    unmount() {
-      document.removeEventListener('pointerdown', onDown);
-    },
+    redraw: draw, // the depth has changed
+    unmount: listen(document, 'pointerdown', ({ target }) => {
+      if (!panel.hidden && !node.contains(target)) open(false);
+    }),
   };
 }

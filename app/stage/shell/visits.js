@@ -1,16 +1,19 @@
 // From story to story. Streamlit is not asked and does not hear of the way back: another story is
 // no rerun.
+import { listen } from '../core/paint.js';
 
+/** @type {(a: Texts, b: Texts) => boolean} */
 const sameChoices = (a, b) => Object.keys({ ...a, ...b }).every(name => a[name] === b[name]);
 
 export class Visits {
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
-    this.onBack = event => {
+    const onBack = (/** @type {Event} */ event) => {
       event.stopImmediatePropagation();
       this.open(app.address.path);
     };
-    addEventListener('popstate', this.onBack, true);
+    this.unmount = listen(window, 'popstate', onBack, true);
   }
 
   // The story of the address, which may be open already.
@@ -20,7 +23,7 @@ export class Visits {
   }
   // byRail: by the rail or a link of ours; carried: the choices come from another story, so nothing
   // is said of those that do not apply here.
-  open(path, byRail = false, carried = false) {
+  open(/** @type {string} */ path, byRail = false, carried = false) {
     const { app } = this,
       starting = path === 'start',
       story = app.storyOf(path),
@@ -41,7 +44,7 @@ export class Visits {
     return app.question.show({ params: app.address.params, carried, fresh: true });
   }
   // The address that was asked for has no page: the server has led to the start page (server.py).
-  async lost(name) {
+  async lost(/** @type {string} */ name) {
     const { app } = this,
       found = await (await fetch(`${app.base}/wg/near?${new URLSearchParams({ name })}`)).json();
     if (app.address.params.nopage === name) app.messages.lost(found, link => app.goTo({ link }));
@@ -49,7 +52,11 @@ export class Visits {
   // By the rail all that was chosen goes along, as far as it applies there. A link of ours (given)
   // says exactly what it means. replace: no way back leads to what is left. Done when the story is
   // shown or refused.
-  leave(path, given = {}, { replace = false, byRail = true } = {}) {
+  leave(
+    /** @type {string} */ path,
+    /** @type {Texts} */ given = {},
+    { replace = false, byRail = true } = {},
+  ) {
     const { app } = this,
       exact = Object.keys(given).length > 0;
     if (!replace) app.byHand();
@@ -57,12 +64,13 @@ export class Visits {
     const story = app.storyOf(path),
       along = app.chosen.along(story);
     // all that the start page asks
-    const where = along.filter(([name]) => name === 'backend' && name in story.begin);
-    const carried = path === 'start' ? where : along,
+    const where = along.filter(([name]) => name === 'backend' && name in story.begin),
+      carried = path === 'start' ? where : along,
       query = exact ? [...where, ...Object.entries(given)] : carried;
     return this.go(path, query, { replace, byRail, carried: !exact });
   }
   // To a stop of the course: its own choices count, and all others go along.
+  /** @param {Stop} stop */
   toStop(stop) {
     const { app } = this,
       { story, name, choices, picture } = stop;
@@ -72,13 +80,18 @@ export class Visits {
       own = { ...choices, stop: name, ...(picture ? { picture } : {}) };
     return this.go(story, [...along, ...Object.entries(own)], { byRail: true, carried: true });
   }
+  /**
+   * @param {string} path
+   * @param {[string, string][]} query
+   * @param {{replace?: boolean, byRail: boolean, carried: boolean}} way
+   */
   go(path, query, { replace = false, byRail, carried }) {
     if (!replace) this.app.address.write(); // the way back leads to this step
     this.app.address.go(path, query, replace);
     return this.open(path, byRail, carried);
   }
   // Goes to a moment's link. replace: no way back leads to the moment before.
-  visit(link, replace = false) {
+  visit(/** @type {string} */ link, replace = false) {
     const { app } = this,
       [path, query] = link.split('?'),
       given = Object.fromEntries(new URLSearchParams(query)),
@@ -91,8 +104,5 @@ export class Visits {
       return this.leave(path, given, { replace, byRail: false });
     if (step) app.stage.clock.set(Number(step) - 1, 'jump'); // the same run, another step
     app.address.tell();
-  }
-  unmount() {
-    removeEventListener('popstate', this.onBack, true);
   }
 }

@@ -7,12 +7,13 @@ const TIMES = [30, 60, 90]; // seconds of a timer, as in messages.py
 const MOST = 12; // shown answers
 const TICK = 250; // ms
 
-// room: the class (room.js); over(): the time has just run out.
+// over: the time has just run out.
+/** @param {{room: Room, over: () => void}} given */
 export function makeVotes({ room, over }) {
   const bars = element('div', { class: 'votes', hidden: true }),
     time = element('p', { class: 'time', role: 'timer', hidden: true });
   let ticking = 0;
-  const tick = ends => {
+  const tick = (/** @type {number} */ ends) => {
     const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000)),
       text = `${left} s left to vote.`;
     if (time.textContent !== text) time.textContent = text;
@@ -20,23 +21,22 @@ export function makeVotes({ room, over }) {
     clearInterval(ticking);
     over();
   };
-  const answerOf = (question, value) =>
-    question.kind === 'click'
-      ? value
-        ? 'The right place'
-        : 'Another place'
-      : question.kind === 'options'
-        ? question.options[value]
-        : worded(question, value);
-  const isTrue = (question, value) =>
-    question.kind === 'click' ? value : isRight(value, question);
+  /** @type {(question: story.Question, value: any) => string} */
+  const answerOf = (question, value) => {
+    if (question.kind === 'click') return value ? 'The right place' : 'Another place';
+    return question.kind === 'options' ? question.options[value] : worded(question, value);
+  };
 
   return {
     bars,
     time,
     // poll: of this question, or null.
+    /** @param {story.Question} question @param {Poll} poll */
     draw(question, poll) {
       clearInterval(ticking);
+      /** @type {[any, number][]} */ const counts = poll?.counts ?? [];
+      const isTrue = (/** @type {any} */ value) =>
+        question.kind === 'click' ? value : isRight(value, question);
       const ends = poll?.open && !poll.locked ? poll.ends : null;
       time.hidden = !(poll?.open && (poll.locked || ends));
       if (ends) {
@@ -45,11 +45,11 @@ export function makeVotes({ room, over }) {
       } else time.textContent = 'The vote is locked.';
       bars.hidden = !poll?.counts;
       if (bars.hidden) return;
-      const most = Math.max(1, ...poll.counts.map(([, n]) => n)),
+      const most = Math.max(1, ...counts.map(([, n]) => n)),
         { followers } = room.state(),
-        frequent = question.kind === 'number' ? (a, b) => b[1] - a[1] : () => 0,
-        shown = poll.counts.toSorted(frequent).slice(0, MOST),
-        cut = shown.length < poll.counts.length ? ` The ${MOST} most frequent answers:` : '';
+        ordered = question.kind === 'number' ? counts.toSorted((a, b) => b[1] - a[1]) : counts,
+        shown = ordered.slice(0, MOST),
+        cut = shown.length < counts.length ? ` The ${MOST} most frequent answers:` : '';
       bars.replaceChildren(
         element(
           'p',
@@ -60,7 +60,7 @@ export function makeVotes({ room, over }) {
           element(
             'div',
             {
-              class: `vote${!poll.open && isTrue(question, value) ? ' true' : ''}`,
+              class: `vote${!poll.open && isTrue(value) ? ' true' : ''}`,
               'data-value': String(value),
             },
             element('i', { style: `width:${(100 * n) / most}%` }),
@@ -70,7 +70,8 @@ export function makeVotes({ room, over }) {
         ),
       );
     },
-    // The buttons of the leader. poll: of this question, or null; ask(), reveal(): by the card.
+    // The buttons of the leader. poll: of this question, or null; ask, reveal: by the card.
+    /** @param {Poll} poll @param {{ask: () => void, reveal: () => void}} card */
     controls(poll, { ask, reveal }) {
       if (!room.state().leads) return [];
       if (!poll?.open) return [button('Ask the class', ask, { 'data-ask-class': true })];

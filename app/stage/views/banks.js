@@ -6,6 +6,7 @@ import { BANKS, LEGEND, bankNumbers, colours, heading, lanesSaid, parts } from '
 
 const LANES = 32;
 
+/** @type {Picture<bank_conflicts.BanksMeta, bank_conflicts.BankFrame>} */
 export default function (host, { meta: { sides, frames } }, context) {
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const accessOf = (side, step) => sides[side].accesses[frameAt(step).access];

@@ -17,6 +17,7 @@ const LANES = 32,
   SHADES = [0.3, 0.45, 0.6, 0.75],
   ONE = { queries: 'query', keys: 'key', dims: 'dim' };
 
+/** @type {Picture<tensor_cores.FragmentsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { instruction, scale, sum_bits, dtype, kinds, matrices, fetches, bases, symbols, frames } =

@@ -1,6 +1,7 @@
 // The terms with their meanings, their sources and links to their places.
 import { element, way } from '../core/paint.js';
 
+/** @type {Picture<{entries: glossary.Entry[]}>} */
 export default function (host, { meta: { entries } }, { open, href }) {
   const place = ({ story, query }) => {
     const params = Object.fromEntries(new URLSearchParams(query));

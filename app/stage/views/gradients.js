@@ -32,6 +32,7 @@ const LEGEND = [
 ];
 const IN_FLIGHT = [`border:3px dashed ${COLOURS.S}`, 'in flight: the tensor cores multiply'];
 
+/** @type {Picture<backward.BackwardMeta>} */
 export default function (host, { meta, columns }, context) {
   const model = backwardModel(host, meta, columns),
     { d, n, keys, frameAt } = model;
@@ -146,7 +147,7 @@ export default function (host, { meta, columns }, context) {
     ms: now => backwardTime(frameAt(now)),
     locate,
     describe,
-    label: now => `${frameAt(now).title}. ${frameAt(now).sentence}`,
+    label: now => `${context.stage.frames[now].title}. ${context.stage.frames[now].sentence}`,
     legend: meta.frames.some(frame => frame.flying.length) ? [IN_FLIGHT, ...LEGEND] : LEGEND,
   });
 }

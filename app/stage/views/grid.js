@@ -9,20 +9,10 @@ import { cellOf as blockCell, cellSize, gridLayout } from './layouts/grid.js';
 const RUNNING = PALETTE.wavefronts.now,
   DONE = PALETTE.wavefronts.before;
 
+/** @type {Picture<models.GridMeta, models.GridFrame>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
-  const {
-      launches,
-      multiprocessors,
-      all,
-      unit,
-      end,
-      said,
-      frames,
-      traced,
-      shown = '',
-      recorded,
-    } = meta,
+  const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,
     timed = unit !== 'turn',
     mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
   const {
@@ -408,14 +398,7 @@ export default function (host, { meta, columns }, context) {
       [`background:${RUNNING}`, 'runs now'],
       [`background:${DONE}`, 'done'],
       ['border:1px solid currentColor', 'not begun'],
-      ...(traced >= 0
-        ? [
-            [
-              'border:2px dashed currentColor',
-              `what the other pictures show${shown ? `: ${shown}` : ''}`,
-            ],
-          ]
-        : []),
+      ...(traced >= 0 ? [['border:2px dashed currentColor', 'what the other pictures show']] : []),
     ],
   });
 

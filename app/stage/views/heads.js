@@ -25,6 +25,7 @@ function drawNode(g, { rect: [x, y, w], fill, stroke, texts = [], em }, paint) {
   g.textAlign = 'left';
 }
 
+/** @type {Picture<block_table.HeadsMeta>} */
 export default function (host, { meta }, context) {
   const { frames, num_heads, panels, types } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];

@@ -18,6 +18,7 @@ const SHARED = [
 ];
 const SIGN = `linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`;
 
+/** @type {Picture<models.MatricesMeta>} */
 export default function (host, { meta, columns }, context) {
   const { n, keys, d, row0, rows, head, frames, blocks, causal } = meta,
     model = matrixModel(host, meta, columns),

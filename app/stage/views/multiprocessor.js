@@ -13,6 +13,7 @@ function onTop(colour) {
   return light > 0.18 ? '#000' : '#fff';
 }
 
+/** @type {Picture<occupancy.MultiprocessorMeta, occupancy.ResourceFrame>} */
 export default function (host, { meta }, context) {
   const { clock } = context;
   const { launches, frames, gpu } = meta,

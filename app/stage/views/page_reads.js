@@ -14,6 +14,7 @@ const colourAt = share => {
 };
 const ink = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 135 ? '#000' : '#fff');
 
+/** @type {Picture<block_table.PageReadsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { frames, rows, holders, colours, absent } = meta,

@@ -19,6 +19,7 @@ const SAID = {
 };
 const FLIES = { combine: COLOURS.P, write: COLOURS.O }; // what comes from each block then
 
+/** @type {Picture<block_table.PartitionsMeta>} */
 export default function (host, { meta }, context) {
   const { frames, length, parts, v1, v2, name, head, multiprocessors } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];

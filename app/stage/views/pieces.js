@@ -7,6 +7,7 @@ const N = 8, // rows, pieces of a row and places
   BANKS = 4, // of a place
   INSET = 8; // pixels from the edge, for a frame around the words
 
+/** @type {Picture<tensor_cores.PiecesMeta, tensor_cores.ProductFrame>} */
 export default function (host, { meta }, context) {
   const { tensor, first, piece, sides } = meta;
   let em,

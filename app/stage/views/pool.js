@@ -14,6 +14,7 @@ import {
   tellSlot,
 } from './pages.js';
 
+/** @type {Picture<block_table.PoolMeta>} */
 export default function (host, { meta }, context) {
   const { clock } = context;
   const { frames, size, page_bytes, kv_heads } = meta,

@@ -17,6 +17,7 @@ const LEGEND = [
   [`background:${PALETTE.wrong}`, 'wrong, NaN or infinite'],
 ];
 
+/** @type {Picture<online_softmax.RowMeta>} */
 export default function (host, { meta, columns }, context) {
   const { frames, row, ordinary, keys } = meta,
     { scores, weights, o } = columns,

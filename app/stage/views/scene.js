@@ -114,17 +114,16 @@ export default function (host, { meta, title }, context) {
       { boxes } = sets.get(setOf(step));
     for (const { panel, box, id } of boxes)
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
-    fly(made, boxes, step);
+    fly(made, boxes, meta.flights[step] ?? []);
     goes = made.list.filter(({ go }) => go !== null && go !== undefined);
     return made.list;
   };
   // Numbers on their way from a cell of one grid to a cell of another.
-  const fly = (made, boxes, step) => {
-    const flights = meta.flights[step] ?? [];
+  const fly = (made, boxes, flights) => {
     if (!flights.length) return;
     const grids = Object.fromEntries(boxes.map(({ panel, box }) => [panel.part, { panel, box }])),
       spotOf = (part, number) => cells.spot(grids[part].panel, grids[part].box, number);
-    made.add(`flights ${step}`, 'flights', null, {
+    made.add('flights', 'flights', null, {
       points: flights.map(([, , part, number]) => spotOf(part, number).slice(0, 2)),
       size: spotOf(flights[0][2], 0).slice(2),
       enter: { points: flights.map(([part, number]) => spotOf(part, number).slice(0, 2)) },

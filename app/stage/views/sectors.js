@@ -9,6 +9,7 @@ const LINE = 128,
   SECTOR = 32,
   LEAST = 4; // bytes; pixels of a row
 
+/** @type {Picture<coalescing.SectorsMeta>} */
 export default function (host, { title, meta: { sides, frames, chosen } }, context) {
   const ramp = PALETTE.magnitude.map(rgb),
     at3 = t => Math.min(2, Math.floor(t * 3));

@@ -16,6 +16,7 @@ import {
 
 const { prefill, decode } = PALETTE.phases;
 
+/** @type {Picture<block_table.ServingMeta>} */
 export default function (host, { meta }, context) {
   const { clock } = context;
   const { frames, visits, size, slot_bytes } = meta,

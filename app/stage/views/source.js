@@ -3,6 +3,7 @@
 // lead to their labels, and the registers that are live at each instruction.
 import { button, element, number } from '../core/paint.js';
 
+/** @type {Picture<source.SourceMeta>} */
 export default function (host, { meta }) {
   const { files, ptx, sass, registers, most_live: most } = meta,
     own = files[0].name;

@@ -12,6 +12,7 @@ const ORDER =
 const MOST_BITS = 4; // that one number has different: from here on the full colour
 
 // meta: explainers/stories/backward/frames.py SumsMeta
+/** @type {Picture<backward.SumsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { n, d, adds, tiles, second } = meta,
     { once, again, terms } = columns,

@@ -25,6 +25,7 @@ const LEGEND = [
   ],
 ];
 
+/** @type {Picture<models.TensorsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { tensors, values, frames } = meta,
     frameAt = step =>

@@ -35,6 +35,7 @@ const LEGEND = [
   ['border:2px dashed currentColor', 'the sources of the lit elements (derived)'],
 ];
 
+/** @type {Picture<models.ThreadsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { launches, planes, kinds, moments, of_frame, lines, threads, left_out } = meta,

@@ -13,6 +13,7 @@ const LEGEND = [
   ['background:var(--wg-line)', 'another sequence'],
 ];
 
+/** @type {Picture<block_table.WalkMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
   const { frames, name, table, length, size, kv_head, kv_heads, page_bytes, item } = meta,

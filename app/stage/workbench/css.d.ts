@@ -1,4 +1,4 @@
-// app/web/joined.py hands a style over as its text.
+// app/web/modules.py hands a style over as its text.
 declare module '*.css' {
   const text: string;
   export default text;

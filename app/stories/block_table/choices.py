@@ -116,7 +116,6 @@ def writer_of(catalog: Catalog, cache_dtype: str) -> KernelSpec:
 
 
 def both_take(page: Page, state: State, name: str, kernel: KernelSpec) -> list[object]:
-    """The values of a field that the page and a kernel take."""
     field = of_field(fields_of(kernel.problem_type)[name])
     return [value for value in page.fields(state)[name].allowed or () if field.takes(value)]
 
@@ -153,7 +152,6 @@ def _of_problem(page: Page, state: State) -> Descriptions:
 
 
 def _of_view(page: Page, state: State) -> Descriptions:
-    """The view, its scenario and its pages."""
     view, shuffle = state["view"], state["shuffle"]
     orders = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
     own_scenario = state["scenario"] in (BY_HAND, REQUESTS)
@@ -172,7 +170,6 @@ def _of_view(page: Page, state: State) -> Descriptions:
 
 
 def _scenario_titles(state: State) -> dict[str, str]:
-    """scenario -> title of the view's scenarios."""
     titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
     if state["view"] != "serving":
         titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
@@ -183,7 +180,6 @@ def _scenario_titles(state: State) -> dict[str, str]:
 
 
 def _of_place(state: State) -> Descriptions:
-    """The moment, the sequence and the query head."""
     states, last_head = history.states_of(state), state["num_heads"] - 1
     names = [sequence.name for sequence in history.cache_at(state).sequences]
     moment = {"hidden": state["view"] in MODELLED, "high": len(states) - 1, "label": "events played"}

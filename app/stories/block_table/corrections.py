@@ -1,20 +1,10 @@
 """Corrects and adapts the choices of Paging: the view, its kernel, its scenario and its moment have to go together."""
 
 from app.choices.choice import of_field
-from app.choices.page import Correction, Page, State
+from app.choices.page import Correction, Page, State, put
 from app.choices.recordings import is_recorded
 from app.stories.block_table import choices, history
-from app.stories.block_table.choices import (
-    ANY,
-    CHURN,
-    GIVEN,
-    HEADS,
-    MODELLED,
-    ONE_LONG,
-    OWN,
-    READS_DTYPE,
-    WITH_RANGES,
-)
+from app.stories.block_table.choices import ANY, CHURN, GIVEN, HEADS, MODELLED, ONE_LONG, OWN, READS_DTYPE, WITH_RANGES
 from app.stories.block_table.history import BY_HAND, LAST, REQUESTS, SHARED
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
@@ -42,16 +32,13 @@ def correct(page: Page, state: State) -> Corrections:
 
 
 def _correct_view(page: Page, state: State) -> Corrections:
-    """The scenario and the problem that the view's kernel takes."""
     view, corrections = state["view"], Corrections()
     if view == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
-        said = f"scenario is {state['scenario']}. Serving has {', '.join((*SERVED, REQUESTS))}."
-        corrections.append(Correction("scenario", said))
-        state["scenario"] = next(iter(SERVED))
+        rule = f"Serving has {', '.join((*SERVED, REQUESTS))}."
+        corrections.append(put(state, "scenario", next(iter(SERVED)), rule))
     if view == "reads" and state["dtype"] != READS_DTYPE and not is_recorded(state):
-        said = f"dtype is {state['dtype']}. Here it is {READS_DTYPE}: all these kernels take it."
-        corrections.append(Correction("dtype", said))
-        state["dtype"] = READS_DTYPE
+        rule = f"Here it is {READS_DTYPE}: all these kernels take it."
+        corrections.append(put(state, "dtype", READS_DTYPE, rule))
     if view in WITH_RANGES and not is_recorded(state):
         kernel = choices.kernels_with_ranges(page.catalog)[view]
         corrections += _correct_fields(page, state, kernel) + _correct_group(state, kernel)
@@ -67,13 +54,10 @@ def _correct_fields(page: Page, state: State, kernel: KernelSpec) -> Corrections
         if name not in known or name in GIVEN or of_field(known[name]).takes(state[name]):
             continue
         allowed = ", ".join(map(str, choices.both_take(page, state, name, kernel)))
-        corrections.append(Correction(name, f"{name} is {write_value(state[name])}. Here it can be {allowed}."))
-        state[name] = known[name].default
+        corrections.append(put(state, name, known[name].default, f"Here it can be {allowed}."))
     least = choices.EIGHT_BIT_PAGE
     if state["cache_dtype"] and state["block_size"] < least:
-        said = f"block_size is {state['block_size']}. A page of 8-bit numbers needs {least} slots."
-        corrections.append(Correction("block_size", said))
-        state["block_size"] = least
+        corrections.append(put(state, "block_size", least, f"A page of 8-bit numbers needs {least} slots."))
     return corrections
 
 
@@ -88,9 +72,7 @@ def _correct_group(state: State, kernel: KernelSpec) -> Corrections:
         corrections.append(Correction("num_kv_heads", said))
         state["num_kv_heads"] = state["num_heads"] // most
     if state["view"] == "prefix" and state["alibi"]:
-        said = f"alibi is {write_value(True)}. Over a shared prefix it is not computed."
-        corrections.append(Correction("alibi", said))
-        state["alibi"] = False
+        corrections.append(put(state, "alibi", False, "Over a shared prefix it is not computed."))
     return corrections
 
 
@@ -127,25 +109,17 @@ def _correct_moment(state: State) -> Corrections:
         event_by_event = state["view"] in MODELLED and state["scenario"] != BY_HAND
         state["moment"] = 0 if event_by_event else events
     elif moment > events:
-        state["moment"] = events
-        return [Correction("moment", f"moment is {moment}. Here it can be 0 to {events}.")]
+        return [put(state, "moment", events, f"Here it can be 0 to {events}.")]
     return []
 
 
 def _correct_recording(page: Page, state: State) -> Corrections:
-    """Takes the values of the recording, in place."""
     recorded = recorded_state(page, state)
-    corrections = [
-        Correction(name, f"{name} is {write_value(state[name])}. Recorded is {write_value(recorded[name])}.")
-        for name in recorded
-        if recorded[name] != state[name]
-    ]
-    state |= recorded
-    return corrections
+    differing = [name for name in recorded if recorded[name] != state[name]]
+    return [put(state, name, recorded[name], f"Recorded is {write_value(recorded[name])}.") for name in differing]
 
 
 def _correct_sequence(state: State) -> Corrections:
-    """The sequence and the query head that are followed."""
     try:
         cache = history.states_of(state)[state["moment"]][0]
     except ProblemError:
@@ -158,8 +132,8 @@ def _correct_sequence(state: State) -> Corrections:
     for name, count in (("sequence", len(lengths)), ("head", state["num_heads"])):
         last = max(count, 1) - 1
         if state[name] > last and state["view"] not in MODELLED:  # these views follow no head
-            corrections.append(Correction(name, f"{name} is {state[name]}. Here it can be 0 to {last}."))
-            state[name] = min(1, last) if name == "sequence" else OWN[name].default
+            value = min(1, last) if name == "sequence" else OWN[name].default
+            corrections.append(put(state, name, value, f"Here it can be 0 to {last}."))
     return corrections
 
 

@@ -55,16 +55,15 @@ def cache_at(state: State) -> KVCache:
 
 def moments_with_sharing(state: State, kernel: KernelSpec) -> list[bool]:
     """For each moment, whether two sequences share a whole page, as a kernel with shared prefixes needs."""
-    return _moments_with_sharing(scenario_of(state), state["block_size"], kernel)
+    return _sharing(scenario_of(state), state["block_size"], kernel)
 
 
 @lru_cache(maxsize=64)
-def _moments_with_sharing(scenario: Scenario, block_size: int, kernel: KernelSpec) -> list[bool]:
-    return [_shares(cache, kernel) for cache, _ in _states(scenario, block_size)]
-
-
-def _shares(cache: KVCache, kernel: KernelSpec) -> bool:
-    try:
-        return bool(kernel.problem_type.of_cache(cache))
-    except ProblemError:
-        return False
+def _sharing(scenario: Scenario, block_size: int, kernel: KernelSpec) -> list[bool]:
+    found = []
+    for cache, _ in _states(scenario, block_size):
+        try:
+            found.append(bool(kernel.problem_type.of_cache(cache)))
+        except ProblemError:
+            found.append(False)
+    return found

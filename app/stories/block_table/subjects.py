@@ -1,14 +1,16 @@
-"""The subjects of Paging: a frozen value for each view, made from the state in the web process."""
+"""The cache at a moment, and the subjects of Paging made from it: a frozen value for each view, in the web process."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+from app.choices.choice import of_field
 from app.choices.page import Page, State
-from app.stories.block_table import choices
-from app.stories.block_table.choices import CACHE_DTYPES, EIGHT_BIT_PAGE, WITH_RANGES
-from app.stories.block_table.history import BY_HAND
-from app.stories.block_table.moment import Moment, moment_of
-from explainers.stories.block_table import partitions
+from app.stories.block_table import choices, history
+from app.stories.block_table.choices import CACHE_DTYPES, EIGHT_BIT_PAGE, MODELLED, WITH_RANGES
+from app.stories.block_table.corrections import recorded_state
+from app.stories.block_table.history import BY_HAND, States
+from explainers.stories.block_table import kv_cache, partitions
 from explainers.stories.block_table.subjects import (
     Cache,
     Heads,
@@ -20,9 +22,116 @@ from explainers.stories.block_table.subjects import (
     Walk,
     not_shown,
 )
+from kernels.core.fields import fields_of
 from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.manager import KVCache
+from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES, Scenario
 from kernels.recordings import run_index
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The cache of a state, the source of a subject.
+
+    states: of the scenario, before its first event and after each.
+    plain: the cache at the moment.
+    cache: the cache with the chosen shuffle of its pages.
+    """
+
+    page: Page
+    state: State
+    scenario: Scenario
+    states: States
+    plain: KVCache
+    cache: KVCache
+    backend: str
+
+    def problem(self, cache: KVCache, kernel: KernelSpec, **changes: object) -> Any:
+        """A kernel's problem on a cache. Raises ProblemError if the cache holds no sequence or the shape cannot be."""
+        self.check_sequences(cache)
+        shape = {name: self.state[name] for name in self.page.fields(self.state) if name != "block_size"}
+        return kernel.problem_type.of_cache(cache, **{**shape, **changes})
+
+    def request(self, kernel: KernelSpec | None = None, cache: KVCache | None = None, **changes: object) -> Request:
+        """The Request of the chosen query head on the cache. Raises ProblemError.
+
+        kernel: the chosen kernel by default.
+        cache: the cache at the moment by default.
+        changes: of the problem's fields.
+        """
+        kernel = kernel or self.page.kernel_of(self.state)
+        if "ranges" in fields_of(kernel.problem_type):
+            changes = {"ranges": SHOWN_RANGES, **changes}
+        problem = self.problem(cache or self.cache, kernel, **changes)
+        settings = tuple(self.page.settings_of(self.state, kernel=kernel).items())
+        head = self.state["sequence"] * self.state["num_heads"] + self.state["head"]
+        return Request(kernel, problem, settings, Scope(head), self.backend)
+
+    def whole_request(self, kernel: KernelSpec, **changes: object) -> Request:
+        """The Request over the whole cache. Raises ProblemError."""
+        request = self.request(kernel, None, **changes)
+        return replace(request, scope=Scope.everything(request.plan))
+
+    def request_with_ranges(self, **changes: object) -> Request:
+        """The Request of the view's kernel with a work list, over the whole cache. It has the default of each field
+        whose value it does not take. Raises ProblemError."""
+        kernel, state = choices.kernels_with_ranges(self.page.catalog)[self.state["view"]], self.state
+        known = {name: of_field(field) for name, field in fields_of(kernel.problem_type).items()}
+        defaults = {name: known[name].default for name in self.page.fields(state) if not known[name].takes(state[name])}
+        own = {name: state[name] for name in ("ranges", "cache_dtype")}
+        return self.whole_request(kernel, **{**defaults, **own, **changes})
+
+    def sequences(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        shown, colours = self.cache.sequences, kv_cache.sequence_colours(self.states)
+        return tuple(s.name for s in shown), tuple(colours[kv_cache.identity(s)] for s in shown)
+
+    def sequence_name(self) -> str:
+        """The name of the sequence that is followed. Raises ProblemError if there is none."""
+        self.check_sequences(self.cache)
+        return self.cache.sequences[self.state["sequence"]].name
+
+    def layout(self) -> Layout | None:
+        """The layout of the cache, or None if no kernel can run on it."""
+        filled = next((cache for cache, _ in reversed(self.states) if cache.sequences), None)
+        try:
+            return self.problem(filled, self.page.kernel_of(self.state)).layout if filled else None
+        except ProblemError:
+            return None
+
+    def ratios(self) -> list[int]:
+        """Numbers of KV heads: as many as query heads, the chosen number, and one."""
+        return list(dict.fromkeys((self.state["num_heads"], self.state["num_kv_heads"], 1)))
+
+    def first_kernel(self, accepts: Callable[[KernelSpec], bool]) -> KernelSpec:
+        return next(kernel for kernel in self.page.kernels.values() if accepts(kernel))
+
+    def check_sequences(self, cache: KVCache) -> None:
+        if not cache.sequences:
+            raise ProblemError(
+                f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "
+                "Choose another event, or add a sequence in the view Cache."
+            )
+
+
+def moment_of(page: Page, state: State, backend: str) -> Moment:
+    """The cache that a state looks at. Raises ProblemError if its events cannot be played."""
+    if backend == "recorded" and state["view"] not in MODELLED:
+        if state["scenario"] == BY_HAND:
+            raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
+        if state["scenario"] not in PRESETS:
+            raise ProblemError("Serving is not recorded. Choose another scenario, or another backend.")
+        state = recorded_state(page, state)
+    states = history.states_of(state)
+    plain = states[state["moment"]][0]
+    cache = plain.shuffled(state["shuffle"]) if state["shuffle"] else plain
+    return Moment(page, state, history.scenario_of(state), states, plain, cache, backend)
+
+
+# ---- the subjects ----
 
 
 def subject(page: Page, state: State, backend: str) -> Subject:

@@ -19,7 +19,6 @@ MOST_NAMED = 24  # slots in a sentence
 
 
 def _requests(subject: Run) -> list[Request]:
-    """The requests whose builds and data the tabs show."""
     match subject:
         case Walk() | Ranges():
             return [subject.request]
@@ -38,14 +37,12 @@ def data(subject: Run) -> list[Block]:
 
 
 def shuffle(walk: Walk) -> list[Block]:
-    """The outputs with shuffled pages next to the outputs without."""
     assert walk.plain
     plain, shuffled = running.run(walk.plain), running.run(walk.request)
     return walk_tables.shuffle_blocks(plain, shuffled, walk.names, walk.seed)
 
 
 def eight_bits(ranges: Ranges) -> list[Block]:
-    """The cache in 16 bits and in 8."""
     assert ranges.other
     pair = sorted((ranges.request, ranges.other), key=lambda request: bool(request.problem.cache_dtype))
     return range_tables.cache_blocks([running.run(request) for request in pair])
@@ -66,39 +63,26 @@ def writes(subject: Cache) -> list[Block]:
         return [stage.text(f"{event} writes no key and no value. Step to an event that adds tokens.")]
     if subject.backend == "recorded":
         return [stage.text("The kernels' writes are not recorded for every event. Choose another backend to run them.")]
-    found = [stage.heading(f"{event} stores:")]
-    if change.copied:
-        found += _copied(subject, after, change, change.copied)
-    return [*found, *_written(subject, after, change)]
-
-
-def _copied(subject: Cache, cache: KVCache, change: Change, pages: tuple[int, int]) -> list[Block]:
-    """The copy of a page."""
-    if subject.cache_dtype:
-        said = "Page {} is copied to page {}.".format(*pages)
+    blocks = [stage.heading(f"{event} stores:")]
+    copy = "Page {} is copied to page {}." if subject.cache_dtype else "Page {} to page {}: "
+    if change.copied and subject.cache_dtype:
         why = "The kernel for copies takes 16 and 32 bits, so this copy does not run in 8 bits."
-        return [stage.text(f"{said} {why}")]
-    request = _request("copy", subject, cache, change)
-    if not request:
-        return []
-    run, table = running.run(request), running.traffic(request).table
-    stored = int(table[table.kind == "store"].bytes.sum())
-    said = f"Page {pages[0]} to page {pages[1]}: {stored:,} bytes stored, K and V of all KV heads."
-    return [stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance)]
-
-
-def _written(subject: Cache, cache: KVCache, change: Change) -> list[Block]:
-    """The slots of the new tokens, and the bytes that the stores named."""
-    request = _request("write", subject, cache, change)
-    if not request:
-        return []
-    slots = request.problem.slots
-    run = running.run(replace(request, scope=Scope(0, len(slots))))
-    named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
-    said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
-    caption = "The bytes of the probed stores, over all KV heads, for the first 64 tokens."
-    rounding = range_tables.rounding_blocks(run) if subject.cache_dtype else []
-    return [stage.text(said, run.provenance), *rounding, stage.table(walk_tables.addresses_table(run), caption)]
+        blocks.append(stage.text(f"{copy.format(*change.copied)} {why}"))
+    elif change.copied and (request := _request("copy", subject, after, change)):
+        run, table = running.run(request), running.traffic(request).table
+        stored = int(table[table.kind == "store"].bytes.sum())
+        said = f"{copy.format(*change.copied)}{stored:,} bytes stored, K and V of all KV heads."
+        blocks.append(stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance))
+    if request := _request("write", subject, after, change):  # the slots of the new tokens, and the named bytes
+        slots = request.problem.slots
+        run = running.run(replace(request, scope=Scope(0, len(slots))))
+        named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
+        said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
+        caption = "The bytes of the probed stores, over all KV heads, for the first 64 tokens."
+        rounding = range_tables.rounding_blocks(run) if subject.cache_dtype else []
+        table = stage.table(walk_tables.addresses_table(run), caption)
+        blocks += [stage.text(said, run.provenance), *rounding, table]
+    return blocks
 
 
 def _request(does: str, subject: Cache, cache: KVCache, change: Change) -> Request | None:

@@ -2,7 +2,6 @@
 
 from app.choices.links import read_link
 from app.stories import pipeline
-from app.stories.pipeline import choices as pipelines
 from explainers.stories.compare import compare_marks
 from explainers.stories.compare.compare_marks import Marked
 from explainers.story import stage
@@ -19,7 +18,7 @@ def of(pair: tuple[Request, Request], problem: Problem) -> Marked | None:
     a, b = (request.kernel.name for request in pair)
     if a == b:
         return None
-    found = compare_marks.nearest(pipelines.of(a), pipelines.of(b), problem)
+    found = compare_marks.nearest(pipeline.of(a), pipeline.of(b), problem)
     if found is None:
         return None
     above, below = found
@@ -27,7 +26,7 @@ def of(pair: tuple[Request, Request], problem: Problem) -> Marked | None:
 
 
 def lead(marked: Marked) -> list[Block]:
-    """The weightiest sentences, with the way to both pipelines."""
+    """The weightiest sentences, with the way to both pipeline."""
     said = [compare_marks.tensor_cores_sentence(marked), compare_marks.phases_sentence(marked)]
     shown = [compare_marks.where_sentence(marked), *(one for one in said if one)]
     return [stage.text(one, links=[_link(marked)] if one is shown[-1] else ()) for one in shown]
@@ -51,8 +50,8 @@ def _link(marked: Marked) -> Block:
     """To Pipeline, with both on one scale."""
     request = marked.a.request
     given = {"kernel": request.kernel.name, "beneath": marked.b.request.kernel.name, "backend": "recorded"}
-    page = pipeline.page(current())
+    page = pipeline.STORY.page(current())
     state, _ = read_link(page, {"kernel": request.kernel.name})
     known = page.choices(state)
-    named = {name: write_value(value) for name, value in pipelines.identity(request).items() if name in known}
+    named = {name: write_value(value) for name, value in pipeline.identity(request).items() if name in known}
     return stage.link("Both in Pipeline", "pipeline", {**given, **named})

@@ -10,7 +10,7 @@ from app.choices.page import Page, State
 from app.choices.pages import two_rungs
 from app.measured import measuring
 from app.parts.explained import story_of
-from app.store import offered, vega
+from app.store import disk, vega
 from app.stories.timing import choices
 from explainers.stories.timing import chart_texts, story, times, timing_stage, timing_tables
 from explainers.stories.timing.story import Sources
@@ -75,7 +75,7 @@ def take_tab(sources: Sources) -> list[Block]:
 
 def _file(label: str, name: str, data: bytes) -> Block:
     name = f"warpglass-{name}"
-    return stage.download(label, offered.keep_file(data, name), name)
+    return stage.download(label, disk.offer_file(data, name), name)
 
 
 def _alone(spec: dict[str, Any], title: str) -> dict[str, object]:

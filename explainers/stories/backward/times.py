@@ -1,4 +1,4 @@
-"""Recorded times and memory of the backward, next to those of the forward of the same sizes."""
+"""Recorded times and memory of the backward, next to the forward of the same sizes."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Coalescing: the 32-byte sectors that each request of a warp touches, and the used part of them."""
+"""Coalescing: the 32-byte sectors that each request of a warp touches, and the used part of each."""
 
 from collections.abc import Mapping, Sequence
 

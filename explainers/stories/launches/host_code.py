@@ -44,7 +44,6 @@ class HostCode:
 
     @property
     def file(self) -> File:
-        """The file of the code pane."""
         return stage.source_file(self.name, "\n".join(self.lines))
 
     @property
@@ -111,7 +110,6 @@ def purpose(kernel: KernelSpec, entry: str) -> str:
 
 
 def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
-    """The calls of the host before all runs."""
     fetches = [launch.fetch for launch in plan.launches if launch.fetch]
     memory = {tensor: fetch.memory for fetch in fetches for tensor in fetch.tensors}
     for tensor, kind in memory.items():
@@ -128,17 +126,12 @@ def _prepare(found: HostCode, plan: Plan, listed: list[Step]) -> None:
 
 
 def _waits(plan: Plan, listed: list[Step], step: Step) -> Iterator[str]:
-    """The waits of a launch for other streams."""
     own = f"stream{step.stream}"
     for number in step.waits:
         yield f"cudaStreamWaitEvent({own}, done_{plan.launches[number].entry});"
     for copy in listed:
         if copy.tensor and copy.number == step.number and copy.stream != step.stream:
-            yield f"cudaStreamWaitEvent({own}, {_event(copy)});"
-
-
-def _event(copy: Step) -> str:
-    return f"copied_{copy.tensor}{copy.number}"
+            yield f"cudaStreamWaitEvent({own}, copied_{copy.tensor}{copy.number});"
 
 
 def _copy(plan: Plan, step: Step) -> list[str]:
@@ -146,17 +139,14 @@ def _copy(plan: Plan, step: Step) -> list[str]:
     tensor, moved = plan.tensor(step.tensor), copied_bytes(plan, step)
     first = moved.start // (tensor.nbytes // int(np.prod(tensor.shape)))
     target, source = (f"{name} + {first}" if first else name for name in (step.tensor, f"host_{step.tensor}"))
-    lines = _wrapped("cudaMemcpyAsync", [target, source, str(len(moved)), "cudaMemcpyHostToDevice", _stream(step)])
+    lines = _wrapped(
+        "cudaMemcpyAsync", [target, source, str(len(moved)), "cudaMemcpyHostToDevice", f"stream{step.stream}"]
+    )
     other = plan.launches[step.number].stream != step.stream
-    return [*lines, *([f"cudaEventRecord({_event(step)}, {_stream(step)});"] if other else [])]
-
-
-def _stream(step: Step) -> str:
-    return f"stream{step.stream}"
+    return [*lines, *([f"cudaEventRecord(copied_{step.tensor}{step.number}, stream{step.stream});"] if other else [])]
 
 
 def _launch(launch: Launch, arguments: list[Argument]) -> list[str]:
-    """The call of a launch."""
     names = [text for _, text in arguments]
     grid, block = _size(launch.grid), _size(launch.block)
     shared, stream = str(launch.shared_bytes), f"stream{launch.stream}"
@@ -190,10 +180,8 @@ def _arguments(kernel: KernelSpec, plan: Plan) -> list[list[Argument]]:
 
 
 def _argument(said: object) -> Argument:
-    if isinstance(said, str):
-        kind, _, text = said.partition(" ")
-        return (kind, text) if text else ("", said)
-    return "", "sizes"
+    kind, _, text = said.partition(" ") if isinstance(said, str) else ("sizes", "", "")
+    return (kind, text) if text else ("", kind)
 
 
 def _wrapped(head: str, parts: list[str], opens: str = "(", closes: str = ");") -> list[str]:

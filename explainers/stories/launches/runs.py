@@ -10,14 +10,15 @@ from explainers.story.glossary import us
 from kernels.core.streams import Step, copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
-# name, kind (launch, copy or call), entry, row, part (of its row), start and end in ns, bytes of a copy, and the
-# length `ns`. A run lists them in the order of the host's calls.
+# A launch, copy or call: name, kind (launch, copy or call), entry, row, part (of its row), start, end and length `ns`,
+# bytes (of a copy) and child. A run lists them in the order of the host's calls.
 Bar = dict[str, Any]
-# row, before and after (places of bars), since (the end of the earlier bar, or the start of a parent), start and end,
-# the length `ns`, which is negative for an overlap, and late: the end of the call of `after` if it ends after `before`.
+# number, row, before and after (places of bars), of and to (their names), since (the end of the earlier bar, or the
+# start of a parent), start, end and length `ns`, which is negative for an overlap, and late: the end of the call of
+# `after`, if it comes after the end of `before`.
 Gap = dict[str, Any]
-# made, host (of a run as it goes, else ""), title and way (the same inside a sentence), rows, bars, gaps, and in ns:
-# total to the last end, idle without any kernel or copy, busy. `of_bar` has the gap before each bar.
+# made, host (of a run as it goes, else ""), title and way (the same inside a sentence), rows, bars, gaps, of_bar (the
+# gap before each bar), and in ns: total to the last end, idle without any kernel or copy, busy.
 Run = dict[str, Any]
 
 
@@ -101,6 +102,8 @@ def _run(made: LaunchTimes, host: str, rows: list[str], bars: list[Bar], gaps: l
     for bar in sorted(bars, key=lambda bar: bar["start"]):
         idle += max(0.0, bar["start"] - until)
         until = max(until, bar["end"])
+    for number, gap in enumerate(gaps):
+        gap |= {"number": number, "of": bars[gap["before"]]["name"], "to": bars[gap["after"]]["name"]}
     title = made.request.kernel.title
     return {
         "made": made,

@@ -9,15 +9,14 @@ warpgroup does nothing else.
   turn on. Its softmax runs during that output.
 """
 
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.pipeline import overlaps
-from explainers.stories.pipeline.frames import PipelineFrame
 from explainers.stories.pipeline.key_tile_frames import BlockStory
+from explainers.story import scene
 from explainers.story.glossary import figure
 from explainers.story.stage import View
 from kernels.measure import pipeline_bars
@@ -30,40 +29,23 @@ NOTES = {
     "In turns": "one computes its softmax while another multiplies",
     "Own output, too": "its own output of the tile before also runs during its softmax",
 }
-KINDS = ("S", "softmax", "O", "products", "other", "flight")
-
-
-class Panel(TypedDict):
-    """A drawing of the view.
-
-    note: what it shows, in a clause.
-    rows: their names.
-    label: modelled, measured or recorded. begin: the first ns of its window, or -1 for a window
-    that follows the step. own: whether the kernel has this order.
-    """
-
-    title: str
-    note: str
-    label: str
-    rows: list[str]
-    begin: float
-    own: bool
-
-
-class ScheduleMeta(TypedDict):
-    """The fields of the view.
-
-    window: ns. rule: the model in sentences.
-
-    Columns, an entry for each bar: panel, row, kind (its place in kinds), tile (-1 for none), start, end (ns), owner
-        (the row of the warpgroup of a product of the tensor cores, -1 for none).
-    """
-
-    panels: list[Panel]
-    kinds: list[str]
-    window: float
-    rule: str
-    frames: list[PipelineFrame]
+# kind of a bar -> its colour, a short name, and its meaning
+KINDS = {
+    "S": ("S", "S", "scores of the products of Q and K"),
+    "softmax": ("P", "softmax", "softmax"),
+    "O": ("O", "O", "output: products of P and V"),
+    "products": ("S", "S", "products started, waits for its scores"),
+    "other": ("border", "", "other work and waits"),
+    "flight": ("O", "O", "output in flight: from its start to the wait for it"),
+}
+LEGEND = [
+    ("S", "scores (S)"),
+    ("P", "softmax"),
+    ("O", "output (O)"),
+    ("border", "other work and waits"),
+    ("", "frame: one softmax of the first warpgroup"),
+    ("", "1: a product of warpgroup 1"),
+]
 
 
 @dataclass(frozen=True)
@@ -185,50 +167,76 @@ def views(story: BlockStory) -> list[View]:
 
 
 def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str, tuple[list[Bar], bool]]) -> View:
-    """Two modelled orders, and the marks. orders: title -> its bars, and whether the kernel has this order."""
+    """Two modelled orders, and the marks from each step on, one under the other on one scale.
+
+    orders: title -> its bars, and whether the kernel has this order.
+    """
     groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
     names = [f"{story.made.noun} {n}" for n in groups]
-    panels: list[Panel] = []
-    bars: list[tuple[int, int, str, int, float, float]] = []
-    owners: list[int] = []
-    for n, (order, (found, own)) in enumerate(orders.items()):
-        begin = next(b.start for b in found if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
-        said = f"{order}: {figure(period(found), 3)} ns per key tile"
-        begin -= model.product
-        rows = [*names, "tensor cores"]
+    window = SHOWN * max(_key_tile(story), period(model.without_turns()))
+    panels, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
+
+    def add(
+        title: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
+    ) -> None:
+        panel, top = len(panels), len(lanes)
+        marked = [_softmax_from(bars, begin, begin + window) for begin in begins]
+        rests = [
+            not any(bar.row == len(groups) and bar.start < mark[1] and bar.end > mark[0] for bar in bars)
+            if mark and note
+            else False
+            for mark in marked
+        ]
         panels.append(
-            {"title": said, "note": NOTES[order], "label": "modelled", "rows": rows, "begin": begin, "own": own}
+            scene.Group(
+                title=f"{title} ({label})",
+                value=f"{figure(ns, 3)} ns per key tile",
+                note=note,
+                begins=begins,
+                marked=marked,
+                said=["the tensor cores are at rest" if rest else "" for rest in rests] if any(rests) else [],
+            )
         )
-        bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
-        owners += [b.owner for b in found]
-    said = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
-    label = story.made.provenance
+        for row, name in enumerate(rows):
+            datum: scene.Datum = {"panel": panel, "row": row}
+            lanes.append(scene.Lane(name=name, group=panel, datum=datum, tip=f"{name}: nothing ({label})"))
+        for n, bar in enumerate(bars):
+            colour, short, meaning = KINDS[bar.kind]
+            text = f"{short} {bar.tile}" if short and bar.tile >= 0 else short
+            of = f", key tile {bar.tile}" if bar.tile >= 0 else ""
+            owner = [f"{groups[bar.owner]}: {text}"] if bar.owner >= 0 else []
+            spans.append(
+                scene.Span(
+                    row=top + bar.row,
+                    start=bar.start,
+                    end=bar.end,
+                    texts=[*owner, text] if text else [],
+                    colour=colour,
+                    datum={"panel": panel, "row": bar.row, "bar": n},
+                    tip=f"{rows[bar.row]}: {meaning}{of}\n{bar.end - bar.start:,.0f} ns ({label})",
+                )
+            )
+
+    for order, (bars, own) in orders.items():
+        begin = next(b.start for b in bars if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED) - model.product
+        title = f"{order}, as this kernel" if own else order
+        add(title, "modelled", period(bars), [*names, "tensor cores"], bars, [begin], NOTES[order])
     flying = _outputs_in_flight(story, groups)
     rows = [*names, f"output of {groups[0]}"] if flying else names
-    panels.append({"title": said, "note": "", "label": label, "rows": rows, "begin": -1, "own": True})
-    bars += [*_measured(story, groups), *flying]
+    begins = [frame["span"][0] for frame in story.frames]
+    add("This run", story.made.provenance, _key_tile(story), rows, [*_measured(story, groups), *flying], begins, "")
     rule = (
         f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
         f"{figure(model.softmax, 3)} ns. Simplified: softmaxes at once do not slow each other. Nothing else takes time."
     )
-    meta: ScheduleMeta = {
-        "panels": panels,
-        "kinds": list(KINDS),
-        "window": SHOWN * max(_key_tile(story), period(model.without_turns())),
-        "rule": rule,
-        "frames": story.frames,
-    }
-    panel, row, kind, tile, start, end = zip(*bars)
-    columns = {
-        "panel": np.array(panel, float),
-        "row": np.array(row, float),
-        "kind": np.array([KINDS.index(k) for k in kind], float),
-        "tile": np.array(tile, float),
-        "start": np.array(start, float),
-        "end": np.array(end, float),
-        "owner": np.array(owners + [-1] * (len(bars) - len(owners)), float),
-    }
-    return View("schedule", id, title, meta, columns)
+    lines = [[scene.Lanes(groups=panels, rows=lanes, spans=spans, length=window, units=[(1, "ns")], note=rule)]]
+    return scene.view(id, title, lines, LEGEND)
+
+
+def _softmax_from(bars: list[Bar], begin: float, end: float) -> tuple[float, float] | None:
+    """The first softmax of the first row in a window, if all of it is there."""
+    bar = next((b for b in bars if b.kind == "softmax" and b.row == 0 and b.start >= begin), None)
+    return (bar.start, bar.end) if bar and bar.end <= end else None
 
 
 def _key_tile(story: BlockStory) -> float:
@@ -237,29 +245,29 @@ def _key_tile(story: BlockStory) -> float:
     return float(starts.diff().median())
 
 
-def _outputs_in_flight(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:
-    """The outputs of the first warpgroup, from the start of each to the wait for it: a row of the third panel."""
+def _outputs_in_flight(story: BlockStory, groups: list[int]) -> list[Bar]:
+    """The outputs of the first warpgroup, from the start of each to the wait for it."""
     own = story.flight[(story.flight.writer == groups[0]) & (story.flight.event == "output")]
     return [
-        (2, len(groups), "flight", int(bar.tile), bar.start_ns, bar.end_ns)
+        Bar(len(groups), "flight", int(bar.tile), bar.start_ns, bar.end_ns)
         for bar in own[own.tile.notna()].itertuples()
     ]
 
 
-def _measured(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:
-    """The marks as bars of the third panel."""
+def _measured(story: BlockStory, groups: list[int]) -> list[Bar]:
+    """The marks as bars."""
     waits = story.flight.empty  # for each product
     kinds = {overlaps.SOFTMAX: "softmax", overlaps.OTHER: "other", overlaps.PRODUCTS: "products"}
-    found: list[tuple[int, int, str, int, float, float]] = []
+    bars = list[Bar]()
     for row, writer in enumerate(groups):
-        for bar in story.bars[story.bars.writer == writer].itertuples():
-            kind = kinds[overlaps.activity(bar.event)]
+        for mark in story.bars[story.bars.writer == writer].itertuples():
+            kind = kinds[overlaps.activity(mark.event)]
             if kind == "products" and waits:
-                kind = "S" if bar.event == "scores" else "O"
-            tile = -1 if pd.isna(bar.tile) else int(bar.tile)
-            last = found[-1] if found else None
-            if kind == "products" and last and last[:3] == (2, row, kind) and last[5] == bar.start_ns:
-                found[-1] = (*last[:5], bar.end_ns)  # scores of a tile and the output before are started together
+                kind = "S" if mark.event == "scores" else "O"
+            last = bars[-1] if bars else None
+            if kind == "products" and last and (last.row, last.kind, last.end) == (row, kind, mark.start_ns):
+                bars[-1] = replace(last, end=mark.end_ns)  # scores of a tile and the output before are started together
             else:
-                found.append((2, row, kind, tile, bar.start_ns, bar.end_ns))
-    return found
+                tile = -1 if pd.isna(mark.tile) else int(mark.tile)
+                bars.append(Bar(row, kind, tile, mark.start_ns, mark.end_ns))
+    return bars

@@ -51,5 +51,4 @@ def write(library: Path, names: list[str], file: Path) -> None:
 
 def read(library: Path) -> Lines:
     held = json.loads(file_of(library).read_text())
-    rows = np.array([tuple(row) for row in held["rows"]], ROW)
-    return Lines(rows, tuple(held["files"]))
+    return Lines(np.array([tuple(row) for row in held["rows"]], ROW), tuple(held["files"]))

@@ -11,20 +11,47 @@ family = "backward"
 rung = 2
 scratch.delta = {shape = ["batch", "num_heads", "seq_len"], axes = ["batch", "head", "query"]}
 constants."WARPS, PAD" = {}  # meaning: backward_tiles.cuh
-launches = [{entry = "delta", item = "query tile", block = ["32 * WARPS"], grid = [
-  "ceil_div(seq_len, 32)", "batch * num_heads"], args = ["o", "do", "delta", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "key_value_gradients", item = "key tile", block = ["32 * WARPS"], shared_bytes = """\
-  4 * (128 * (HEAD_DIM + PAD) + 2 * 32 * 32)""", grid = [
-  "ceil_div(keys, 32)", "batch * kv_heads"], args = ["q", "k", "v", "lse", "do", "delta", "dk", "dv", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "query_gradients", item = "query tile", block = ["32 * WARPS"], shared_bytes = """\
-  4 * (128 * (HEAD_DIM + PAD) + 32 * 32)""", grid = [
-  "ceil_div(seq_len, 32)", "batch * num_heads"], args = ["q", "k", "v", "lse", "do", "delta", "dq", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]}]
+
+[[launches]]
+entry = "delta"
+item = "query tile"
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
+block = ["32 * WARPS"]
+args = [
+  "o", "do", "delta",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "key_value_gradients"
+item = "key tile"
+grid = ["ceil_div(keys, 32)", "batch * kv_heads"]
+block = ["32 * WARPS"]
+shared_bytes = "4 * (128 * (HEAD_DIM + PAD) + 2 * 32 * 32)"
+args = [
+  "q", "k", "v", "lse", "do", "delta", "dk", "dv",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "query_gradients"
+item = "query tile"
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
+block = ["32 * WARPS"]
+shared_bytes = "4 * (128 * (HEAD_DIM + PAD) + 32 * 32)"
+args = [
+  "q", "k", "v", "lse", "do", "delta", "dq",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
 */
 #include "backward_tiles.cuh"
 

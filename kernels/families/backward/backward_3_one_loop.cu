@@ -11,23 +11,52 @@ source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691, algorithm 2: the loo
 family = "backward"
 rung = 3
 scratch.delta = {shape = ["batch", "num_heads", "seq_len"], axes = ["batch", "head", "query"]}
-scratch.sums = {axes = ["batch", "head", "query", "dim"], initial = "zero", shape = [
-  "batch", "num_heads", "seq_len", "head_dim"]}
 constants."WARPS, PAD" = {}  # meaning: backward_tiles.cuh
-launches = [{entry = "delta", item = "query tile", block = ["32 * WARPS"], grid = [
-  "ceil_div(seq_len, 32)", "batch * num_heads"], args = ["o", "do", "delta", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", block = ["32 * WARPS"], shared_bytes = """\
-  4 * (128 * (HEAD_DIM + PAD) + 2 * 32 * 32)""", grid = [
-  "ceil_div(keys, 32)", "batch * kv_heads"], args = [
-  "q", "k", "v", "lse", "do", "delta", "dk", "dv", "sums", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "query_gradients", item = "query tile", block = ["32 * WARPS"], grid = [
-  "ceil_div(seq_len, 32)", "batch * num_heads"], args = ["sums", "dq", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]}]
+
+[scratch.sums]
+shape = ["batch", "num_heads", "seq_len", "head_dim"]
+axes = ["batch", "head", "query", "dim"]
+initial = "zero"
+
+[[launches]]
+entry = "delta"
+item = "query tile"
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
+block = ["32 * WARPS"]
+args = [
+  "o", "do", "delta",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "gradients"
+item = "key tile"
+grid = ["ceil_div(keys, 32)", "batch * kv_heads"]
+block = ["32 * WARPS"]
+shared_bytes = "4 * (128 * (HEAD_DIM + PAD) + 2 * 32 * 32)"
+args = [
+  "q", "k", "v", "lse", "do", "delta", "dk", "dv", "sums",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "query_gradients"
+item = "query tile"
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
+block = ["32 * WARPS"]
+args = [
+  "sums", "dq",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
 */
 #include "add.cuh"
 #include "backward_tiles.cuh"

@@ -14,29 +14,68 @@ rung = 4
 requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
 tuned = [{when = "head_dim == 64", BLOCK_Q = 128}]
-conditions = [{must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV", message = """A warp needs 16 dims of dQ. Choose a \
-smaller BLOCK_KV than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."""},
-  {must = "head_dim * BLOCK_Q <= 8192", message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: backward_mma.cuh
-scratch.stats = {axes = ["batch", "head", "query_tile", "statistic", "query"], shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "2", "BLOCK_Q"]}
-scratch.sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
-launches = [{entry = "statistics", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
-  "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["o", "do", "lse", "stats", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", heads = "batch * kv_heads", block = ["2 * BLOCK_KV"], shared_bytes = """\
-  4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q""", grid = [
+
+[scratch.stats]
+shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "2", "BLOCK_Q"]
+axes = ["batch", "head", "query_tile", "statistic", "query"]
+
+[scratch.sums]
+shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]
+axes = ["batch", "head", "query_tile", "number"]
+initial = "zero"
+
+[[conditions]]
+must = "head_dim * BLOCK_Q >= 32 * BLOCK_KV"
+message = "A warp needs 16 dims of dQ. Choose a smaller BLOCK_KV than {BLOCK_KV}, or a larger BLOCK_Q than {BLOCK_Q}."
+
+[[conditions]]
+must = "head_dim * BLOCK_Q <= 8192"
+message = "BLOCK_Q={BLOCK_Q} takes too many registers. Choose a smaller one."
+
+[[launches]]
+entry = "statistics"
+item = "query tile"
+grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
+block = ["2 * BLOCK_KV"]
+args = [
+  "o", "do", "lse", "stats",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "gradients"
+item = "key tile"
+heads = "batch * kv_heads"
+grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \
-  ceil_div(keys, BLOCK_KV))))"""], args = ["q", "k", "v", "do", "stats", "dk", "dv", "sums",
-  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
-  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "query_gradients", item = "query tile", block = ["2 * BLOCK_KV"], grid = [
-  "ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"], args = ["sums", "dq", {struct = [
-  "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row",
-  "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]}]
+  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))",
+]
+block = ["2 * BLOCK_KV"]
+shared_bytes = "4 * (BLOCK_KV + STAGES * BLOCK_Q) * head_dim + 4 * BLOCK_KV * BLOCK_Q + 8 * STAGES * BLOCK_Q"
+args = [
+  "q", "k", "v", "do", "stats", "dk", "dv", "sums", "int32 batch * kv_heads",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "query_gradients"
+item = "query tile"
+grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
+block = ["2 * BLOCK_KV"]
+args = [
+  "sums", "dq",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
 */
 #include "backward_mma_products.cuh"
 

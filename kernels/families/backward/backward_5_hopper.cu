@@ -14,29 +14,63 @@ rung = 5
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_Q = 64}]
-conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}  # meaning: gradient_tiles.cuh
-scratch.starts = {axes = ["head", "query_tile", "sum", "start"], shape = [
-  "batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]}
-scratch.dq_sums = {axes = ["batch", "head", "query_tile", "number"], initial = "zero", shape = [
-  "batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]}
-launches = [{entry = "prepare", item = "query rows", block = [256], grid = [
-  "ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"], args = ["o", "do", "lse", "starts",
-  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]},
-  {entry = "gradients", item = "key tile", heads = "batch * kv_heads", block = ["2 * BLOCK_KV + 128"], grid = [
+
+[scratch.starts]
+shape = ["batch * num_heads", "ceil_div(seq_len, BLOCK_Q)", 2, "2 * BLOCK_Q"]
+axes = ["head", "query_tile", "sum", "start"]
+
+[scratch.dq_sums]
+shape = ["batch", "num_heads", "ceil_div(seq_len, BLOCK_Q)", "BLOCK_Q * head_dim"]
+axes = ["batch", "head", "query_tile", "number"]
+initial = "zero"
+
+[[conditions]]
+must = "BLOCK_Q * head_dim == 8192"
+message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."
+
+[[launches]]
+entry = "prepare"
+item = "query rows"
+grid = ["ceil_div(seq_len, BLOCK_Q) * BLOCK_Q // 64", "batch * num_heads"]
+block = [256]
+args = [
+  "o", "do", "lse", "starts",
+  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]},
+]
+
+[[launches]]
+entry = "gradients"
+item = "key tile"
+heads = "batch * kv_heads"
+grid = [
   "min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV)))", "ceil_div(keys, BLOCK_KV)",
-  """ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, \
-  ceil_div(keys, BLOCK_KV))))"""], shared_bytes = """\
-  4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32808""", args = [
+  "ceil_div(batch * kv_heads, min(1 + causal * (batch * kv_heads - 1), ceil_div(264, ceil_div(keys, BLOCK_KV))))",
+]
+block = ["2 * BLOCK_KV + 128"]
+shared_bytes = "4 * BLOCK_KV * head_dim + STAGES * (32792 + 16 * BLOCK_Q) + 2 * BLOCK_Q * BLOCK_KV + 32808"
+args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "dk", "dv",
-  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
-  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}]},
-  {entry = "finish", item = "query rows", block = [128], grid = ["ceil_div(seq_len, 64)", "batch * num_heads"], args = [
-  "dq_sums", "dq", {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]}]}]
+  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}},
+  "dq_sums", "dk", "dv", "int32 batch * kv_heads",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
+
+[[launches]]
+entry = "finish"
+item = "query rows"
+grid = ["ceil_div(seq_len, 64)", "batch * num_heads"]
+block = [128]
+args = [
+  "dq_sums", "dq",
+  {struct = ["int32 num_heads", "int32 seq_len", "int32 q_row", "int32 q_head", "float32 scale"]},
+]
 */
 #include "gradient_rows.cuh"
 

@@ -19,24 +19,48 @@ tuned = [{when = "head_dim == 128", BLOCK_Q = 64},  # then two blocks for each S
   {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 8", QUERY_HEADS = 8},
   {when = "kv_heads < ceil_div(128 - 128 * causal, batch * ceil_div(keys, 128)) <= num_heads // 16", QUERY_HEADS = 16},
   {when = "causal * num_heads > 4 * kv_heads and keys > 8192", QUERY_HEADS = 4}]  # for the L2 cache
-conditions = [{must = "BLOCK_Q * head_dim == 8192", message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."}]
 constants."BLOCK_Q, BLOCK_KV, STAGES, DETERMINISTIC, QUERY_HEADS" = {}  # gradient_tiles, _rows, _order, _parts.cuh
 scratch."turns, starts, dq_sums, kv_parts" = {}
-launches = [{entry = "prepare"},
-  {entry = "gradients", item = "key tile", block = ["2 * BLOCK_KV + 128"], shared_bytes = """4 * BLOCK_KV * (head_dim \
-  + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)""", heads = """batch * kv_heads * ceil_div(num_heads // kv_heads, \
-  QUERY_HEADS or num_heads)""", grid = ["""min(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
-  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))""",
-  "ceil_div(keys, BLOCK_KV)", """ceil_div(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or \
-  num_heads), max(1, max(256, causal * DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))"""], args = [
+
+[[conditions]]
+must = "BLOCK_Q * head_dim == 8192"
+message = "dQ needs BLOCK_Q={8192 // head_dim}, not {BLOCK_Q}."
+
+[[launches]]
+entry = "prepare"
+
+[[launches]]
+entry = "gradients"
+item = "key tile"
+heads = "batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads)"
+grid = [
+  """min(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads), max(1, max(256, causal * \
+    DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))""",
+  "ceil_div(keys, BLOCK_KV)",
+  """ceil_div(batch * kv_heads * ceil_div(num_heads // kv_heads, QUERY_HEADS or num_heads), max(1, max(256, causal * \
+    DETERMINISTIC * 65536 // head_dim) // ceil_div(keys, BLOCK_KV)))""",
+]
+block = ["2 * BLOCK_KV + 128"]
+shared_bytes = "4 * BLOCK_KV * (head_dim + BLOCK_Q) + 64 + STAGES * (16 * BLOCK_Q + 32792)"
+args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "do", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}}, "dq_sums", "turns", "dk", "dv",
-  "int32 batch * kv_heads", {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
-  "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]}, "kv_parts"]},
-  {entry = "finish"}, {entry = "add_parts"}]
+  {map = "starts", box = {head = 1, query_tile = 1, sum = 1, start = "2 * BLOCK_Q"}},
+  "dq_sums", "turns", "dk", "dv", "int32 batch * kv_heads",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+  "kv_parts",
+]
+
+[[launches]]
+entry = "finish"
+
+[[launches]]
+entry = "add_parts"
 */
 #include "gradient_order.cuh"
 #include "gradient_parts.cuh"

@@ -142,7 +142,6 @@ class GradientProblem(SixteenBitProblem):
     }
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k, v, o, lse and do, then dq, dk and dv, each of the shape, axes and type of q, k or v."""
         of = {t.name: t for t in super().tensors()}
 
         def like(name: str, other: str, role: Role) -> Tensor:
@@ -201,7 +200,6 @@ class GradientProblem(SixteenBitProblem):
         return {**widened, **super().unrounded()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """dq, dk and dv in float64, from Q, K, V and dO only."""
         return self._named(exact_gradients(self._of_formula(), self.scale, self.causal, "cuda" if on_gpu else "cpu"))
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
@@ -258,7 +256,11 @@ class GradientProblem(SixteenBitProblem):
         cases = []
         for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
             heads, kv_heads = HEADS[number // 2 % 4] if n <= 65 else (1, 1)
-            shape = {"batch": number // 3 % 2 + 1 if n <= 17 else 1, "num_heads": heads, "num_kv_heads": kv_heads}
+            shape: dict[str, Any] = {
+                "batch": number // 3 % 2 + 1 if n <= 17 else 1,
+                "num_heads": heads,
+                "num_kv_heads": kv_heads,
+            }
             layout, scale = ("bhsd", "bshd")[number // 4 % 2], SCALES[number // 3 % 4] if n > 2 else 1.0
             rest = {"dtype": dtype, "causal": causal, "layout": layout, "score_scale": scale, "seed": number}
             cases.append(Case(cls(n, d, **shape, **rest)))
@@ -279,21 +281,17 @@ class GradientProblem(SixteenBitProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """All blocks of a causal problem of recorded_length queries with small tiles, or with the tuned ones. Then
-        every what-if build."""
         default = cls(cls.recorded_length, num_heads=1, causal=True)
         small = tuple(kernel.settings_for(default).items()) if kernel.tuned else small_tiles(kernel)
         return traced(kernel, tuned(kernel, [Case(default, small), *what_ifs(kernel, default, small)]))
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both masks and both head_dims."""
         shapes = ((128, 64, False), (100, 64, True), (128, 128, False))
         return tuned(kernel, [Case(cls(n, d, causal=causal)) for n, d, causal in shapes])
 
     @classmethod
     def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both masks at 2,048 tokens, with heads of 128."""
         return tuned(kernel, [Case(cls(2048, 128, num_heads=16, causal=causal)) for causal in (False, True)])
 
 
@@ -331,8 +329,6 @@ class SixteenBitGradientProblem(GradientProblem):
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
-        """Lengths of MANY_TOKENS tokens together and heads of WIDTH numbers together, under both masks, in both types,
-        with heads of 128 and of 64."""
         lengths = [1024, 2048, 4096, 8192, 16384]
         return [
             (

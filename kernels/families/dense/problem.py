@@ -68,7 +68,6 @@ class DenseProblem(AttentionProblem):
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = intermediates("seq_len")
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, k, v and o, all float32 of shape [batch, num_heads, seq_len, head_dim]."""
         return super().tensors()[:4]
 
     @property
@@ -137,14 +136,13 @@ class DenseProblem(AttentionProblem):
         paddings = kernel.constants_of("pad")
         cases += [Case(cls(), ((c.name, v),)) for c in paddings for v in c.values if small or v != c.default]
 
-        def first_head(problem: DenseProblem, settings: Settings) -> Scope:
+        def first_head(problem: Any, settings: Settings) -> Scope:
             return Scope(0, kernel.plan(problem, settings).items // (problem.batch * problem.num_heads))
 
         return [replace(case, scope=first_head(case.problem, case.settings)) for case in cases]
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every padding at three shapes and both masks; one ragged problem for a kernel without padding."""
         paddings = [((c.name, v),) for c in kernel.constants_of("pad") for v in c.values]
         shapes = product((False, True), ((64, 32), (100, 64), (48, 128)))
         problems = [cls(n, d, causal=causal) for causal, (n, d) in shapes]

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
-from kernels.core.fields import problem_field
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case, Problem, Sweeps, Work
 from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.fusion.cases import CHAIN_TOKENS
+from kernels.families.fusion.rotary import CHAIN_TOKENS
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -36,7 +36,7 @@ class AddNormProblem(Problem):
     dtype: str = problem_field("float16", "type of all tensors, with float32 sums", allowed=DTYPES)
     spread: float = problem_field(1.0, "standard deviation of x", low=0.001, high=1000)
     mean: float = problem_field(0.0, "mean of x", low=-1000, high=1000)
-    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    seed: int = seed_field()
 
     title: ClassVar[str] = "Residual and RMSNorm"
     remedy: ClassVar[str] = "Choose fewer tokens or a smaller hidden."
@@ -66,11 +66,8 @@ class AddNormProblem(Problem):
 
     @property
     def defines(self) -> dict[str, int]:
-        return {
-            "HIDDEN": self.hidden,
-            "T_BYTES": element_type(self.dtype).bytes,
-            "BF16": int(self.dtype == "bfloat16"),
-        }
+        bf16 = int(self.dtype == "bfloat16")
+        return {"HIDDEN": self.hidden, "T_BYTES": element_type(self.dtype).bytes, "BF16": bf16}
 
     @property
     def size(self) -> str:
@@ -88,7 +85,6 @@ class AddNormProblem(Problem):
         return Work(0, self.tokens, dict.fromkeys(("x", "residual", "sum", "y"), row))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x, residual, the vectors, sum and y."""
         rows, axes = (self.tokens, self.hidden), ("token", "dim")
         given = (Tensor(name, rows, self.dtype, axes) for name in ("x", "residual"))
         vectors = (Tensor(name, (self.hidden,), self.dtype, ("dim",)) for name in self.vectors)
@@ -96,7 +92,6 @@ class AddNormProblem(Problem):
         return (*given, *vectors, *made)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """x and residual [tokens, hidden], and the vectors [hidden]."""
         return {name: array.astype(element_type(self.dtype).numpy) for name, array in self.unrounded().items()}
 
     def unrounded(self) -> dict[str, np.ndarray]:
@@ -158,12 +153,12 @@ class AddNormProblem(Problem):
         return chain
 
     @classmethod
-    def chain_problems(cls) -> "list[AddNormProblem]":
+    def chain_problems(cls) -> list[Self]:
         """Rows of Llama 3 8B and Qwen 3 8B."""
         return [cls(n, 4096, "bfloat16") for n in CHAIN_TOKENS] + [cls(n, 4096) for n in CHAIN_TOKENS[:-1]]
 
     @classmethod
-    def bench_default(cls) -> "AddNormProblem":
+    def bench_default(cls) -> Self:
         return cls(8192, 4096)
 
     @classmethod
@@ -181,7 +176,7 @@ class AddLayerNormProblem(AddNormProblem):
     eps: ClassVar[float] = 1e-5
 
     @classmethod
-    def chain_problems(cls) -> "list[AddNormProblem]":
+    def chain_problems(cls) -> list[Self]:
         return [cls(n, 4096, "bfloat16") for n in (16, 64)]
 
     def normed(self, rows: np.ndarray, vectors: Mapping[str, np.ndarray]) -> np.ndarray:

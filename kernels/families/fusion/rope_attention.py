@@ -8,15 +8,13 @@ import numpy as np
 
 from kernels.core import reference
 from kernels.core.call import Call
-from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
-from kernels.families.fusion import rotation
-from kernels.families.fusion.rotation import PAIRS
+from kernels.families.fusion.rotary import PAIRS, table, torch_turned, turned
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 
@@ -48,44 +46,30 @@ class RopeAttentionProblem(SixteenBitProblem):
         return (q, k, v, Tensor("cos_sin", (self.keys, self.head_dim), "float32", ("position", "cos_sin")), *made)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v as without rotary embedding, and cos_sin."""
         given = {name: np.array(self.logical(array), order="C") for name, array in super()._rounded().items()}
-        return {**given, "cos_sin": self._table()}
+        return {**given, "cos_sin": table(self.keys, self.head_dim, self.theta)}
 
-    def _table(self) -> np.ndarray:
-        return rotation.table(self.keys, self.head_dim, self.theta)
-
-    def _rows(self, name: str) -> np.ndarray:
-        """The rows of the table for q or k, [rows, head_dim]."""
-        table = self._table()
-        return table if name == "k" else table[np.maximum(0, np.arange(self.seq_len) + self.offset)]
-
-    @property
-    def _unturned(self) -> tuple[str, ...]:
-        return ("q",) if self.keys_turned else ("q", "k")
+    def _rows(self) -> dict[str, np.ndarray]:
+        """The rows of the table for q, and for k if the kernel turns it, [rows, head_dim]."""
+        rows = table(self.keys, self.head_dim, self.theta)
+        of_q = {"q": rows[np.maximum(0, np.arange(self.seq_len) + self.offset)]}
+        return of_q if self.keys_turned else {**of_q, "k": rows}
 
     def _rounded(self) -> dict[str, np.ndarray]:
         """q, k, v [batch, head, row, dim] as attention takes them, q and k turned in float64 and kept in
         float32."""
-        given = super()._rounded()
-        return {**given, **{name: self._turned(given[name], name) for name in self._unturned}}
-
-    def _turned(self, x: np.ndarray, name: str) -> np.ndarray:
-        rows = np.moveaxis(x.astype(np.float64), 2, 0)
-        flat = rows.reshape(len(rows), -1, self.head_dim)
-        made = rotation.turned(flat, self._rows(name), self.pairs)
-        return np.moveaxis(made.reshape(rows.shape), 0, 2).astype(np.float32)
+        given = dict(super()._rounded())
+        for name, rows in self._rows().items():
+            given[name] = turned(given[name].astype(np.float64), rows, self.pairs).astype(np.float32)
+        return given
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """torch's rotation and attention, each operation in `dtype`."""
         given = dict(super()._rounded())
-        for name in self._unturned:
-            x = np.ascontiguousarray(np.moveaxis(given[name], 2, 0))
-            flat = on_device(x.reshape(len(x), -1, self.head_dim), device)
-            made = on_host(rotation.torch_turned(flat, on_device(self._rows(name), device), self.pairs))
-            given[name] = np.ascontiguousarray(np.moveaxis(made.reshape(x.shape), 0, 2))
-        kind = element_type(self.dtype).numpy
-        q, k, v = (given[name].astype(kind) for name in ("q", "k", "v"))
+        for name, rows in self._rows().items():
+            x, cos_sin = on_device(given[name], device), on_device(rows, device)
+            given[name] = on_host(torch_turned(x, cos_sin, self.pairs))
+        q, k, v = given.values()
         return self._outputs(*reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device))
 
     @classmethod

@@ -1,35 +1,71 @@
-"""The problems of rotary embedding and cache write.
+"""Rotary embedding, its truth and torch's way, and the problems of rotary embedding and cache write with their cases.
 
-q and k are turned by their positions. k and v go into the pages.
+Each pair of dims turns by an angle of its token's position. q and k are turned, and k and v go into the pages.
+Source: Su et al. 2021, "RoFormer", arXiv:2104.09864.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import ceil_div
-from kernels.core.fields import problem_field
-from kernels.core.problem import Work
+from kernels.core.fields import problem_field, seed_field
+from kernels.core.problem import Case, Problem, Sweeps, Work
 from kernels.core.reference import on_device, on_host
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.families.fusion import rotation
-from kernels.families.fusion.cases import DTYPES, RotaryCases
-from kernels.families.fusion.rotation import PAIRS
+from kernels.families.attention import DTYPES
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
 
+PAIRS = ("halves", "neighbours")
+HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (1, 1))  # query heads, KV heads of check cases
+CHAIN_TOKENS = (1, 16, 64, 8192)  # of the recorded times
+LLAMA: dict[str, Any] = {"num_heads": 32, "num_kv_heads": 8, "head_dim": 128}  # of Llama 3 8B and Qwen 3 8B
 FP8 = "float8_e4m3"
 FP8_MAX = element_type(FP8).largest
 SPARE = 4  # pages of the pool beyond a prompt
 
 
+def table(positions: int, head_dim: int, theta: float) -> np.ndarray:
+    """cos_sin [positions, head_dim] in float32: head_dim / 2 cosines, then as many sines."""
+    turns = theta ** (-np.arange(0, head_dim, 2) / head_dim)
+    angles = np.arange(positions)[:, None] * turns
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def turned(x: np.ndarray, cos_sin: np.ndarray, pairs: str) -> np.ndarray:
+    """x [..., head_dim], turned in float64. cos_sin [..., head_dim] broadcasts to x."""
+    made = np.empty(x.shape)
+    _turn(made, x, cos_sin.astype(np.float64), pairs)
+    return made
+
+
+def torch_turned(x: "TorchTensor", cos_sin: "TorchTensor", pairs: str) -> "TorchTensor":
+    """The same by torch in the type of x: the table and each operation are rounded to it."""
+    made = x.new_empty(x.shape)
+    _turn(made, x, cos_sin.to(x.dtype), pairs)
+    return made
+
+
+def _turn(made: Any, x: Any, cos_sin: Any, pairs: str) -> None:
+    half = x.shape[-1] // 2
+    first, second = slice(0, half), slice(half, None)
+    cos, sin = cos_sin[..., first], cos_sin[..., second]
+    if pairs == "neighbours":
+        first, second = slice(0, None, 2), slice(1, None, 2)
+    made[..., first] = x[..., first] * cos - x[..., second] * sin
+    made[..., second] = x[..., second] * cos + x[..., first] * sin
+
+
 @dataclass(frozen=True)
-class RotaryProblem(RotaryCases):
+class RotaryProblem(Problem):
     """Rotary embedding of q and k, and the write of k and v into a paged cache.
 
     Pair i of dims turns by position * theta^(-2 i / head_dim). With `halves` (GPT-NeoX, Hugging Face), the pair is dims
@@ -51,11 +87,10 @@ class RotaryProblem(RotaryCases):
     theta: float = problem_field(
         500000.0, "base of the angles: 500,000 in Llama 3, 1,000,000 in Qwen 3", low=1, high=1e9
     )
-    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    seed: int = seed_field()
 
     title: ClassVar[str] = "Rotary embedding and cache write"
     remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
-    normed: ClassVar[bool] = False  # whether q and k have a norm first
     cache_type: ClassVar[str] = ""  # the type of the cache, or that of q
     eps: ClassVar[float] = 1e-6
 
@@ -75,8 +110,11 @@ class RotaryProblem(RotaryCases):
     @property
     def defines(self) -> dict[str, int]:
         return {
-            **{"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "T_BYTES": 2},
-            **{"BF16": int(self.dtype == "bfloat16"), "NEIGHBOURS": int(self.pairs == "neighbours")},
+            "HEAD_DIM": self.head_dim,
+            "BLOCK_SIZE": self.block_size,
+            "T_BYTES": 2,
+            "BF16": int(self.dtype == "bfloat16"),
+            "NEIGHBOURS": int(self.pairs == "neighbours"),
             "CACHE_BYTES": self.layout.itemsize,
         }
 
@@ -100,11 +138,8 @@ class RotaryProblem(RotaryCases):
         """q, k and v are read once. The turned q and the cache are written once."""
         head = self.tokens * self.head_dim
         kept = head * self.num_kv_heads * self.layout.itemsize
-        return Work(
-            0,
-            self.tokens,
-            {"qkv": 2 * head * self._heads, "q_rotated": 2 * head * self.num_heads, "k_cache": kept, "v_cache": kept},
-        )
+        moved = {"qkv": 2 * head * self._heads, "q_rotated": 2 * head * self.num_heads}
+        return Work(0, self.tokens, {**moved, "k_cache": kept, "v_cache": kept})
 
     def meanings(self) -> Mapping[str, str]:
         return {
@@ -117,22 +152,16 @@ class RotaryProblem(RotaryCases):
         }
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """qkv, the table of angles, each token's position and slot, the turned q, and the caches."""
-        row = ("token", "head", "dim")
+        row, layout = ("token", "head", "dim"), self.layout
         last = int(self._positions().max()) + 1
-        given = [
+        return (
             Tensor("qkv", (self.tokens, self._heads, self.head_dim), self.dtype, row),
             Tensor("cos_sin", (last, self.head_dim), "float32", ("position", "cos_sin")),
             Tensor("positions", (self.tokens,), "int32", ("token",)),
             Tensor("slots", (self.tokens,), "int32", ("token",)),
-        ]
-        layout = self.layout
-        kind = layout.dtype
-        return (
-            *given,
             Tensor("q_rotated", (self.tokens, self.num_heads, self.head_dim), self.dtype, row, Role.OUTPUT),
-            Tensor("k_cache", layout.k_shape, kind, K_AXES, Role.OUTPUT, Initial.GIVEN),
-            Tensor("v_cache", layout.v_shape, kind, V_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("k_cache", layout.k_shape, layout.dtype, K_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("v_cache", layout.v_shape, layout.dtype, V_AXES, Role.OUTPUT, Initial.GIVEN),
         )
 
     def _positions(self) -> np.ndarray:
@@ -153,17 +182,14 @@ class RotaryProblem(RotaryCases):
         return slots.astype(np.int32)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """qkv [tokens, num_heads + 2 num_kv_heads, head_dim], cos_sin [positions, head_dim], positions and slots
-        [tokens], and the caches as they were."""
         rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
         qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
         positions = self._positions()
-        table = rotation.table(int(positions.max()) + 1, self.head_dim, self.theta)
-        given = {"qkv": qkv, "cos_sin": table, "positions": positions, "slots": self._slots(), **self._more(qkv)}
-        old = {"k_cache": self.layout.k_shape, "v_cache": self.layout.v_shape}
-        cache_kind = element_type(self.layout.dtype).numpy
-        for name, shape in old.items():
-            given[name] = rng.standard_normal(shape, dtype=np.float32).astype(cache_kind)
+        cos_sin = table(int(positions.max()) + 1, self.head_dim, self.theta)
+        given = {"qkv": qkv, "cos_sin": cos_sin, "positions": positions, "slots": self._slots(), **self._more(qkv)}
+        kind = element_type(self.layout.dtype).numpy
+        for name, shape in (("k_cache", self.layout.k_shape), ("v_cache", self.layout.v_shape)):
+            given[name] = rng.standard_normal(shape, dtype=np.float32).astype(kind)
         return given
 
     def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
@@ -173,9 +199,6 @@ class RotaryProblem(RotaryCases):
     def _split(self, qkv: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         q, k = self.num_heads, self.num_heads + self.num_kv_heads
         return qkv[:, :q], qkv[:, q:k], qkv[:, k:]
-
-    def _turned(self, x: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:
-        return rotation.turned(x, given["cos_sin"][given["positions"]], self.pairs)
 
     def _normed(self, x: np.ndarray, given: Mapping[str, np.ndarray], part: int) -> np.ndarray:
         """x in float64 as it comes to the rotation."""
@@ -192,48 +215,91 @@ class RotaryProblem(RotaryCases):
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         given = self.inputs()
+        rows = given["cos_sin"][given["positions"]][:, None]
         q, k, v = self._split(given["qkv"].astype(np.float64))
-        q, k = (self._turned(self._normed(x, given, part), given) for part, x in enumerate((q, k)))
+        q, k = (turned(self._normed(x, given, part), rows, self.pairs) for part, x in enumerate((q, k)))
         return self._stored(given, q, k, v)
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """The chain in torch, as Hugging Face's models have it: each operation is rounded to `dtype`."""
         given = self.inputs()
-        q, k, v = (on_device(np.ascontiguousarray(x), device) for x in self._split(given["qkv"]))
-        q, k = (self._torch_turned(self._torch_normed(x, given, part), given) for part, x in enumerate((q, k)))
-        return self._stored(given, *(on_host(x).astype(np.float64) for x in (q, k, v)))
+        tensors = {name: on_device(array, device) for name, array in given.items()}
+        parts = self._torch_parts(tensors["qkv"], tensors)
+        return self._stored(given, *(on_host(x).astype(np.float64) for x in parts))
 
-    def _torch_normed(self, x: "TorchTensor", given: Mapping[str, np.ndarray], part: int) -> "TorchTensor":
+    def _torch_parts(self, qkv: "TorchTensor", rest: "Mapping[str, TorchTensor]") -> "tuple[TorchTensor, ...]":
+        """The turned q and k, and v."""
+        q, k, v = qkv.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
+        rows = rest["cos_sin"][rest["positions"]][:, None]
+        q, k = (torch_turned(self._torch_normed(x, rest, part), rows, self.pairs) for part, x in enumerate((q, k)))
+        return q, k, v
+
+    def _torch_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
         return x
-
-    def _torch_turned(self, x: "TorchTensor", given: Mapping[str, np.ndarray]) -> "TorchTensor":
-        rows = on_device(given["cos_sin"][given["positions"]], str(x.device))
-        return rotation.torch_turned(x, rows, self.pairs)
 
     def torch_chain(self) -> "Callable[..., dict[str, TorchTensor]]":
         """The chain with a write into the pages. It takes slots of no padding."""
 
         def chain(qkv: "TorchTensor", slots: "TorchTensor", **rest: "TorchTensor") -> "dict[str, TorchTensor]":
-            parts = qkv.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
-            rows = rest["cos_sin"][rest["positions"]]
-            q, k = (
-                rotation.torch_turned(self._chain_normed(x, rest, part), rows, self.pairs)
-                for part, x in enumerate(parts[:2])
-            )
+            q, k, v = self._torch_parts(qkv, rest)
             page, place = slots // self.block_size, slots % self.block_size
             pieces = (self.tokens, self.num_kv_heads, -1, 16 // qkv.element_size())
             rest["k_cache"][page, :, :, place] = k.reshape(pieces)
-            rest["v_cache"][page, :, :, place] = parts[2]
+            rest["v_cache"][page, :, :, place] = v
             return {"q_rotated": q, "k_cache": rest["k_cache"], "v_cache": rest["v_cache"]}
 
         return chain
 
-    def _chain_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
-        return x
-
     def largest_terms(self) -> dict[str, float]:
-        truth = self.truth()
-        return {name: float(np.abs(array).max()) for name, array in truth.items()}
+        return {name: float(np.abs(array).max()) for name, array in self.truth().items()}
+
+    # ---- cases ----
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """One to 40 tokens, both phases and conventions, every page size and type, with and without padding, and each
+        count of tokens per warp."""
+        cases, settings = list[Case](), kernel.constants[0].values
+        for n, (tokens, pairs, decode, head_dim) in enumerate(
+            product((1, 3, 8, 17, 40), PAIRS, (False, True), (64, 128))
+        ):
+            for more in range(2):
+                number, size = 2 * n + more, (16, 32, 64)[(n + more) % 3]
+                problem = cls(
+                    *(tokens, *HEADS[number % len(HEADS)], head_dim, size, DTYPES[(n + more) % 2], pairs, decode),
+                    *(number % 3 if tokens > 2 else 0, (500000.0, 10000.0, 1e6)[number % 3], number),
+                )
+                heads, warps = (kernel.constants[c].values[number % (5 - c)] for c in (1, 2))
+                chosen = (("TOKENS", settings[number % len(settings)]), ("HEADS", heads), ("WARPS", warps))
+                cases.append(Case(problem, chosen))
+        return cases
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "A prompt of four tokens": {},
+            "Six sequences decode": {"tokens": 6, "decode": True},
+            "Pairs of neighbours": {"pairs": "neighbours"},
+            "With padding": {"tokens": 8, "padding": 3},
+        }
+
+    @classmethod
+    def chain_problems(cls) -> list[Self]:
+        """The models decode 1 to 64 sequences, or read a prompt."""
+        sizes = [{**LLAMA, "tokens": n, "decode": n < 512} for n in CHAIN_TOKENS]
+        kinds = {"bfloat16": sizes, "float16": sizes[:-1]}
+        return [cls(**{**size, "dtype": dtype}) for dtype, listed in kinds.items() for size in listed]
+
+    @classmethod
+    def bench_default(cls) -> Self:
+        return cls(**{"tokens": 8192, **LLAMA})
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [
+            ([("tokens", [1, 4, 16, 64])], {**LLAMA, "decode": True}),
+            ([("tokens", [256, 1024, 4096, 8192])], LLAMA),
+        ]
 
 
 @dataclass(frozen=True)
@@ -257,13 +323,7 @@ class NormRotaryProblem(RotaryProblem):
         size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.eps)
         return x / size * given["qk_weight"][part].astype(np.float64)
 
-    def _torch_normed(self, x: "TorchTensor", given: Mapping[str, np.ndarray], part: int) -> "TorchTensor":
-        import torch
-
-        weight = on_device(given["qk_weight"][part], str(x.device))
-        return torch.nn.functional.rms_norm(x, (self.head_dim,), weight, self.eps)
-
-    def _chain_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
+    def _torch_normed(self, x: "TorchTensor", rest: "Mapping[str, TorchTensor]", part: int) -> "TorchTensor":
         import torch
 
         return torch.nn.functional.rms_norm(x, (self.head_dim,), rest["qk_weight"][part], self.eps)
@@ -300,8 +360,7 @@ class Fp8RotaryProblem(RotaryProblem):
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """The chain in torch, rounded to fp8 at the end."""
         made = super().yardstick(device)
-        kind = element_type(FP8).numpy
-        rounded = {
-            n: np.clip(made[n], -FP8_MAX, FP8_MAX).astype(np.float32).astype(kind) for n in ("k_cache", "v_cache")
-        }
-        return {**made, **rounded}
+        for name in ("k_cache", "v_cache"):
+            cut = np.clip(made[name], -FP8_MAX, FP8_MAX).astype(np.float32)
+            made[name] = cut.astype(element_type(FP8).numpy)
+        return made

@@ -1,11 +1,21 @@
 """The lab: small kernels for memory accesses, latencies and probes."""
 
 from kernels.families.lab.accesses import AccessProblem, GlobalProblem
-from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
-from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
-from kernels.families.lab.patterns import LoadProblem, ReadsProblem, ReduceProblem, StagesProblem
-from kernels.families.lab.roles import RolesProblem
-from kernels.families.lab.shapes import ShapesProblem
+from kernels.families.lab.hierarchy import (
+    ChaseProblem,
+    ConstantChaseProblem,
+    FmaProblem,
+    StreamProblem,
+    TextureChaseProblem,
+)
+from kernels.families.lab.patterns import (
+    LoadProblem,
+    ReadsProblem,
+    ReduceProblem,
+    RolesProblem,
+    ShapesProblem,
+    StagesProblem,
+)
 from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
 
 PROBLEMS = {

@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 
-from kernels.core.fields import problem_field
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.lab.common import WARP, LabProblem, numbered, seed_field, small_numbers
+from kernels.families.lab.common import WARP, LabProblem, numbered
 from kernels.trace.kinds import KIND, LAB_KINDS, AccessKind
 
 LAYOUTS = ("row_major", "strided", "misaligned", "paged_split", "paged_whole")
@@ -36,7 +36,6 @@ class GlobalProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every layout, width, stride and page size."""
         plain = product(LAYOUTS[:3], (4, 8, 16), ((1, 0), (2, 1), (8, 7), (33, 31)))
         for n, (layout, width, (stride, shift)) in enumerate(plain):
             yield Case(cls(layout, width, 1 + n % 8, stride, shift, seed=n))
@@ -45,7 +44,6 @@ class GlobalProblem(LabProblem):
 
     @classmethod
     def recorded(cls) -> Iterable[Case]:
-        """Every layout at its own width."""
         for layout in LAYOUTS:
             yield Case(cls(layout, 16 if layout.startswith("paged") else 4))
 
@@ -104,19 +102,13 @@ class GlobalProblem(LabProblem):
         return layouts[self.layout].reshape(self.steps, WARP)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x: elements of width / 4 floats; o: a sum for each lane."""
         return (
             Tensor("x", (self.elements, self.width // 4), axes=("element", "float")),
             Tensor("o", (WARP,), axes=("lane",), role=Role.OUTPUT),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [elements, width / 4]."""
-        return {"x": small_numbers(self.seed, self.elements, self.width // 4)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [32]: the sum of each lane's elements."""
-        return {"o": self.inputs()["x"].astype(np.float64).sum(axis=1)[self.places()].sum(axis=0)}
+        return {"o": self.x.sum(axis=1)[self.places()].sum(axis=0)}
 
 
 @dataclass(frozen=True)
@@ -209,11 +201,9 @@ class AccessProblem(LabProblem):
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """x [ACCESS_BYTES]."""
         return {"x": np.arange(ACCESS_BYTES // 4, dtype=np.int32).view(np.uint8)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """y [ACCESS_BYTES] of a global store, else o [32] with 0 for an inactive lane."""
         offsets, x = np.array(self.offsets), self.inputs()["x"]
         if self.op == "ldmatrix":
             words, lanes = x.view(np.int32), np.arange(WARP)

@@ -1,14 +1,13 @@
 """The common parts of the lab's problems: exact answers, counted accesses, and cases."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from kernels.core.fields import problem_field
+from kernels.core.cases import traced
 from kernels.core.problem import Case, Problem
-from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Initial
 
 WARP = 32  # lanes
 
@@ -18,6 +17,8 @@ class LabProblem(Problem):
 
     Any error is a miss. The truth is its own yardstick, and the problem has no largest term.
     """
+
+    seed: int
 
     @property
     def accesses(self) -> int:
@@ -30,6 +31,17 @@ class LabProblem(Problem):
         them."""
         return self.input_bytes // 4 + self.accesses
 
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x: small whole numbers, for a problem with only this input and a seed."""
+        (x,) = (tensor for tensor in self.tensors() if tensor.initial is Initial.GIVEN)
+        rng = np.random.default_rng(self.seed)
+        return {"x": rng.integers(-8, 9, x.shape).astype(np.float32)}
+
+    @property
+    def x(self) -> np.ndarray:
+        """The input x in float64."""
+        return self.inputs()["x"].astype(np.float64)
+
     @classmethod
     def cases(cls) -> Iterable[Case]:
         """The cases that are compared with float64."""
@@ -37,7 +49,7 @@ class LabProblem(Problem):
 
     @classmethod
     def recorded(cls) -> Iterable[Case]:
-        """The recorded cases; the default problem by default."""
+        """The recorded cases."""
         return [Case(cls())]
 
     @classmethod
@@ -52,9 +64,7 @@ class LabProblem(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The recorded cases that fit the kernel, traced whole."""
-        cases = fitting(cls.recorded(), kernel)
-        return [replace(case, scope=Scope.everything(kernel.plan(case.problem, case.settings))) for case in cases]
+        return traced(kernel, fitting(cls.recorded(), kernel))
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
@@ -70,19 +80,6 @@ def fitting(cases: Iterable[Case], kernel: KernelSpec) -> list[Case]:
 def tiled(problem: Problem, tile: dict[str, int]) -> Case:
     """A case of a problem that reads its tile in one of the ways of TILES."""
     return Case(problem, tuple(tile.items()))
-
-
-def small_numbers(seed: int, *shape: int) -> np.ndarray:
-    """Random whole numbers from -8 to 8 as float32.
-
-    shape: of the array.
-    """
-    return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
-
-
-def seed_field() -> int:
-    """The field `seed`."""
-    return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
 
 
 def numbered(name: str, choices: Sequence[str], chosen: str) -> dict[str, int]:

@@ -1,29 +1,34 @@
-"""Patterns of a block: numbers added to one sum, tiles brought into shared memory, and lanes that read one
-address or many."""
+"""Patterns of a block: numbers added to one sum, tiles brought into shared memory, lanes that read one address or many,
+reads of a matrix in rows, tiles and columns, and warps with different roles."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
-from kernels.core.fields import problem_field
+from kernels.core.cases import traced
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case
-from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numbers
+from kernels.families.lab.common import WARP, LabProblem
 
 THREADS = 128  # of the block of lab_tiles_*.cu
 LINKS = 16  # of a pass of lab_reads.cu
 PASSES = 101  # of a timed run
 MOST_BLOCKS, MOST_THREADS = 32, 2048  # of an SM
+WARPS, SIDE, ACROSS = 16, 32, 32  # of the block of lab_shapes.cu; rows and columns of an area; areas side by side
+FEW, MANY = 32, 4096  # areas whose shapes fit L1, and areas whose shapes only L2 holds
+TIMED_READS = 4096  # of a pass
+COLUMNS = (32, 16, 8, 4, 2, 1)
 
 
 class Pattern(LabProblem):
     """A problem whose kernels are the ways of one pattern. Every named value of a constant is a way."""
 
     @classmethod
-    def problems(cls) -> Iterable["Pattern"]:
+    def problems(cls) -> Iterable[Self]:
         """The problems that are compared with float64."""
         raise NotImplementedError
 
@@ -35,13 +40,9 @@ class Pattern(LabProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        problem = cls()
-        return [
-            Case(problem, settings, Scope.everything(kernel.plan(problem, settings)))
-            for settings in settings_of(kernel)
-        ]
+        return traced(kernel, [Case(cls(), settings) for settings in settings_of(kernel)])
 
-    def timed(self) -> "Pattern":
+    def timed(self) -> Self:
         """The same problem with enough passes or tiles for a median."""
         raise NotImplementedError
 
@@ -49,7 +50,7 @@ class Pattern(LabProblem):
         """The cycles of each pass or tile, from the tensor clocks of a timed build."""
         raise NotImplementedError
 
-    def filled(self, passes: int) -> tuple["Pattern", int] | None:
+    def filled(self, passes: int) -> tuple[Self, int] | None:
         """The problem with so many passes, and the blocks that fill an SM. None for a pattern without a rate."""
         return None
 
@@ -72,8 +73,7 @@ class ReduceProblem(Pattern):
     remedy = "Choose fewer numbers."
 
     @classmethod
-    def problems(cls) -> Iterable["ReduceProblem"]:
-        """Every number of warps, one pass and several, each with several seeds."""
+    def problems(cls) -> Iterable[Self]:
         for seed in range(4):
             for numbers in (32, 64, 128, 256, 512, 1024):
                 for repeats in (1, 2, 3):
@@ -88,10 +88,10 @@ class ReduceProblem(Pattern):
     def size(self) -> str:
         return f"{self.numbers} numbers"
 
-    def timed(self) -> "ReduceProblem":
+    def timed(self) -> Self:
         return replace(self, repeats=PASSES, seed=0)
 
-    def filled(self, passes: int) -> tuple["ReduceProblem", int]:
+    def filled(self, passes: int) -> tuple[Self, int]:
         return replace(self, repeats=passes, seed=0), min(MOST_BLOCKS, MOST_THREADS // self.numbers)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
@@ -106,13 +106,8 @@ class ReduceProblem(Pattern):
             Tensor("clocks", (self.repeats,), "int64", ("pass",), Role.SCRATCH),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [numbers]."""
-        return {"x": small_numbers(self.seed, self.numbers)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [1]."""
-        return {"o": self.repeats * self.inputs()["x"].astype(np.float64).sum(keepdims=True)}
+        return {"o": self.repeats * self.x.sum(keepdims=True)}
 
 
 @dataclass(frozen=True)
@@ -128,8 +123,7 @@ class TilesProblem(Pattern):
     remedy = "Choose fewer tiles."
 
     @classmethod
-    def problems(cls) -> Iterable["TilesProblem"]:
-        """One tile, fewer and more than stages, several passes, and every size of a tile."""
+    def problems(cls) -> Iterable[Self]:
         for seed in range(3):
             for tiles in (1, 2, 3, 4, 5, 8, 13):
                 for tile_size in (512, 1024, 2048):
@@ -148,7 +142,7 @@ class TilesProblem(Pattern):
     def size(self) -> str:
         return f"{self.tiles} tiles of {self.tile_size} floats"
 
-    def timed(self) -> "TilesProblem":
+    def timed(self) -> Self:
         return replace(self, tiles=PASSES, seed=0)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
@@ -163,13 +157,8 @@ class TilesProblem(Pattern):
             Tensor("clocks", (self.tiles + 1,), "int64", ("moment",), Role.SCRATCH),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [tiles, tile_size]."""
-        return {"x": small_numbers(self.seed, self.tiles, self.tile_size)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [128]."""
-        x = self.inputs()["x"].astype(np.float64).reshape(-1, THREADS)
+        x = self.x.reshape(-1, THREADS)
         return {"o": self.rounds * x.sum(axis=0)}
 
 
@@ -200,13 +189,12 @@ class ReadsProblem(Pattern):
     remedy = "Choose fewer passes."
 
     @classmethod
-    def problems(cls) -> Iterable["ReadsProblem"]:
-        """From a broadcast to a word for each lane, with both memories each."""
+    def problems(cls) -> Iterable[Self]:
         for different in range(1, WARP + 1):
             for _memory in range(2):
                 yield cls(different, 1 + different % 3)
 
-    def timed(self) -> "ReadsProblem":
+    def timed(self) -> Self:
         return replace(self, passes=PASSES)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
@@ -234,9 +222,110 @@ class ReadsProblem(Pattern):
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """n [1024]."""
         return {"n": np.arange(1024, dtype=np.int32)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [32]."""
         return {"o": (np.arange(WARP) % self.different).astype(np.float64)}
+
+
+@dataclass(frozen=True)
+class ShapesProblem(Pattern):
+    """Each of 16 warps reads 32 numbers of an area of 32 x 32, then 32 numbers of another area, and so on."""
+
+    columns: int = problem_field(8, "columns of a warp's shape, which has 32 / columns rows", allowed=COLUMNS)
+    areas: int = problem_field(FEW, "areas of 32 x 32 numbers, a shape in each", allowed=(FEW, 64, 128, MANY))
+    reads: int = problem_field(32, "reads of a warp in a pass, in turns by the warps", low=1, high=2**16)
+    passes: int = problem_field(1, "times that the reads are timed", low=1, high=4096)
+    seed: int = seed_field()
+
+    title = "Shapes of a warp's reads"
+    remedy = "Choose fewer areas or reads."
+
+    @classmethod
+    def problems(cls) -> Iterable[Self]:
+        for n, areas in enumerate((FEW, 64, 128)):
+            for columns in COLUMNS:
+                for reads in (5, 48, 130):
+                    for _memory in range(2):
+                        yield cls(columns, areas, reads, 1 + reads % 2, n)
+
+    def timed(self) -> Self:
+        return replace(self, reads=TIMED_READS, passes=PASSES, seed=0)
+
+    def cycles(self, clocks: np.ndarray) -> np.ndarray:
+        """Of one read of a warp, while 16 warps read."""
+        return clocks / self.reads
+
+    @property
+    def accesses(self) -> int:
+        return WARP * self.reads * self.passes
+
+    @property
+    def size(self) -> str:
+        return f"shapes of {WARP // self.columns} x {self.columns} in {self.areas} areas"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the matrix; o: a sum for each thread; clocks: the cycles of each pass."""
+        shape = (self.areas // ACROSS * SIDE, ACROSS * SIDE)
+        return (
+            Tensor("x", shape, axes=("row", "column")),
+            Tensor("o", (WARPS * WARP,), axes=("thread",), role=Role.OUTPUT),
+            Tensor("clocks", (self.passes,), "int64", ("pass",), Role.SCRATCH),
+        )
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        x = self.x.reshape(-1, SIDE, ACROSS, SIDE)
+        shapes = x[:, : WARP // self.columns, :, : self.columns].swapaxes(1, 2).reshape(self.areas, WARP)
+        sums = np.zeros((WARPS, WARP))
+        for read in range(self.reads):
+            sums[read % WARPS] += shapes[read % self.areas]
+        return {"o": self.passes * sums.reshape(-1)}
+
+
+@dataclass(frozen=True)
+class RolesProblem(LabProblem):
+    """A producer warp copies tiles to shared memory. Consumer warp c of C sums in its lane l the elements i of each
+    tile with i % (32 * C) == 32 * c + l."""
+
+    tiles: int = problem_field(4, "tiles that the producer brings, one after another", low=1, high=1024)
+    tile_size: int = problem_field(64, "floats of a tile", low=1, high=4096)
+    consumers: int = problem_field(2, "warps that sum the producer's tiles", low=1, high=31)
+    seed: int = seed_field()
+
+    title = "Warp roles"
+    remedy = "Choose fewer tiles, or smaller ones."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        sizes = ((1, 32, 1), (4, 64, 2), (3, 64, 1), (5, 128, 3), (9, 256, 4), (2, 512, 8))
+        for n, size in enumerate(sizes):
+            yield Case(cls(*size, n))
+
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        return [Case(cls())]
+
+    @property
+    def accesses(self) -> int:
+        """The producer reads and stores each number, and one consumer reads it."""
+        return 3 * self.tiles * self.tile_size
+
+    @property
+    def size(self) -> str:
+        return f"{self.tiles} tiles of {self.tile_size} floats, {self.consumers} consumers"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the tiles in order.
+
+        o: a sum for each lane of each consumer.
+        """
+        return (
+            Tensor("x", (self.tiles * self.tile_size,), axes=("element",)),
+            Tensor("o", (self.consumers * WARP,), axes=("thread",), role=Role.OUTPUT),
+        )
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        threads = self.consumers * WARP
+        of_element = self.x.reshape(self.tiles, self.tile_size).sum(axis=0)
+        thread = np.arange(self.tile_size) % threads
+        return {"o": np.bincount(thread, of_element, minlength=threads)}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.core.expressions import ceil_div
-from kernels.core.fields import problem_field
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
-from kernels.families.lab.common import LabProblem, seed_field, small_numbers, tiled
+from kernels.families.lab.common import LabProblem, tiled
 
 ROWS = 32  # of a tile: one for each lane
 TRANSPOSE_WARPS = 4  # of a block of lab_transpose.cu
@@ -50,7 +50,6 @@ class ColumnsProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every way to read a tile, with strides from one access to more than a warp, several warps and repeats."""
         strides = (32, 4, 64, 16, 128)
         for n, tile in enumerate(TILES):
             yield tiled(cls(strides[n % 5], 1 + n % 3, 1 + n % 4, n), tile)
@@ -89,13 +88,8 @@ class ColumnsProblem(LabProblem):
             Tensor("clocks", (self.warps, 2), "int64", ("warp", "moment"), Role.SCRATCH),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [32, stride]."""
-        return {"x": small_numbers(self.seed, ROWS, self.stride)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [32 * warps]: `repeats` times the sum of each row, for each warp."""
-        return {"o": self.repeats * np.tile(self.inputs()["x"].astype(np.float64).sum(axis=1), self.warps)}
+        return {"o": self.repeats * np.tile(self.x.sum(axis=1), self.warps)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,6 @@ class TransposeProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every way to read a tile: one tile, several tiles, and sizes that no tile divides."""
         sizes = ((32, 32), (64, 96), (1, 4), (33, 36), (40, 28))
         for n, tile in enumerate(TILES):
             yield tiled(cls(*sizes[n % 5], n), tile)
@@ -152,10 +145,5 @@ class TransposeProblem(LabProblem):
             Tensor("clocks", (tiles, TRANSPOSE_WARPS, 2), "int64", ("block", "warp", "moment"), Role.SCRATCH),
         )
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """x [rows, columns]."""
-        return {"x": small_numbers(self.seed, self.rows, self.columns)}
-
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [columns, rows]."""
-        return {"o": self.inputs()["x"].astype(np.float64).T}
+        return {"o": self.x.T}

@@ -11,13 +11,29 @@ problem = "ragged"
 rung = 11
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "parent", children = ["partials", "merge"], block = ["32 * ceil_div(sequences, 32)"], grid = [1], args = [
-    "q", "k", "v", "lengths", "m_part", "l_part", "o_part", "o", "int32 sequences", "int32 num_heads", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "partials", repeat = {sequence = "sequences"}, item = "partition block", block = ["32 * WARPS"], grid = [
-    "ceil_div(lengths[sequence], PARTITION * WARPS)", "num_heads"]},
-  {entry = "merge", item = "query block", block = ["32 * WARPS"], grid = ["ceil_div(num_heads, WARPS)", "sequences"]}]
+
+[[launches]]
+entry = "parent"
+children = ["partials", "merge"]
+grid = [1]
+block = ["32 * ceil_div(sequences, 32)"]
+args = [
+  "q", "k", "v", "lengths", "m_part", "l_part", "o_part", "o", "int32 sequences", "int32 num_heads",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
+
+[[launches]]
+entry = "partials"
+item = "partition block"
+repeat = {sequence = "sequences"}
+grid = ["ceil_div(lengths[sequence], PARTITION * WARPS)", "num_heads"]
+block = ["32 * WARPS"]
+
+[[launches]]
+entry = "merge"
+item = "query block"
+grid = ["ceil_div(num_heads, WARPS)", "sequences"]
+block = ["32 * WARPS"]
 */
 #include "children.cuh"
 #include "ragged.cuh"

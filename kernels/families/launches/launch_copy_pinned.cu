@@ -10,15 +10,26 @@ family = "launches"
 rung = 8
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "prefill"},
-  {entry = "partials", fetch = {tensors = ["k", "v"], part = 0, parts = 2, stream = 1, memory = "pinned"}, grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "half"]},
-  {entry = "partials", fetch = {tensors = ["k", "v"], part = 1, parts = 2, stream = 1, memory = "pinned"}, grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences - half"], args = [
-    "q", "k", "v", "m_part", "l_part", "o_part", "int32 half", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "merge"}]
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "partials"
+fetch = {tensors = ["k", "v"], part = 0, parts = 2, stream = 1, memory = "pinned"}
+grid = ["ceil_div(context, PARTITION * WARPS)", "num_heads", "half"]
+
+[[launches]]
+entry = "partials"
+fetch = {tensors = ["k", "v"], part = 1, parts = 2, stream = 1, memory = "pinned"}
+grid = ["ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences - half"]
+args = [
+  "q", "k", "v", "m_part", "l_part", "o_part", "int32 half",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
+
+[[launches]]
+entry = "merge"
 */
 #include "step.cuh"
 

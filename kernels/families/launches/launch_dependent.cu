@@ -11,10 +11,17 @@ rung = 4
 requires = "sm_90 for griddepcontrol"
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "prefill"},
-  {entry = "partials", dependent = true},
-  {entry = "merge", dependent = true}]
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "partials"
+dependent = true
+
+[[launches]]
+entry = "merge"
+dependent = true
 */
 #include "step.cuh"
 

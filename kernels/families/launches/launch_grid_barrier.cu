@@ -8,17 +8,27 @@ limits = "fp32. HEAD_DIM 32, 64 or 128."
 source = "CUDA C++ Programming Guide, grid synchronization."
 family = "launches"
 rung = 5
-conditions = [{must = "ceil_div(context, PARTITION * WARPS) * num_heads * sequences <= 1024", message = """\
-  A cooperative launch has at most 1,024 blocks here. Choose fewer sequences or larger parts."""}]
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
 scratch.arrived = {dtype = "int32", initial = "restored", shape = [1], axes = ["one"]}
-launches = [
-  {entry = "prefill"},
-  {entry = "decode", item = "partition block", block = ["32 * WARPS"], cooperative = true, grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"], args = [
-    "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o", "int32 sequences * num_heads", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]}]
+
+[[conditions]]
+must = "ceil_div(context, PARTITION * WARPS) * num_heads * sequences <= 1024"
+message = "A cooperative launch has at most 1,024 blocks here. Choose fewer sequences or larger parts."
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "decode"
+item = "partition block"
+cooperative = true
+grid = ["ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"]
+block = ["32 * WARPS"]
+args = [
+  "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o", "int32 sequences * num_heads",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
 */
 #include "step.cuh"
 

@@ -10,14 +10,26 @@ family = "launches"
 rung = 6
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-scratch.arrived = {dtype = "int32", initial = "restored", shape = ["sequences", "num_heads"], axes = [
-  "sequence", "head"]}
-launches = [
-  {entry = "prefill"},
-  {entry = "decode", item = "partition block", block = ["32 * WARPS"], shared_bytes = 4, grid = [
-    "ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"], args = [
-    "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]}]
+
+[scratch.arrived]
+shape = ["sequences", "num_heads"]
+axes = ["sequence", "head"]
+dtype = "int32"
+initial = "restored"
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "decode"
+item = "partition block"
+grid = ["ceil_div(context, PARTITION * WARPS)", "num_heads", "sequences"]
+block = ["32 * WARPS"]
+shared_bytes = 4
+args = [
+  "q", "k", "v", "m_part", "l_part", "o_part", "arrived", "o",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
 */
 #include "step.cuh"
 

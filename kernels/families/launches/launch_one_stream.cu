@@ -9,10 +9,15 @@ family = "launches"
 rung = 1
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "prefill"},
-  {entry = "partials"},
-  {entry = "merge"}]
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "partials"
+
+[[launches]]
+entry = "merge"
 */
 #include "step.cuh"
 

@@ -11,12 +11,21 @@ problem = "ragged"
 rung = 10
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "partials", args = ["q", "k", "v", "lengths", "m_part", "l_part", "o_part", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]},
-  {entry = "merge", grid = ["ceil_div(num_heads, WARPS)", "sequences"], args = [
-    "lengths", "m_part", "l_part", "o_part", "o", "int32 num_heads", {struct = [
-    "int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]}]}]
+
+[[launches]]
+entry = "partials"
+args = [
+  "q", "k", "v", "lengths", "m_part", "l_part", "o_part",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
+
+[[launches]]
+entry = "merge"
+grid = ["ceil_div(num_heads, WARPS)", "sequences"]
+args = [
+  "lengths", "m_part", "l_part", "o_part", "o", "int32 num_heads",
+  {struct = ["int32 context", "int32 ceil_div(context, PARTITION)", "float32 scale"]},
+]
 */
 #include "ragged.cuh"
 

@@ -10,10 +10,17 @@ family = "launches"
 rung = 3
 constants."WARPS, PARTITION" = {}  # these and the other empty tables: step.cuh
 scratch."m_part, l_part, o_part" = {}
-launches = [
-  {entry = "prefill"},
-  {entry = "partials", stream = 1},
-  {entry = "merge", stream = 1}]
+
+[[launches]]
+entry = "prefill"
+
+[[launches]]
+entry = "partials"
+stream = 1
+
+[[launches]]
+entry = "merge"
+stream = 1
 */
 #include "step.cuh"
 

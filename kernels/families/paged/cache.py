@@ -1,26 +1,64 @@
-"""The problems of the kernels that write into a paged KV cache. A bad slot or pair is refused before anything is
-launched."""
+"""The problems of the kernels that write into a paged KV cache, with their cases.
+
+A bad slot or pair is refused before anything is launched.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core.call import Call
 from kernels.core.dtypes import element_type
-from kernels.core.fields import problem_field
+from kernels.core.fields import problem_field, seed_field
 from kernels.core.paged import Cache, CacheChange, CacheUse
 from kernels.core.problem import Case, Problem, Work
 from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.paged.calls import write_fields
-from kernels.families.paged.cases import CopyCases, WriteCases
-from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
+from kernels.families.paged.fields import (
+    FP8,
+    FP8_MAX,
+    HEADS,
+    LAYOUTS,
+    RANGE_BLOCK_SIZES,
+    RANGE_DTYPES,
+    RANGE_HEAD_DIMS,
+    block_size_field,
+    dtype_field,
+    head_dim_field,
+)
 from kernels.families.paged.problem import MOST_PAGES
 from kernels.families.paged.rows import K_STREAM, OLD_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
+
+SCALE_STREAM = 7  # of the scales, beside the streams of rows.py
+
+
+def write_fields(call: Call) -> dict[str, Any]:
+    """The fields of a problem for key [token, kv_head, dim] and the caches of a call."""
+    key, k_cache = call.given("key"), call.given("k_cache")
+    return {
+        "num_kv_heads": key.size("kv_head"),
+        "head_dim": key.size("dim"),
+        "block_size": k_cache.size("slot"),
+        "dtype": key.dtype,
+        "num_blocks": k_cache.size("page"),
+        "slots": tuple(range(key.size("token"))),
+    }
+
+
+def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3.
+
+    A tie goes to the even number. Numbers above 448 become 448.
+    """
+    over = numbers.astype(np.float32) / scales[:, None].astype(np.float32)
+    return np.clip(over, -FP8_MAX, FP8_MAX).astype(element_type(FP8).numpy)
 
 
 @dataclass(frozen=True)
@@ -45,7 +83,8 @@ class _CacheProblem(Problem):
 
     @property
     def layout(self) -> Layout:
-        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, self.dtype)
+        stored = self.cache_use.dtype if self.cache_use else ""
+        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, stored or self.dtype)
 
     @property
     def defines(self) -> dict[str, int]:
@@ -59,24 +98,24 @@ class _CacheProblem(Problem):
     def _caches(self) -> tuple[Tensor, Tensor]:
         """k_cache and v_cache, which are given as they were and written in part."""
         return (
-            Tensor("k_cache", self.layout.k_shape, self.dtype, K_AXES, Role.OUTPUT, Initial.GIVEN),
-            Tensor("v_cache", self.layout.v_shape, self.dtype, V_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("k_cache", self.layout.k_shape, self.layout.dtype, K_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("v_cache", self.layout.v_shape, self.layout.dtype, V_AXES, Role.OUTPUT, Initial.GIVEN),
         )
 
     def _old(self) -> dict[str, np.ndarray]:
         """The caches as they were."""
         shapes = enumerate((self.layout.k_shape, self.layout.v_shape))
-        k, v = (random_rows(self.seed, OLD_STREAM + n, self.num_blocks, shape[1:], self.dtype) for n, shape in shapes)
+        draw = partial(random_rows, self.seed, count=self.num_blocks, dtype=self.layout.dtype)
+        k, v = (draw(OLD_STREAM + n, shape=shape[1:]) for n, shape in shapes)
         return {"k_cache": k, "v_cache": v}
 
     @classmethod
     def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The default problem, all of its items."""
         return [Case(cls(), (), Scope(0, kernel.plan(cls()).items))]
 
 
 @dataclass(frozen=True)
-class CacheWriteProblem(WriteCases, _CacheProblem):
+class CacheWriteProblem(_CacheProblem):
     """Writes new tokens into their slots. A negative slot is padding."""
 
     slots: tuple = problem_field(
@@ -115,7 +154,6 @@ class CacheWriteProblem(WriteCases, _CacheProblem):
                 raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}. A slot holds one token.")
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """key and value of the new tokens, their slots, and the caches."""
         rows, axes = (len(self.slots), self.num_kv_heads, self.head_dim), ("token", "kv_head", "dim")
         new = (Tensor("key", rows, self.dtype, axes), Tensor("value", rows, self.dtype, axes))
         return (*new, Tensor("slots", (len(self.slots),), "int32", ("token",)), *self._caches())
@@ -130,29 +168,41 @@ class CacheWriteProblem(WriteCases, _CacheProblem):
     @property
     def work(self) -> Work:
         tokens = sum(slot >= 0 for slot in self.slots)
-        written = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
+        written = tokens * self.num_kv_heads * self.head_dim * self.layout.itemsize
         return Work(0, tokens, {"k_cache": written, "v_cache": written})
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """key and value [tokens, num_kv_heads, head_dim], slots [tokens] int32, and the caches as they were."""
         rows = (self.num_kv_heads, self.head_dim)
         key, value = (random_rows(self.seed, s, len(self.slots), rows, self.dtype) for s in (K_STREAM, V_STREAM))
         return {"key": key, "value": value, "slots": np.array(self.slots, np.int32), **self._old()}
 
+    def _stored(self, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The new keys and values as the cache holds them."""
+        return arrays["key"], arrays["value"]
+
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """The caches with the new tokens in their slots."""
         a = self.inputs()
-        real = a["slots"] >= 0
-        self.layout.write(a["k_cache"], a["v_cache"], a["slots"][real], a["key"][real], a["value"][real])
+        real, (key, value) = a["slots"] >= 0, self._stored(a)
+        self.layout.write(a["k_cache"], a["v_cache"], a["slots"][real], key[real], value[real])
         return {t.name: a[t.name].astype(np.float64) for t in self.outputs}
 
     @classmethod
-    def bench_default(cls) -> "CacheWriteProblem":
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every layout, with random slots and padding."""
+        cases = []
+        for n, layout in enumerate(LAYOUTS):
+            slots = np.random.default_rng(n).permutation(7 * layout[1])[: 1 + n % 40]
+            slots[::5][1:] = -1
+            cases.append(Case(cls(HEADS[n % len(HEADS)][1], *layout, 7, n, tuple(slots.tolist()))))
+        return cases
+
+    @classmethod
+    def bench_default(cls) -> Self:
         return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))
 
 
 @dataclass(frozen=True)
-class CacheCopyProblem(CopyCases, _CacheProblem):
+class CacheCopyProblem(_CacheProblem):
     """Pages to be copied whole, as a copy on write does."""
 
     copies: tuple = problem_field(((1, 5), (3, 0)), "pairs of pages: from, to", low=0, high=MOST_PAGES - 1, nested=True)
@@ -185,7 +235,6 @@ class CacheCopyProblem(CopyCases, _CacheProblem):
             targets.add(pair[1])
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The caches, and the pairs [pairs, 2] of pages."""
         return (*self._caches(), Tensor("copies", (len(self.copies), 2), "int32", ("pair", "end")))
 
     @property
@@ -200,11 +249,9 @@ class CacheCopyProblem(CopyCases, _CacheProblem):
         return Work(0, len(self.copies) * self.block_size, {"k_cache": moved, "v_cache": moved})
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """copies [pairs, 2] int32, and the caches as they were."""
         return {"copies": np.array(self.copies, np.int32), **self._old()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """The caches with the pages copied."""
         arrays = self.inputs()
         source, target = arrays["copies"].T
         for t in self.outputs:
@@ -212,5 +259,77 @@ class CacheCopyProblem(CopyCases, _CacheProblem):
         return {t.name: arrays[t.name].astype(np.float64) for t in self.outputs}
 
     @classmethod
-    def bench_default(cls) -> "CacheCopyProblem":
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every layout, with one to four pages and one page copied twice."""
+        cases = []
+        for n, layout in enumerate(LAYOUTS):
+            pages = np.random.default_rng(n).permutation(9).tolist()
+            copies = (*zip(pages[: 1 + n % 3], pages[4:]), (pages[0], pages[8]))
+            cases.append(Case(cls(HEADS[n % len(HEADS)][1], *layout, 9, n, copies)))
+        return cases
+
+    @classmethod
+    def bench_default(cls) -> Self:
         return cls(8, 128, 16, "float16", 512, copies=tuple((n, n + 256) for n in range(256)))
+
+
+@dataclass(frozen=True)
+class Fp8WriteProblem(CacheWriteProblem):
+    """Writes new tokens into their slots of a cache of fp8 (e4m3). A negative slot is padding.
+
+    Rounding is exact to the bit, so any error is a miss.
+
+    k_scale, v_scale: [num_kv_heads] float32, by chance half to twice the largest |K| (|V|) over 448. Some numbers are
+      therefore above 448.
+    """
+
+    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES[1:])
+    dtype: str = problem_field("float16", "type of the new keys and values", allowed=RANGE_DTYPES)
+
+    title: ClassVar[str] = "Cache write in 8 bits"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("write", dtype=FP8)
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        call.only()
+        if not call.has("k_scale"):
+            raise ProblemError("Its cache has 8 bits and needs k_scale and v_scale.")
+        return cls(**write_fields(call))
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "BF16": int(self.dtype == "bfloat16")}
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        key, value, slots, *caches = super().tensors()
+        scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
+        return (key, value, slots, *scales, *caches)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        made = super().inputs()
+        factors = np.exp2(np.random.default_rng((self.seed, SCALE_STREAM)).uniform(-1, 1, (2, self.num_kv_heads)))
+        for name, tokens, factor in zip(("k_scale", "v_scale"), ("key", "value"), factors):
+            largest = np.abs(made[tokens].astype(np.float32)).max(axis=(0, 2))
+            made[name] = (largest * factor / FP8_MAX).astype(np.float32)
+        return made
+
+    def _stored(self, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        return to_fp8(arrays["key"], arrays["k_scale"]), to_fp8(arrays["value"], arrays["v_scale"])
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> list[Case]:
+        """Every layout with 1 to 8 KV heads and random slots. Some slots are padding."""
+        cases: list[Case] = []
+        for heads, head_dim, size, dtype in product(
+            (1, 2, 3, 5, 8), RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES
+        ):
+            n = len(cases)
+            slots = np.random.default_rng(n).permutation(5 * size)[: 1 + n % 40]
+            slots[::5][1:] = -1
+            cases.append(Case(cls(heads, head_dim, size, dtype, 5, n, tuple(slots.tolist()))))
+        return cases
+
+    @classmethod
+    def bench_default(cls) -> Self:
+        return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))

@@ -3,26 +3,39 @@ sequences."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kernels.core.cases import values
 from kernels.core.fields import check_fields, problem_field
 from kernels.core.paged import CacheCall, CacheUse
-from kernels.core.problem import Size
+from kernels.core.problem import Case, Size, Sweeps
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
-from kernels.families.paged.range_cases import CascadeCases
-from kernels.families.paged.ranges import MOST_GROUP, MULTIPROCESSORS, SHORTEST, RangesProblem
+from kernels.families.attention import SCALES
+from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
+from kernels.families.paged.ranges import (
+    CAPS,
+    HEADS,
+    MOST_GROUP,
+    MULTIPROCESSORS,
+    SHORTEST,
+    CasesSoFar,
+    RangesProblem,
+)
 from kernels.kv_cache.work_list import FIELDS, WorkList, work_list
 
+FAMILIES = (1, 1, 1, 2, 3, 3)  # of six sequences with the pages of TABLES
+TABLES = ((0, 1, 2, 3), (0, 1, 4), (0, 1, 5, 6), (7, 8), (9, 10), (9, 11, 12))
 COLUMNS = 64  # query heads of a KV head for which a page of a prefix is read at once
 PARTITION, PARTITIONS, SLOT, SEQ = (FIELDS.index(name) for name in ("partition", "partitions", "slot", "seq"))
 
 
 @dataclass(frozen=True)
-class CascadeProblem(CascadeCases, RangesProblem):
+class CascadeProblem(RangesProblem):
     """RangesProblem over sequences that share a prefix: neighbours in the batch, of one family, whose block tables
     begin with the same pages. Each keeps at least one page to itself.
 
@@ -129,17 +142,14 @@ class CascadeProblem(CascadeCases, RangesProblem):
         return 2 * pages * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """RangesProblem's, and prefix_units [units, 8] int32, the work list of the prefixes."""
         *rest, o, lse = super().tensors()
         prefix = Tensor("prefix_units", self.lists[0].units.shape, "int32", ("unit", "field"))
         return (*rest, prefix, o, lse)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """RangesProblem's, and prefix_units."""
         return {**super().inputs(), "prefix_units": self.lists[0].units}
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """RangesProblem's, with the pages that all sequences begin with."""
         call = super().cache_call(inputs)
         least = int(self.prefix_pages.min())
         shared = len({row[:least] for row in call.tables}) == 1
@@ -160,5 +170,45 @@ class CascadeProblem(CascadeCases, RangesProblem):
         return super().with_fields(**{"families": (), **changes})
 
     @classmethod
-    def bench_default(cls) -> "CascadeProblem":
+    def bench_default(cls) -> Self:
         return cls((4096,) * 16, 32, 8, 128, 16, "float16", prefix=3072)
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [([("batch", [4, 16, 64])], {})]
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every layout, and every group of 1 to 16 heads.
+
+        The problems cover 3 to 70 sequences, prefixes of one page to nearly all pages, several families, 8-bit caches,
+        soft caps, and each value of each constant.
+        """
+        found = CasesSoFar(kernel)
+        for head_dim, size, dtype in product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES):
+            n = found.count
+            shape, scale = (*HEADS[n % len(HEADS)], head_dim, size, dtype), SCALES[n // 2 % 4]
+            lens = (size + 1, 2 * size, 150, 2 * size + 1)
+            found.add(lens, *shape, prefix=size, ranges=n % 4, score_scale=scale)
+            found.add((200, 161, 300), *shape, prefix=150, ranges=1 + n % 7, soft_cap=CAPS[n % 4])
+        found.add_groups((150, 140, 131, 200), prefix=130, ranges=3)
+        for n, (head_dim, size, dtype) in enumerate(product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES)):
+            more: dict[str, Any] = {"prefix": 200, "soft_cap": CAPS[n % 4], "ranges": 1 + n % 5, "cache_dtype": FP8}
+            found.add((210, 300, 257), *HEADS[n % len(HEADS)], head_dim, size, dtype, **more)
+        found.add((20,) * 70, 4, 2, 64, 16, prefix=16, ranges=4)  # more than 32 sequences of 2 heads
+        found.add((2100, 2049, 2200), 4, 2, 64, prefix=2048)
+        found.add((2100, 2049, 2200), 4, 2, 64, prefix=2048, ranges=7)
+        for ranges in (1, 4):
+            found.add((60, 40, 64, 20, 17, 48), block_tables=TABLES, families=FAMILIES, ranges=ranges)
+        for setting in values(kernel, defaults=True):
+            size = RANGE_BLOCK_SIZES[found.count % 4]
+            found.add((290, 270, 600), 8, 2, 64, size, settings=(setting,), prefix=256, ranges=3)
+        return found.cases
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls())]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls((1100, 1040, 1200, 1030), 8, 2, 128, prefix=1024))]

@@ -1,15 +1,20 @@
 """The shared fields of problems over a paged cache, and their values."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from kernels.build import own_values
+from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
 RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16")
 """The same for the kernels over ranges."""
 FP8 = "float8_e4m3"
+FP8_MAX = element_type(FP8).largest  # 448
+HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (8, 1), (1, 1))  # query heads, KV heads of check cases
+LAYOUTS = tuple(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "q": ("query", "queries"),
     "k_cache": ("kcache", "keycache", "keypages", "kpages", "k", "kpool"),
@@ -38,10 +43,6 @@ def block_size_field() -> Any:
 
 def dtype_field() -> Any:
     return problem_field("float32", "storage of Q, K, V and O, with float32 sums", allowed=DTYPES)
-
-
-def seed_field() -> Any:
-    return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
 
 
 def numbers_field() -> Any:

@@ -21,22 +21,45 @@ constants.STAGES = {default = 3, values = [2, 3, 4, 6], meaning = """\
 constants.WARPS = {default = 4, values = [4], meaning = "warps that multiply"}
 scratch."m_part, l_part" = {shape = ["num_seqs * partitions", "num_heads"], axes = ["slot", "head"]}
 scratch.o_part = {shape = ["num_seqs * partitions", "num_heads", "head_dim"], axes = ["slot", "head", "dim"]}
-scratch.arrived = {dtype = "int32", initial = "restored", shape = ["num_seqs", "num_kv_heads"], axes = [
-  "sequence", "kv_head"]}
 
-launches = [{entry = "paged_cascade_prefix", block = ["32 * WARPS + 32"], item = "range", shared_bytes = """\
-  STAGES * (32 * WARPS * head_dim * C_BYTES + 144)""", blocks_per_item = "num_kv_heads", grid = [
-  "prefix_ranges * num_kv_heads"], args = [
+[scratch.arrived]
+shape = ["num_seqs", "num_kv_heads"]
+axes = ["sequence", "kv_head"]
+dtype = "int32"
+initial = "restored"
+
+[[launches]]
+entry = "paged_cascade_prefix"
+item = "range"
+blocks_per_item = "num_kv_heads"
+grid = ["prefix_ranges * num_kv_heads"]
+block = ["32 * WARPS + 32"]
+shared_bytes = "STAGES * (32 * WARPS * head_dim * C_BYTES + 144)"
+args = [
   "q", "k_cache", "v_cache", "block_tables", "prefix_units", "k_scale", "m_part", "l_part", "o_part", "arrived",
-  {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 partitions", "int32 0", "float32 scale",
-  "float32 soft_cap"]}]},
-{entry = "paged_cascade", block = ["32 * WARPS + 32"], blocks_per_item = "num_kv_heads", shared_bytes = """\
-  STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * WARPS * ceil_div(GROUP, 8) \
-  + 4 * WARPS * GROUP * (head_dim + 4)""", item = "range", grid = ["range_count * num_kv_heads"], args = [
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 partitions", "int32 0", "float32 scale",
+    "float32 soft_cap",
+  ]},
+]
+
+[[launches]]
+entry = "paged_cascade"
+item = "range"
+blocks_per_item = "num_kv_heads"
+grid = ["range_count * num_kv_heads"]
+block = ["32 * WARPS + 32"]
+shared_bytes = """STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * WARPS * ceil_div(GROUP, 8) + 4 * WARPS \
+  * GROUP * (head_dim + 4)"""
+args = [
   "q", "k_cache", "v_cache", "block_tables", "units", "k_scale", "v_scale", "m_part", "l_part", "o_part", "arrived",
-  "o", "lse", {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 0",
-  "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
-  "float32 soft_cap"]}]}]
+  "o", "lse",
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 0",
+    "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
+    "float32 soft_cap",
+  ]},
+]
 */
 #include "ranges.cuh"
 constexpr int MOST = 0x7fffffff;  // more than any sequence's partial results

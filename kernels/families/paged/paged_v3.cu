@@ -19,23 +19,40 @@ tensor_products = 1
 tuned = [  # the fastest choice on an H200 has about 96 KB in shared memory or on their way
   {when = "head_dim * C_BYTES <= 128", STAGES = 6},
   {when = "head_dim * C_BYTES <= 128 and GROUP <= 8", WARPS = 8, STAGES = 3}]
-conditions = [{must = "WARPS == 4 or GROUP <= 8 or head_dim == 64", message = """Eight warps leave each thread 168 \
-registers, too few for {GROUP} query heads of {head_dim} numbers. Choose WARPS=4."""}]
 constants.WARPS = {default = 4, values = [4, 8], meaning = "warps that multiply. Each takes 16 tokens of a stage."}
 constants.STAGES = {default = 3, values = [2, 3, 4, 6, 8], meaning = """\
   stages in shared memory or on their way, with 16 tokens for each of these warps"""}
 scratch."m_part, l_part" = {shape = ["max(1, slots)", "num_heads"], axes = ["slot", "head"]}
 scratch.o_part = {shape = ["max(1, slots)", "num_heads", "head_dim"], axes = ["slot", "head", "dim"]}
-scratch.arrived = {dtype = "int32", initial = "restored", shape = ["num_seqs", "num_kv_heads"], axes = [
-  "sequence", "kv_head"]}
 
-launches = [{entry = "paged_v3", block = ["32 * WARPS + 32"], blocks_per_item = "num_kv_heads", shared_bytes = """\
-  STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * WARPS * ceil_div(GROUP, 8) \
-  + 4 * WARPS * GROUP * (head_dim + 4)""", item = "range", grid = ["range_count * num_kv_heads"], args = [
+[scratch.arrived]
+shape = ["num_seqs", "num_kv_heads"]
+axes = ["sequence", "kv_head"]
+dtype = "int32"
+initial = "restored"
+
+[[conditions]]
+must = "WARPS == 4 or GROUP <= 8 or head_dim == 64"
+message = """Eight warps leave each thread 168 registers, too few for {GROUP} query heads of {head_dim} numbers. \
+  Choose WARPS=4."""
+
+[[launches]]
+entry = "paged_v3"
+item = "range"
+blocks_per_item = "num_kv_heads"
+grid = ["range_count * num_kv_heads"]
+block = ["32 * WARPS + 32"]
+shared_bytes = """STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * WARPS * ceil_div(GROUP, 8) + 4 * WARPS \
+  * GROUP * (head_dim + 4)"""
+args = [
   "q", "k_cache", "v_cache", "block_tables", "units", "alibi_slopes", "k_scale", "v_scale", "m_part", "l_part",
-  "o_part", "arrived", "o", "lse", {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 window",
-  "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
-  "float32 soft_cap"]}]}]
+  "o_part", "arrived", "o", "lse",
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 window",
+    "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
+    "float32 soft_cap",
+  ]},
+]
 */
 #include "ranges.cuh"
 

@@ -4,42 +4,77 @@ It adds features of serving engines to paged decoding: bfloat16, an fp8 cache wi
 a sliding window, and lse as an output.
 """
 
-import math
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from itertools import product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.core import reference
-from kernels.core.distinct import distinct
+from kernels.core.call import Call
+from kernels.core.cases import Settings, traced, values
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import CacheCall, CacheUse
-from kernels.core.problem import Size, Work, inputs_of
+from kernels.core.problem import Case, Size, Sweeps
+from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.paged.calls import RangeCalls
-from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
-from kernels.families.paged.problem import PagedProblem
-from kernels.families.paged.range_cases import RangesCases
-from kernels.families.paged.rows import K_STREAM, V_STREAM
-from kernels.kv_cache.layout import Layout
+from kernels.families.attention import SCALES
+from kernels.families.paged.fields import CACHE_DTYPES, FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
+from kernels.families.paged.problem import RAGGED, PagedProblem, decode_fields
+from kernels.kv_cache import scenarios
 from kernels.kv_cache.work_list import WorkList, work_list
 
 MOST_GROUP = 16
-FP8_MAX = element_type("float8_e4m3").largest  # 448
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
 SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
 UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
-PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
+HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
+CAPS, WINDOWS = (0.0, 20.0, 0.0, 50.0), (0, 0, 1, 40, 300)
+UNEVEN = (1, 17, 5000, 16384) * 16  # contexts of very different lengths
+
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
+    ([("seq_len", [1024, 4096, 8192, 16384])], {"batch": 8}),
+    ([("batch", [1, 8, 64])], {}),
+    ([("batch", [1, 8, 64])], {"cache_dtype": FP8}),
+    ([("block_size", [8, 16, 32, 64])], {"batch": 64}),
+    ([("seq_len", [16, 4096, 16384])], {"batch": 1}),
+    ([("head_dim", [64, 128])], {"batch": 64}),
+    ([("num_kv_heads", [8, 32])], {"batch": 64}),
+    ([("context_lens", [UNEVEN])], {}),
+]
+
+
+class CasesSoFar:
+    """The cases of a kernel so far. Each case takes its number as its seed."""
+
+    def __init__(self, kernel: KernelSpec) -> None:
+        self.kernel = kernel
+        self.cases: list[Case] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.cases)
+
+    def add(self, lens: tuple[int, ...], *shape: object, settings: Settings = (), **more: Any) -> None:
+        problem = self.kernel.problem_type(lens, *shape, seed=self.count, **more)
+        self.cases.append(Case(problem, settings))
+
+    def add_groups(self, lens: tuple[int, ...], **more: Any) -> None:
+        """Every number of query heads for one KV head. A problem without a prefix has ALiBi now and then."""
+        for group in range(1, 17):
+            n = self.count
+            shape = (group, 1, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4], RANGE_DTYPES[n // 2 % 2])
+            alibi: dict[str, Any] = {} if "prefix" in more else {"alibi": n % 3 == 0}
+            self.add(lens, *shape, **alibi, **more)
 
 
 @dataclass(frozen=True)
-class RangesProblem(RangeCalls, RangesCases, PagedProblem):
+class RangesProblem(PagedProblem):
     """Decoding as in PagedProblem, over a work list of equal ranges (kv_cache/work_list.py).
 
     The score of a token is scale * q . k plus ALiBi's slope times the distance. With a soft cap, soft_cap * tanh(scale
@@ -75,21 +110,6 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
                 "slots at least."
             )
 
-    @property
-    def stored(self) -> str:
-        """The type of the cache."""
-        return self.cache_dtype or self.dtype
-
-    @property
-    def layout(self) -> Layout:
-        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, self.stored)
-
-    @property
-    def begins(self) -> np.ndarray:
-        """The first visible token of each sequence's query, int [num_seqs]."""
-        lens = np.array(self.context_lens)
-        return np.maximum(0, lens - self.window) if self.window else np.zeros_like(lens)
-
     @cached_property
     def work_list(self) -> WorkList:
         """The plan of the step."""
@@ -109,16 +129,11 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
         return 2 * int(self.work_list.units[:, 2].sum()) * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """PagedProblem's tensors, with the type of the caches.
-
-        It adds the work list units [units, 8] int32, k_scale and v_scale [num_kv_heads], and lse [num_seqs, num_heads].
-        """
-        q, k, v, tables, lens, slopes, o = super().tensors()
-        k, v = (Tensor(t.name, t.shape, self.stored, t.axes) for t in (k, v))
+        *given, o = super().tensors()
         scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
         units = Tensor("units", self.work_list.units.shape, "int32", ("unit", "field"))
         lse = Tensor("lse", self.shape[:2], "float32", ("sequence", "head"), Role.OUTPUT)
-        return (q, k, v, tables, lens, slopes, *scales, units, o, lse)
+        return (*given, *scales, units, o, lse)
 
     @property
     def sizes(self) -> dict[str, object]:
@@ -146,21 +161,6 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
         }
 
     @property
-    def cpu_steps(self) -> int:
-        """The multiply-adds of q . K and P @ V."""
-        seen = np.array(self.context_lens) - self.begins
-        return 2 * int(seen.sum()) * self.num_heads * self.head_dim
-
-    @property
-    def work(self) -> Work:
-        """The touched bytes of the caches are the slots of visible tokens. A shared slot counts once."""
-        slots = self.slots_and_tokens[0]
-        rows = np.split(slots, np.cumsum(self.context_lens)[:-1])
-        seen = len(distinct(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
-        held = seen * self.num_kv_heads * self.head_dim * element_type(self.stored).bytes
-        return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
-
-    @property
     def bench_columns(self) -> dict[str, Size]:
         """Empty if the contexts differ, or if scores are more than scale * q . k."""
         return {} if self.soft_cap or self.window or self.cache_dtype or self.alibi else super().bench_columns
@@ -169,173 +169,9 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
     def shared_remedy(self) -> str:
         return "Choose fewer STAGES."
 
-    # ---- numbers ----
-
-    def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The drawn K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32."""
-        return self.rows(K_STREAM, "float32"), self.rows(V_STREAM, "float32")
-
-    def _stored_rows(self, stream: int, scale: np.ndarray) -> np.ndarray:
-        """The rows of K or V over their scale, in the cache's type."""
-        if not self.cache_dtype:
-            return self.rows(stream, self.stored)
-        rows = self.rows(stream, "float32")
-        rows /= scale[:, None]
-        return np.clip(rows, -FP8_MAX, FP8_MAX, out=rows).astype(element_type(self.stored).numpy)
-
-    @cached_property
-    def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """k_scale and v_scale, float32 [num_kv_heads], or ones for a cache of Q's type."""
-        if not self.cache_dtype:
-            return np.ones(self.num_kv_heads, np.float32), np.ones(self.num_kv_heads, np.float32)
-        k, v = (np.abs(rows).max(axis=(0, 2)) / np.float32(FP8_MAX) for rows in self._token_rows())
-        return k.astype(np.float32), v.astype(np.float32)
-
     def inputs(self) -> dict[str, np.ndarray]:
-        """PagedProblem's arrays with the caches in their own type, units, k_scale and v_scale."""
-        slots, _ = self.slots_and_tokens
-        nan = np.array(np.nan, element_type(self.stored).numpy)
-        k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
         k_scale, v_scale = self.scales
-        with ThreadPoolExecutor() as pool:  # NumPy draws without holding the interpreter
-            q = pool.submit(self.queries)
-            k, v = pool.map(self._stored_rows, (K_STREAM, V_STREAM), (k_scale, v_scale))
-        self.layout.write(k_cache, v_cache, slots, k, v)
-        return {
-            "q": q.result(),
-            "k_cache": k_cache,
-            "v_cache": v_cache,
-            "block_tables": self.tables(),
-            "context_lens": np.array(self.context_lens, np.int32),
-            "alibi_slopes": self.slopes,
-            "k_scale": k_scale,
-            "v_scale": v_scale,
-            "units": self.work_list.units,
-        }
-
-    def seen(self, dequantised: bool = True) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
-        """Yields for each sequence q [num_heads, head_dim], K and V of its visible tokens, and the number of the first.
-
-        K, V: [seen, num_kv_heads, head_dim] float32.
-        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn.
-        """
-        arrays = self.inputs()
-        drawn = [np.split(rows, np.cumsum(self.context_lens)[:-1]) for rows in self._token_rows()]
-        for n, (table, length, begin) in enumerate(zip(self.block_tables, self.context_lens, self.begins)):
-            pair = self.layout.gather(arrays["k_cache"], arrays["v_cache"], table, length)
-            k, v = (
-                (rows.astype(np.float32) * scale[:, None] for rows, scale in zip(pair, self.scales))
-                if dequantised
-                else (rows[n] for rows in drawn)
-            )
-            yield arrays["q"][n], k[begin:], v[begin:], int(begin)
-
-    def scores(self, dequantised: bool = True) -> Iterable[np.ndarray]:
-        """The scores of each sequence's visible tokens, float64 [num_heads, seen]. dequantised: as in seen()."""
-        return (self._scores(q, k) for q, k, _, _ in self.seen(dequantised))
-
-    def _scores(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        s = self.scale * np.einsum(
-            "hd,thd->ht", q.astype(np.float64), np.repeat(k.astype(np.float64), self.group, axis=1)
-        )
-        if self.soft_cap:
-            s = self.soft_cap * np.tanh(s / self.soft_cap)
-        return s + self.slopes[:, None].astype(np.float64) * np.arange(1 - len(k), 1)
-
-    def attention(self, dequantised: bool = True) -> dict[str, np.ndarray]:
-        """o and lse in float64. dequantised: as in seen()."""
-        o, lse = np.empty(self.shape), np.empty(self.shape[:2])
-        for n, (q, k, v, _) in enumerate(self.seen(dequantised)):
-            s, v = self._scores(q, k), np.repeat(v.astype(np.float64), self.group, axis=1)
-            m = s.max(axis=1, keepdims=True)
-            p = np.exp(s - m)
-            total = p.sum(axis=1, keepdims=True)
-            o[n], lse[n] = np.einsum("ht,thd->hd", p / total, v), (m + np.log(total))[:, 0]
-        return {"o": o, "lse": lse}
-
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o and lse in float64 over the cache's numbers times its scales."""
-        return self._attention_on("cuda") if on_gpu else self.attention()
-
-    def seen_on(self, device: str) -> Iterator[tuple[Any, Any, Any]]:
-        """q, K and V of seen() as torch tensors on a device. The device gathers the pages."""
-        import torch
-
-        arrays = inputs_of(self)
-        q, *caches = (reference.on_device(arrays[name], device) for name in ("q", "k_cache", "v_cache"))
-        bits = [cache.view(torch.uint8) if self.cache_dtype else cache for cache in caches]  # torch gathers no fp8
-        scales = [torch.from_numpy(scale).to(device)[:, None] for scale in self.scales]
-        for n, (table, length, begin) in enumerate(zip(self.block_tables, self.context_lens, self.begins.tolist())):
-            pages = torch.tensor(table[: -(-length // self.block_size)], device=device)
-            k, v = (cache[pages] for cache in bits)
-            rows = (k.permute(0, 3, 1, 2, 4), v.permute(0, 3, 1, 2))
-            shape = (-1, self.num_kv_heads, self.head_dim)
-            k, v = (x.reshape(shape)[begin:length].view(cache.dtype) for x, cache in zip(rows, caches))
-            yield q[n], k.float() * scales[0], v.float() * scales[1]
-
-    def _attention_on(self, device: str) -> dict[str, np.ndarray]:
-        """attention() by torch, still in float64."""
-        import torch
-
-        made: list[tuple[Any, Any]] = []
-        slopes = torch.from_numpy(self.slopes).to(device, torch.float64).view(self.num_kv_heads, self.group, 1)
-        for q, k, v in self.seen_on(device):
-            grouped = q.double().view(self.num_kv_heads, self.group, self.head_dim)
-            s = self.scale * torch.einsum("kgd,tkd->kgt", grouped, k.double())
-            if self.soft_cap:
-                s = self.soft_cap * torch.tanh(s / self.soft_cap)
-            s += slopes * torch.arange(1 - len(k), 1, device=device)
-            made.append((torch.einsum("kgt,tkd->kgd", torch.softmax(s, -1), v.double()), torch.logsumexp(s, -1)))
-        o, lse = (torch.stack(rows).cpu().numpy() for rows in zip(*made))
-        return {"o": o.reshape(self.shape), "lse": lse.reshape(self.shape[:2])}
-
-    def quantisation_error(self) -> float:
-        """The largest difference in o from rounding the cache to its type, in float64. It is the cost of the type,
-        apart from the kernel's error."""
-        return float(np.abs(self.attention()["o"] - self.attention(dequantised=False)["o"]).max())
-
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch in the problem's type, and lse from float32 scores.
-
-        torch uses scaled_dot_product_attention, or products, tanh and softmax for a soft cap.
-        """
-        import torch
-
-        rows: list[np.ndarray] = []
-        lses: list[np.ndarray] = []
-        for query, k, v in self.seen_on(device):
-            keys, values = (a.to(query.dtype).transpose(0, 1).repeat_interleave(self.group, 0) for a in (k, v))
-            bias = torch.from_numpy(self.slopes).to(device)[:, None] * torch.arange(1 - len(k), 1, device=device)
-            with torch.inference_mode():
-                exact = self.scale * torch.einsum("hd,htd->ht", query.float(), keys.float())
-                s = self.scale * (keys @ query[:, :, None])[..., 0]
-                if self.soft_cap:
-                    exact, s = (self.soft_cap * torch.tanh(x / self.soft_cap) for x in (exact, s))
-                    p = torch.softmax((s + bias.to(s.dtype)).float(), -1).to(s.dtype)
-                    o = (p[:, None] @ values)[:, 0]
-                else:
-                    mask = bias.to(query.dtype)[None, :, None] if self.alibi else None
-                    o = torch.nn.functional.scaled_dot_product_attention(
-                        query[None, :, None], keys[None], values[None], mask, scale=self.scale
-                    )[0, :, 0]
-                lses.append(torch.logsumexp(exact + bias, -1).cpu().numpy())
-            rows.append(reference.on_host(o))
-        return {"o": np.stack(rows), "lse": np.stack(lses)}
-
-    def largest_terms(self) -> dict[str, float]:
-        """The largest |V| for o. For lse, the largest possible score (|Q| |K| and ALiBi's) plus the logarithm of the
-        number of terms."""
-        arrays = inputs_of(self)
-        q = float(np.sqrt((arrays["q"].astype(np.float32) ** 2).sum(-1)).max())
-        k = v = 0.0
-        for page in range(0, self.num_blocks, PAGES_AT_ONCE):
-            pages = slice(page, page + PAGES_AT_ONCE)
-            keys, values = (np.nan_to_num(arrays[c][pages].astype(np.float32)) for c in ("k_cache", "v_cache"))
-            k = max(k, float((keys**2).sum(axis=(2, 4)).max()))
-            v = max(v, float(np.abs(values).max()))
-        k, v = math.sqrt(k) * float(self.scales[0].max()), v * float(self.scales[1].max())
-        longest = max(self.context_lens)
-        return {"o": v, "lse": self.scale * q * k + float(self.slopes.max()) * longest + math.log(longest)}
+        return {**super().inputs(), "k_scale": k_scale, "v_scale": v_scale, "units": self.work_list.units}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """PagedProblem's inputs. Raises PeerUnavailable for features that torch's attention lacks."""
@@ -344,12 +180,89 @@ class RangesProblem(RangeCalls, RangesCases, PagedProblem):
         return super().peer_inputs(inputs)
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """PagedProblem's call with scales, soft cap and window."""
         call, k_scale, v_scale = super().cache_call(inputs), inputs["k_scale"], inputs["v_scale"]
         return replace(call, soft_cap=self.soft_cap, window=self.window, k_scale=k_scale, v_scale=v_scale)
+
+    @classmethod
+    def from_call(cls, call: Call) -> Self:
+        call.only("lengths", "window", "soft_cap")
+        if not call.option("lengths", False):
+            raise ProblemError("Its work list is made on the CPU. Pass context_lens on the CPU.")
+        cache, fields = call.given("k_cache").dtype, decode_fields(call)
+        options = {name: call.option(name, 0) for name in ("window", "soft_cap")}
+        return cls(**{**fields, **options, "cache_dtype": cache if cache != fields["dtype"] else ""})
+
+    def made(self) -> dict[str, np.ndarray]:
+        """No slopes, and scales of 1 where the call has none."""
+        ones = np.ones(self.num_kv_heads, np.float32)
+        return {**super().made(), "k_scale": ones, "v_scale": ones}
+
+    def of_step(self, lengths: np.ndarray) -> tuple[dict[str, np.ndarray], tuple[tuple[str, float], ...]]:
+        size, window = self.block_size, self.window
+        firsts = (np.maximum(0, lengths - window) if window else np.zeros_like(lengths)) // size
+        pages = -(-lengths // size) - firsts
+        made = work_list(firsts, pages, lengths, self.range_count_of(int(pages.sum())))
+        most = made.ranges + len(lengths)  # more partials than this number of ranges ever has
+        return {"units": made.units}, (("range_count", made.ranges), ("slots", most))
 
     # ---- cases ----
 
     @classmethod
-    def bench_default(cls) -> "RangesProblem":
+    def bench_default(cls) -> Self:
         return cls((4096,) * 8, 32, 8, 128, 16, "float16")
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return SWEEPS
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Context lengths near the end of a page, in every layout, and every group of 1 to 16 heads.
+
+        The problems cover additions to scores, 8-bit caches, one token next to 16,384, one range up to more ranges
+        than pages, forked caches, and each value of each constant.
+        """
+        found = CasesSoFar(kernel)
+        limits: dict[str, Any]
+        for head_dim, size, dtype in product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES):
+            n = found.count
+            shape, scale = (*HEADS[n % len(HEADS)], head_dim, size, dtype), SCALES[n % 4]
+            found.add((1, size - 1, size, size + 1), *shape, alibi=n % 3 == 0, score_scale=scale, ranges=n % 4)
+            limits = {"soft_cap": CAPS[n % 4], "window": WINDOWS[n % 5]}
+            found.add((100, 1, 33, 257, 64), *shape, alibi=n % 4 == 1, ranges=1 + n % 7, **limits)
+        found.add_groups((150, 40), ranges=3)
+        for n, (head_dim, size, dtype) in enumerate(product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES)):
+            limits = {"soft_cap": CAPS[n % 4], "window": WINDOWS[(n + 2) % 5], "ranges": 1 + n % 5}
+            shape = (*HEADS[n % len(HEADS)], head_dim, size, dtype)
+            found.add((1, 100, 65, 300), *shape, cache_dtype=FP8, alibi=n % 4 == 3, **limits)
+        for n, ranges in enumerate((0, 1, 2, 7, 1000)):
+            sizes = (8, 2, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4])
+            found.add((700, 3, 81), *sizes, ranges=ranges, score_scale=SCALES[n % 4])
+        found.add((16384, 1), 2, 1, 64, 16, ranges=9)
+        found.add((1, 16384), 2, 1, 64, 64, "bfloat16", ranges=7, window=5000)
+        found.add((2,) * 40, 4, 2, 64, 16, ranges=6)
+        for setting in values(kernel, defaults=True):
+            n = found.count
+            found.add((290, 70, 600), 8, 2, 64, RANGE_BLOCK_SIZES[n % 4], settings=(setting,), ranges=1 + n % 4)
+        forked = scenarios.PRESETS["shared_prompt"].states(16)[-1][0]
+        eight_bits = {"num_kv_heads": 4, "cache_dtype": FP8, "ranges": 4}
+        problems = cls.of_cache(forked), cls.of_cache(forked.shuffled(3), **eight_bits)
+        return [*found.cases, *map(Case, problems)]
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """The last moment of each preset in SHOWN_RANGES ranges, with a cache of 16 bits and of 8 bits."""
+        made: list[Case] = []
+        for preset, kind in product(scenarios.PRESETS.values(), CACHE_DTYPES):
+            cache = preset.states(16)[-1][0]
+            with suppress(ProblemError):  # nothing is shared in that one
+                made.append(Case(cls.of_cache(cache, ranges=scenarios.SHOWN_RANGES, cache_dtype=kind)))
+        return traced(kernel, made)
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls()), Case(cls((300, 17), 8, 2, 128, 32, "float16"))]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls(RAGGED, 8, 2, 128))]

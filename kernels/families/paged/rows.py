@@ -1,10 +1,11 @@
-"""The random rows of queries, keys and values over a paged cache."""
+"""The random rows of queries, keys and values over a paged cache, and the checks of its block tables and tokens."""
 
 import math
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
+from kernels.errors import ProblemError
 
 Q_STREAM, K_STREAM, V_STREAM, TABLE_STREAM, OLD_STREAM = range(5)  # random streams of one seed
 
@@ -27,3 +28,75 @@ def rows_at(seed: int, stream: int, numbers: np.ndarray, shape: tuple[int, ...],
         chosen = order[begin:end]
         found[chosen] = rows[numbers[chosen] - first].astype(found.dtype)  # copying first, then casting: half the time
     return found
+
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+def check_tables(tables: Rows, lens: tuple[int, ...], families: tuple[int, ...], block_size: int, pool: int) -> None:
+    """Raises ProblemError for a block table that is too short, leaves the pool, or shares a page wrongly.
+
+    pool: the number of pages.
+    """
+    held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
+    for seq, (row, length) in enumerate(zip(tables, lens)):
+        count = -(-length // block_size)
+        if len(row) < count:
+            raise ProblemError(
+                f"Sequence {seq} has context length {length}, which needs {count} pages of {block_size} slots. Its "
+                f"block table has {len(row)} entries."
+            )
+        for entry, page in enumerate(row):
+            if not 0 <= page < pool:
+                raise ProblemError(
+                    f"Sequence {seq}, entry {entry} of its block table is {page}. The pool has pages 0 to {pool - 1}."
+                )
+            other, other_entry = held.setdefault(page, (seq, entry))
+            if other == seq and other_entry != entry:
+                raise ProblemError(
+                    f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}. "
+                    "A page has one place."
+                )
+            twice = f"Page {page} is entry {entry} of sequence {seq} and entry {other_entry} of sequence {other}"
+            if other != seq and not (families and families[seq] == families[other]):
+                raise ProblemError(
+                    f"{twice}, which did not fork from one another. Give forked sequences the same number in families."
+                )
+            if other != seq and other_entry != entry:
+                raise ProblemError(f"{twice}. Forked sequences share a page only at the same place.")
+
+
+def check_tokens(token_ids: Rows, lens: tuple[int, ...]) -> None:
+    """Raises ProblemError if a sequence has too few or too many tokens."""
+    for seq, row in enumerate(token_ids):
+        if len(row) != lens[seq]:
+            raise ProblemError(
+                f"Sequence {seq} has {len(row)} token_ids and context length {lens[seq]}. They must be equal."
+            )
+
+
+def check_slots(slots: np.ndarray, ids: np.ndarray, block_size: int) -> None:
+    """Raises ProblemError if a slot of a shared page would hold two tokens."""
+    order = np.lexsort((ids, slots))
+    slots, ids = slots[order], ids[order]
+    clash = np.flatnonzero((slots[1:] == slots[:-1]) & (ids[1:] != ids[:-1]))
+    if len(clash):
+        at = clash[0]
+        raise ProblemError(
+            f"Slot {slots[at] % block_size} of page {slots[at] // block_size} would hold tokens {ids[at]} and "
+            f"{ids[at + 1]}. Sequences that share a page share its tokens."
+        )
+
+
+def renumbered(tables: np.ndarray, lens: np.ndarray, block_size: int) -> tuple[np.ndarray, list[int]]:
+    """The block tables with their pages numbered from 0 in the order of the pool, and these pages of the pool.
+
+    tables: [sequences, entries]. The result has -1 after the pages of a sequence.
+    """
+    needed = -(-lens.astype(np.int64) // block_size)
+    used = np.arange(tables.shape[1]) < needed[:, None]
+    pages, number = np.unique(tables[used], return_inverse=True)
+    made = np.full((len(tables), max(1, int(needed.max(initial=1)))), -1, np.float32)
+    used = used[:, : made.shape[1]]
+    made[used] = number
+    return made, pages.tolist()

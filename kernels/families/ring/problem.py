@@ -347,12 +347,10 @@ class RingProblem(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both orders on four GPUs, full attention on two, and every what-if build."""
         small = small_tiles(kernel)
         cases = [Case(problem, small) for problem in (cls(), cls(order="plain"), cls(causal=False, gpus=2))]
         return traced(kernel, tuned(kernel, cases + what_ifs(kernel, cls(gpus=2), small)))
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A part on one GPU."""
         return tuned(kernel, [Case(cls(gpus=1))])

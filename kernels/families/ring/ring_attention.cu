@@ -14,24 +14,51 @@ family = "ring"
 rung = 1
 requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
-conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
-only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
-launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, device = "gpu", item = "query tile", grid = [
-  "ceil_div(rows - row_first[step][gpu], BLOCK_Q)", "local_heads"], when = "works[step][gpu]", block = [
-  "BLOCK_Q if BLOCK_Q >= 64 else 2 * BLOCK_Q"], shared_bytes = """\
-  2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim""", args = ["q_{gpu}", "k_{gpu}{slots[step]}",
-  "v_{gpu}{slots[step]}", "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", {struct = ["int32 local_heads",
-  "int32 local_kv_heads", "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim",
-  "int32 head_size", "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0",
-  "int32 final_rows[step][gpu]", "float32 scale"]}]}]
-copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
-  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
-  {source = "v_{gpu}{slots[step]}", target = "v_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
-  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
-  {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
 # Empty tables: ring.cuh, fragments.cuh, common.cuh
 constants."BLOCK_Q, BLOCK_KV, STAGES, SCALE_PARTS, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}
 scratch."m_{gpu}, l_{gpu}, o_part_{gpu}" = {}  # of the rows so far, on each GPU
+
+[[conditions]]
+must = "SUM_BITS == 32 or dtype == 'float16'"
+message = """The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or \
+  float16."""
+
+[[copies]]
+source = "k_{gpu}{slots[step]}"
+target = "k_{(gpu + 1) % gpus}{slots[step + 1]}"
+when = "split == 'keys' and step + 1 < gpus"
+repeat = {step = "steps", gpu = "gpus"}
+
+[[copies]]
+source = "v_{gpu}{slots[step]}"
+target = "v_{(gpu + 1) % gpus}{slots[step + 1]}"
+when = "split == 'keys' and step + 1 < gpus"
+repeat = {step = "steps", gpu = "gpus"}
+
+[[copies]]
+source = "o_{gpu}"
+target = "o_{gpu}_on_0"
+when = "split == 'heads' and gpu > 0"
+repeat = {gpu = "gpus"}
+
+[[launches]]
+entry = "ring_step"
+item = "query tile"
+repeat = {step = "steps", gpu = "gpus"}
+device = "gpu"
+when = "works[step][gpu]"
+grid = ["ceil_div(rows - row_first[step][gpu], BLOCK_Q)", "local_heads"]
+block = ["BLOCK_Q if BLOCK_Q >= 64 else 2 * BLOCK_Q"]
+shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
+args = [
+  "q_{gpu}", "k_{gpu}{slots[step]}", "v_{gpu}{slots[step]}", "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}",
+  "o_part_{gpu}",
+  {struct = [
+    "int32 local_heads", "int32 local_kv_heads", "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]",
+    "int32 head_dim", "int32 head_size", "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]",
+    "int32 step > 0", "int32 final_rows[step][gpu]", "float32 scale",
+  ]},
+]
 */
 #include "ring.cuh"
 #define PARTS (BLOCK_Q >= 64 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.

@@ -11,31 +11,58 @@ rung = 2
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and rows >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]
-conditions = [{must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """Three warpgroups with heads of \
-{head_dim} numbers hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
 constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD" = {}
 constants.SHARE = {default = 4}  # a weight above 1 is a small part of its row, so it rounds little
 constants."STREAK, SCALE_PARTS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
-launches = [{entry = "ring_step", repeat = {step = "steps", gpu = "gpus"}, device = "gpu", item = "query tile", grid = [
-  "min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"], shared_bytes = """\
-  2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", block = [
-  "2 * BLOCK_Q + 128"], when = "works[step][gpu]", args = [
-  {map = "q_{gpu}", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
-  {map = "k_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
-  {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128}, "o_{gpu}",
-  "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}", {struct = [
-  "int32 ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads", "int32 local_heads", "int32 local_kv_heads",
-  "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size",
-  "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
-  "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale"]}]}]
-copies = [{source = "k_{gpu}{slots[step]}", target = "k_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
-  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
-  {source = "v_{gpu}{slots[step]}", target = "v_{(gpu + 1) % gpus}{slots[step + 1]}", when = """\
-  split == 'keys' and step + 1 < gpus""", repeat = {step = "steps", gpu = "gpus"}},
-  {source = "o_{gpu}", target = "o_{gpu}_on_0", when = "split == 'heads' and gpu > 0", repeat = {gpu = "gpus"}}]
+
+[[conditions]]
+must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
+message = """Three warpgroups with heads of {head_dim} numbers hold tiles of 64 keys, not {BLOCK_KV}. Choose \
+  BLOCK_KV=64 or BLOCK_Q=128."""
+
 [scratch]
 "m_{gpu}, l_{gpu}, o_part_{gpu}" = {}  # ring.cuh
 "counter_{gpu}" = {repeat.gpu="gpus", device="gpu", dtype="int32", shape=[1], initial="restored", axes=["count"]}
+
+[[copies]]
+source = "k_{gpu}{slots[step]}"
+target = "k_{(gpu + 1) % gpus}{slots[step + 1]}"
+when = "split == 'keys' and step + 1 < gpus"
+repeat = {step = "steps", gpu = "gpus"}
+
+[[copies]]
+source = "v_{gpu}{slots[step]}"
+target = "v_{(gpu + 1) % gpus}{slots[step + 1]}"
+when = "split == 'keys' and step + 1 < gpus"
+repeat = {step = "steps", gpu = "gpus"}
+
+[[copies]]
+source = "o_{gpu}"
+target = "o_{gpu}_on_0"
+when = "split == 'heads' and gpu > 0"
+repeat = {gpu = "gpus"}
+
+[[launches]]
+entry = "ring_step"
+item = "query tile"
+repeat = {step = "steps", gpu = "gpus"}
+device = "gpu"
+when = "works[step][gpu]"
+grid = ["min(MULTIPROCESSORS, ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads)"]
+block = ["2 * BLOCK_Q + 128"]
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
+  {map = "q_{gpu}", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  {map = "k_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  {map = "v_{gpu}{slots[step]}", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  "o_{gpu}", "lse_{gpu}", "m_{gpu}", "l_{gpu}", "o_part_{gpu}", "counter_{gpu}",
+  {struct = [
+    "int32 ceil_div(rows - row_first[step][gpu], BLOCK_Q) * local_heads", "int32 local_heads", "int32 local_kv_heads",
+    "int32 rows", "int32 keys[step][gpu]", "int32 offset[step][gpu]", "int32 head_dim", "int32 head_size",
+    "int32 head_dim", "int32 head_size", "int32 row_first[step][gpu]", "int32 step > 0", "int32 final_rows[step][gpu]",
+    "int32 max(1, min(local_heads, 8388608 // (rows * head_dim)))", "float32 scale",
+  ]},
+]
 */
 #include "overlap.cuh"
 #include "optimistic.cuh"

@@ -14,12 +14,15 @@ family = "sparse"
 problem = "blocks"
 requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
-conditions = [
-  {must = "block_q <= 128 and block_q >= 16 and block_kv <= 64", message = """This kernel's tiles have 16 to 128 \
-queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=64, or another kernel."""},
-  {must = "head_dim < 256 or STAGES * block_kv + block_q <= 256", message = """Heads of 256 numbers leave no room for \
-{STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."""},
-]
+
+[[conditions]]
+must = "block_q <= 128 and block_q >= 16 and block_kv <= 64"
+message = """This kernel's tiles have 16 to 128 queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose \
+  block_q=128 and block_kv=64, or another kernel."""
+
+[[conditions]]
+must = "head_dim < 256 or STAGES * block_kv + block_q <= 256"
+message = "Heads of 256 numbers leave no room for {STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."
 
 [constants]  # meaning and effect: sparse.cuh, fragments.cuh, common.cuh
 "STAGES, SUBTRACT_MAX, RESCALE, PATTERNS" = {}

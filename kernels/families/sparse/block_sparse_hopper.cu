@@ -14,28 +14,43 @@ problem = "blocks"
 requires = "sm_90a for wgmma"
 tensor_products = 1
 tuned = [{when = "head_dim == 256", Q_STAGES = 1}]
-conditions = [{must = "block_q >= 64 and block_kv >= 64", message = """This kernel's tiles have 64, 128 or 192 queries \
-and 64 or 128 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=128, or another kernel."""},
-  {must = "head_dim < 256 or (block_kv == 64 and block_q < 192 and Q_STAGES == 1)", message = """Heads of 256 numbers \
-leave room for one stage of at most 128 queries and tiles of 64 keys, not {Q_STAGES}, {block_q} and {block_kv}. Choose \
-block_q=128, block_kv=64 and Q_STAGES=1."""},
-  {must = "head_dim < 128 or block_q < 192 or block_kv == 64", message = """\
-  Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
-  not {block_kv}. Choose block_kv=64 or block_q=128."""}]
 scratch.counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 # constants: meaning and effect in overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh, sparse.cuh, common.cuh
 constants."STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, SUBTRACT_MAX, RESCALE, V_STRIDE, PATTERNS" = {}
 
-launches = [{entry = "flash", item = "query tile", block = ["2 * block_q + 128"], shared_bytes = """\
-  2 * (Q_STAGES * block_q + 2 * STAGES * block_kv) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", grid = [
-  "min(MULTIPROCESSORS, query_blocks * batch * num_heads)"], args = [
+[[conditions]]
+must = "block_q >= 64 and block_kv >= 64"
+message = """This kernel's tiles have 64, 128 or 192 queries and 64 or 128 keys, not {block_q} and {block_kv}. Choose \
+  block_q=128 and block_kv=128, or another kernel."""
+
+[[conditions]]
+must = "head_dim < 256 or (block_kv == 64 and block_q < 192 and Q_STAGES == 1)"
+message = """Heads of 256 numbers leave room for one stage of at most 128 queries and tiles of 64 keys, not \
+  {Q_STAGES}, {block_q} and {block_kv}. Choose block_q=128, block_kv=64 and Q_STAGES=1."""
+
+[[conditions]]
+must = "head_dim < 128 or block_q < 192 or block_kv == 64"
+message = """Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of \
+  64 keys, not {block_kv}. Choose block_kv=64 or block_q=128."""
+
+[[launches]]
+entry = "flash"
+item = "query tile"
+grid = ["min(MULTIPROCESSORS, query_blocks * batch * num_heads)"]
+block = ["2 * block_q + 128"]
+shared_bytes = "2 * (Q_STAGES * block_q + 2 * STAGES * block_kv) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
   {map = "q", box = {batch = 1, head = 1, query = "block_q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
   "o", "lse", "counter", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices",
-  "patterns", {struct = ["int32 query_blocks * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
-  "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks",
-  "int32 key_blocks", "int32 mask_count", "float32 scale"]}]}]
+  "patterns",
+  {struct = [
+    "int32 query_blocks * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+    "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks",
+    "int32 key_blocks", "int32 mask_count", "float32 scale",
+  ]},
+]
 */
 #include "overlap.cuh"
 #include "sparse.cuh"

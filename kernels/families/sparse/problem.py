@@ -2,7 +2,7 @@
 fp32 with CSR."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -87,11 +87,9 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         return drawn * np.float32(2)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """SixteenBitProblem's, and sink [num_heads]."""
         return (*super().tensors(), Tensor("sink", (self.num_heads,), "float32", ("head",)))
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """SixteenBitProblem's, and sink."""
         return {**super().inputs(), "sink": self.logits}
 
     def largest_terms(self) -> dict[str, float]:
@@ -163,7 +161,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         for number, (mask, length) in enumerate(product(MASKS if cls.listed else ("window",), lengths)):
             heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
             causal, drawn = number % 3 != 2, {"drawn": _drawn(length), "mask_block": 64}
-            fields = drawn if mask == "drawn" else {"mask_block": 32}
+            fields: dict[str, Any] = drawn if mask == "drawn" else {"mask_block": 32}
             fields |= {"mask": mask, "window": (16, 1, 64, 1000)[number % 4], "causal": causal}
             add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, **fields)
             for on in () if cls.listed else (0, 2):
@@ -185,17 +183,15 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A few presets, each of its first head, and every what-if build."""
         kept = [PRESETS[title] for title in RECORDED if cls.listed or "mask" not in PRESETS[title]]
         small = () if cls.listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
-        cases = [Case(cls(**{"num_heads": 1, **fields}), small) for fields in kept]  # type: ignore[arg-type]
+        cases = [Case(cls(num_heads=1).with_fields(**fields), small) for fields in kept]
         return traced(kernel, tuned(kernel, cases + what_ifs(kernel, cls(num_heads=1, seq_len=128), small)))
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """A window, with heads of both widths."""
-        fields = cls.block_fields(kernel, 0)
-        return tuned(kernel, [Case(cls(head_dim=d, **fields)) for d in (64, 128)])  # type: ignore[arg-type]
+        problem = cls().with_fields(**cls.block_fields(kernel, 0))
+        return tuned(kernel, [Case(replace(problem, head_dim=d)) for d in (64, 128)])
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
@@ -232,13 +228,7 @@ class BlockSparseProblem(MaskedProblem):
         """[patterns, block_q, block_kv / 32] int32: the visible keys of each query in a partial block."""
         return self.lists[-1].patterns
 
-    @property
-    def ledger(self) -> dict[str, int]:
-        """How many blocks of all masks are full, partial and skipped."""
-        return {name: sum(lists.ledger[name] for lists in self.lists) for name in ("full", "partial", "skipped")}
-
     def tensors(self) -> tuple[Tensor, ...]:
-        """MaskedProblem's tensors, counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
         rows, columns = self.lists[0].kv_indices.shape
         many, axes = (len(self.lists), rows), ("mask", "query_block")
         patterns, words = ("pattern", "query", "word"), self.block_kv // 32
@@ -367,7 +357,7 @@ class CsrProblem(MaskFields, DenseProblem):
         kinds = [mask for mask in MASKS if mask != "top_blocks"]
         for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):
             batch, heads = n % 2 + 1 if length <= 100 else 1, n % 3 + 1 if length <= 64 else 1
-            fields = {"mask": mask, "drawn": _drawn(length) if mask == "drawn" else ()}
+            fields: dict[str, Any] = {"mask": mask, "drawn": _drawn(length) if mask == "drawn" else ()}
             fields |= {"window": (16, 1, 64, 1000)[n % 4], "density": (0.1, 0.25, 0.01, 0.9)[n % 4]}
             cases.append(
                 Case(cls(length, (32, 64, 128)[n % 3], batch, heads, n % 3 != 2, SCALES[n // 3 % 4], n, **fields))
@@ -378,8 +368,7 @@ class CsrProblem(MaskFields, DenseProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Each preset's first head, and every what-if build."""
-        cases = [Case(cls(**{"num_heads": 1, **fields})) for fields in cls.presets().values()]  # type: ignore[arg-type]
+        cases = [Case(cls(num_heads=1).with_fields(**fields)) for fields in cls.presets().values()]
         return traced(kernel, cases + what_ifs(kernel, cls(num_heads=1, window=48)))
 
     @classmethod

@@ -12,8 +12,10 @@ family = "sparse"
 problem = "masked"
 requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
-conditions = [{must = "mask == 'window'", message = """This kernel knows only windows, and mask is {mask}. Choose \
-mask=window, or a kernel with lists."""}]
+
+[[conditions]]
+must = "mask == 'window'"
+message = "This kernel knows only windows, and mask is {mask}. Choose mask=window, or a kernel with lists."
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
 BLOCK_Q = {}

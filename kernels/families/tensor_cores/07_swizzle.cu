@@ -12,8 +12,11 @@ rung = 7
 requires = "sm_80 for mma.m16n8k16"
 tensor_products = 1
 tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
-conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
-only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
+
+[[conditions]]
+must = "SUM_BITS == 32 or dtype == 'float16'"
+message = """The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or \
+  float16."""
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
 "BLOCK_Q, BLOCK_KV, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}

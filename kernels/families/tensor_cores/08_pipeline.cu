@@ -13,8 +13,11 @@ family = "tensor_cores"
 rung = 8
 requires = "sm_80 for mma.m16n8k16 and cp.async"
 tensor_products = 1
-conditions = [{must = "SUM_BITS == 32 or dtype == 'float16'", message = """The tensor cores add up products of {dtype} \
-only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""}]
+
+[[conditions]]
+must = "SUM_BITS == 32 or dtype == 'float16'"
+message = """The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or \
+  float16."""
 
 [constants]  # meaning and effect: fragments.cuh, common.cuh
 "BLOCK_Q, BLOCK_KV, STAGES, SUBTRACT_MAX, RESCALE, SUM_BITS, SWIZZLE" = {}

@@ -16,15 +16,19 @@ requires = "sm_90a for wgmma"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96},  # fit long sequences
   {when = "head_dim == 256", BLOCK_KV = 64}]
-conditions = [{must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)", message = """\
-  Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose \
-  BLOCK_KV=64 and BLOCK_Q=128."""},
-  {must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """\
-  Three warpgroups have 168 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
-  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
 constants."BLOCK_Q, BLOCK_KV" = {}  # meaning and effect: wgmma_tiles.cuh, fragments.cuh, common.cuh
 constants.STAGES = {values = [1, 2]}
 constants."SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
+
+[[conditions]]
+must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
+message = """Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and \
+  {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."""
+
+[[conditions]]
+must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
+message = """Three warpgroups have 168 registers for each thread. With heads of {head_dim} numbers they hold tiles of \
+  64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""
 
 [[launches]]
 entry = "flash"

@@ -16,27 +16,38 @@ requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96},  # fit long sequences
   {when = "head_dim == 256", BLOCK_KV = 64}]
-conditions = [{must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)", message = """\
-  Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose \
-  BLOCK_KV=64 and BLOCK_Q=128."""},
-  {must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """\
-  Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
-  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
 scratch.counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 # constants: meaning and effect in warp_roles.cuh, wgmma_tiles.cuh, fragments.cuh, common.cuh
 constants."BLOCK_Q, BLOCK_KV, STAGES" = {}
 constants.Q_STAGES = {default = 1}
 constants."MULTIPROCESSORS, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
 
-launches = [{entry = "flash", item = "query tile", block = ["2 * BLOCK_Q + 128"], shared_bytes = """\
-  2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", grid = [
-  "min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"], args = [
+[[conditions]]
+must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
+message = """Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and \
+  {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."""
+
+[[conditions]]
+must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
+message = """Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of \
+  64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""
+
+[[launches]]
+entry = "flash"
+item = "query tile"
+grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
+block = ["2 * BLOCK_Q + 128"]
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
-  "o", "lse", "counter", {struct = ["int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads",
-  "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row",
-  "int32 kv_head", "float32 scale"]}]}]
+  "o", "lse", "counter",
+  {struct = [
+    "int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
+    "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
+]
 */
 #include "warp_roles.cuh"
 

@@ -14,25 +14,37 @@ rung = 12
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]  # fit long sequences
-conditions = [{must = "head_dim < 256", message = """P in two sets of registers leaves no room for heads of {head_dim} \
-numbers. Choose 128 or 64, or 11_overlap."""},
-  {must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64", message = """\
-  Three warpgroups have 160 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
-  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""}]
 scratch.counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 # constants: meaning and effect in optimistic.cuh, overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh and their includes
 constants."BLOCK_Q, BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, PING_PONG, THRESHOLD, SHARE, STREAK" = {}
 constants."SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
 
-launches = [{entry = "flash", item = "query tile", block = ["2 * BLOCK_Q + 128"], shared_bytes = """\
-  2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)""", grid = [
-  "min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"], args = [
+[[conditions]]
+must = "head_dim < 256"
+message = "P in two sets of registers leaves no room for heads of {head_dim} numbers. Choose 128 or 64, or 11_overlap."
+
+[[conditions]]
+must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
+message = """Three warpgroups have 160 registers for each thread. With heads of {head_dim} numbers they hold tiles of \
+  64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""
+
+[[launches]]
+entry = "flash"
+item = "query tile"
+grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
+block = ["2 * BLOCK_Q + 128"]
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
-  "o", "lse", "counter", {struct = ["int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads",
-  "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row",
-  "int32 kv_head", "int32 max(1, min(batch * num_heads, 8388608 // (keys * head_dim)))", "float32 scale"]}]}]
+  "o", "lse", "counter",
+  {struct = [
+    "int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
+    "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head",
+    "int32 max(1, min(batch * num_heads, 8388608 // (keys * head_dim)))", "float32 scale",
+  ]},
+]
 */
 #include "overlap.cuh"
 #include "optimistic.cuh"

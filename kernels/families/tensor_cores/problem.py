@@ -127,7 +127,11 @@ class SixteenBitProblem(AttentionProblem):
 
         for number, (n, d, causal) in enumerate(product(LENGTHS, dims, (False, True))):
             heads, kv_heads = HEADS[number % 4] if n <= 100 else (1, 1)
-            fields = {"num_heads": heads, "num_kv_heads": kv_heads, "batch": number % 2 + 1 if n <= 100 else 1}
+            fields: dict[str, Any] = {
+                "num_heads": heads,
+                "num_kv_heads": kv_heads,
+                "batch": number % 2 + 1 if n <= 100 else 1,
+            }
             fields |= {"dtype": dtypes[number // 2 % len(dtypes)], "layout": ("bhsd", "bshd")[number // 4 % 2]}
             add(n, d, causal=causal, score_scale=SCALES[number // 3 % 4], seed=number, **fields)
         for number, (queries, keys, causal) in enumerate(PAIRS):
@@ -145,7 +149,6 @@ class SixteenBitProblem(AttentionProblem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The first head of a few problems: small tiles, causal, ragged with heads of 128, and every what-if build."""
         length = cls.recorded_length
         default, small = cls(length, num_heads=1), small_tiles(kernel)
         problems = [default, replace(default, causal=True), replace(default, seq_len=length // 2 + 4, head_dim=128)]
@@ -156,17 +159,14 @@ class SixteenBitProblem(AttentionProblem):
 
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both masks and both head_dims."""
         shapes = ((128, 64, False), (100, 64, True), (256, 128, False))
         return tuned(kernel, [Case(cls(n, d, causal=causal)) for n, d, causal in shapes])
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both masks at 2,048 tokens, with heads of 64."""
         return [Case(cls(2048, 64, num_heads=8, causal=causal)) for causal in (False, True)]
 
     @classmethod
     def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Both masks at 4,096 tokens, with heads of 128 and 64: the sizes of the compared times."""
         sizes = ((128, False), (128, True), (64, False))
         return tuned(kernel, [Case(cls(4096, d, num_heads=16, causal=causal)) for d, causal in sizes])

@@ -3,7 +3,7 @@
 import pytest
 from pages import open_page
 
-from app.choices.labels import PLAIN, plain
+from app.choices.described import PLAIN, plain
 from app.choices.page import Page
 from app.stories import STORIES
 from kernels.catalog import current

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.course import Gain, StopError, compared, gains, journey, stops
-from app.course.compared import amount
+from app.course import Gain, StopError, gains, stops
+from app.course.gains import amount
+from app.stories.checks import journey
 from explainers.stories.block_table import serving
 from kernels.build import occupancy
 from kernels.catalog import current
@@ -93,7 +94,7 @@ def test_the_steps_of_serving_are_those_of_its_page():
 
 def test_the_way_of_the_course_has_padding_as_a_step_of_its_own():
     problem = STOPS["checks"].gain[0].problem
-    steps = journey(stops(), problem, current()).steps
+    steps = journey(problem, current())[0]
     at = [step.estimated for step in steps].index(True)
     flash, padded, registers = steps[at - 1 : at + 2]
     assert (flash.stop, padded.stop, registers.stop) == ("one_pass", "banks", "in_registers")
@@ -135,11 +136,11 @@ def test_a_problem_without_a_recording_is_refused():
 
 
 def test_a_loss_is_never_told_as_a_gain():
-    slower = compared.Compared(2.0, 1.0, "us", "a GPU")
+    slower = gains.Compared(2.0, 1.0, "us", "a GPU")
     assert (slower.loss, slower.more, slower.now) == ("2", "100%", "2 µs")
     with pytest.raises(StopError, match="no gain"):
         slower.times  # noqa: B018
-    assert compared.amount(34_493_956_096, "B") == "34.5 GB" and compared.amount(213126.968, "us") == "213 ms"
+    assert gains.amount(34_493_956_096, "B") == "34.5 GB" and gains.amount(213126.968, "us") == "213 ms"
 
 
 def test_lse_has_four_bytes_for_a_query_and_p_four_for_each_pair():

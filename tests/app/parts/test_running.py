@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.parts import running
-from app.web import answers
+from app.web import asking
 from kernels.run import execute
 from kernels.run.backends import Device, Survey
 
@@ -42,14 +42,14 @@ def test_small_runs_are_bounded_by_their_number_and_large_ones_by_their_bytes(ma
 def test_an_answer_belongs_to_the_devices_that_were_found_and_not_to_the_id_of_an_object(monkeypatch):
     """The memory of a survey that is gone may be that of the next."""
     found = []
-    monkeypatch.setattr(answers.asking, "ask", lambda story, params, survey, *rest: found.append(survey) or survey)
-    answers.ask.cache_clear()
+    monkeypatch.setattr(asking, "ask", lambda story, params, survey, *rest: found.append(survey) or survey)
+    asking.ask_once.cache_clear()
     story = SimpleNamespace(path="it")
 
     def asked(name):
-        return answers.ask(story, {}, Survey({"cpu": Device("cpu", name, "cpu", 1)}, {}), None, False, "")
+        return asking.ask_once(story, {}, Survey({"cpu": Device("cpu", name, "cpu", 1)}, {}), None, False, "")
 
     for _ in range(3):
         assert asked("one").devices["cpu"].name == "one"
     assert asked("other").devices["cpu"].name == "other" and len(found) == 2
-    answers.ask.cache_clear()
+    asking.ask_once.cache_clear()

@@ -23,6 +23,12 @@ test('a name has no size', () => {
   assert.equal(said(PAGES, null), text);
 });
 
+test('a guess is held to the tolerance of its question', () => {
+  const right = (guess, answer, tolerance) => isRight(guess, { ...BYTES, answer, tolerance });
+  assert.ok(right(2.1, 2, 0.1) && right(2, 2, 0) && right(0.5, 0.5, 0));
+  assert.ok(!right(2.3, 2, 0.1) && !right(3, 2, 0));
+});
+
 test('a clause is quoted', () => {
   const clause = { ...PAGES, options: ['They are kept in shared memory.', 'Page 13'], reasons: [] };
   assert.ok(said(clause, 0).startsWith('Not \u201cthey are kept in shared memory\u201d. Right: '));

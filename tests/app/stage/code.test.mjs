@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { codeLine } from '../../../app/stage/core/code_line.js';
+import { codeLine } from '../../../app/stage/core/moments.js';
 
 test('code: it starts after the front matter', () => {
   assert.equal(codeLine(['/*', 'title = "x"', '*/', '#include "a.cuh"', 'int b;']), 4);

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
-import { launchesLayout } from '../../../app/stage/views/layouts/launches.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
@@ -51,23 +50,6 @@ test('grid: every block has its own cell in the cells', () => {
     for (const other of boxes.slice(n + 1)) assert.ok(apart(asBox(box), asBox(other)));
   }
   assert.equal(cellSize(cells, { rows: 1, cols: 1 }, WIDE.em).y, cells.y); // no row has a name
-});
-
-test('launches: a row has its strip up to the next row, a low one without gaps', () => {
-  const panel = [
-    { parts: 1, gaps: false },
-    { parts: 2, gaps: true },
-    { parts: 1, gaps: false },
-  ];
-  for (const pane of PANES) {
-    const { panels, axis, height } = launchesLayout(pane, [panel, panel]);
-    for (const [p, { rows }] of panels.entries()) {
-      const ends = [rows[1].y, rows[2].y, panels[p + 1]?.y ?? axis];
-      rows.forEach(({ y, h, strip }, r) => assert.ok(Math.abs(y + h + strip - ends[r]) < 1e-9));
-      assert.ok(rows[0].strip < rows[1].strip);
-    }
-    assert.ok(axis < height && (height <= pane.height || pane === LOW));
-  }
 });
 
 test('matrices: every box is in the pane, apart from the others, and to scale', () => {

@@ -24,13 +24,6 @@ def imports(text):
     return [one or other for one, other in FROM.findall(text)]
 
 
-def test_imports_are_found_in_every_form():
-    text = (
-        "import {\n  a,\n} from './a.js';\nimport './b.js';\nexport { c } from './c.js';\nimport(`../views/${d}.js`);"
-    )
-    assert imports(text) == ["./a.js", "./b.js", "./c.js", "../views/${d}.js"]
-
-
 @pytest.mark.parametrize("folder", MAY)
 def test_a_folder_imports_only_from_its_neighbours(folder):
     found = {

@@ -7,9 +7,9 @@ import pytest
 from conftest import KINDS
 from pages import open_page, page_of, texts_in
 
+from app.stories import pipeline as pipelines
 from app.stories.compare import STORY, marked, timed
 from app.stories.compare import choices as compared
-from app.stories.pipeline import choices as pipelines
 from app.web import asking
 from explainers.stories.compare import pair_times
 from explainers.story import glossary, stage

@@ -39,7 +39,7 @@ def test_a_server_with_a_gpu_measures_both_runs_and_shows_them_as_measured(monke
     made = story.STORY.stage(look, None)
     assert [request.kernel.name for request in asked] == ["launch_padded", "launch_children"]
     assert all(request.backend == "gpu" for request in asked)
-    assert made.provenance.label == "measured" and "measured on" in made.views[0].meta["label"]
+    assert made.provenance.label == "measured" and "measured on" in made.views[0].meta.lines[0][0].spans[0].tip
 
 
 def test_a_server_with_a_gpu_and_no_linker_says_the_remedy(monkeypatch):

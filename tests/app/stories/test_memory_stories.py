@@ -119,13 +119,6 @@ def test_where_padding_is_the_subject_a_kernel_that_cannot_pad_is_replaced_and_t
     assert "kernel is '03_flash'" in ask(COALESCING, view="layouts", kernel="03_flash").told[0]
 
 
-@pytest.mark.parametrize("kernel", one_of_each_kind(page_of("bank_conflicts").kernels))
-def test_the_bank_page_shows_every_kernel_that_it_lists(kernel):
-    made = shown(BANKS, kernel=kernel)
-    assert not made["told"]
-    assert made["views"] and made["frames"] or "This run touched no shared memory" in made["summary"]
-
-
 @pytest.mark.parametrize("kernel", one_of_each_kind(page_of("coalescing").kernels))
 def test_the_coalescing_page_shows_every_kernel_that_it_lists(kernel):
     made = ask(COALESCING, kernel=kernel)

@@ -4,8 +4,8 @@ import pytest
 from pages import open_page, page_of
 
 from app.choices.links import read_link
+from app.stories import pipeline as pipelines
 from app.stories.pipeline import STORY
-from app.stories.pipeline import choices as pipelines
 from app.web import asking, carried
 from kernels.run import backends
 

@@ -7,7 +7,7 @@ from pages import page_of
 from app.choices.links import read_link
 from app.stories import STORIES
 from app.stories.block_table.choices import kernels_with_ranges
-from app.stories.block_table.moment import moment_of
+from app.stories.block_table.subjects import moment_of
 from app.web import asking, searching
 from explainers.stories.block_table import ranges
 from kernels.catalog import current
@@ -38,10 +38,7 @@ def test_the_sequence_the_head_and_the_moment_go_along_from_the_walk():
 
 def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
     asked = ask(view="ranges", dtype="float32", head_dim="96", num_heads="8")
-    assert set(asked.told) == {
-        "head_dim is 96. Here it can be 64, 128.",
-        "dtype is float32. Here it can be float16.",
-    }
+    assert set(asked.told) == {"head_dim is 96. Here it can be 64, 128.", "dtype is float32. Here it can be float16."}
     problem = asked.subject.request.problem
     assert (problem.dtype, problem.head_dim, problem.num_heads) == ("float16", 64, 8)
 

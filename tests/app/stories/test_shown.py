@@ -32,11 +32,7 @@ def said(link, tab):
 @pytest.mark.parametrize(
     ("link", "said", "tone"),
     [
-        (
-            "what_if=RESCALE",
-            "No rescaling: after the max rises, .* The output o is off by up to [0-9.]+[.] ",
-            "bad",
-        ),
+        ("what_if=RESCALE", "No rescaling: after the max rises, .* The output o is off by up to [0-9.]+[.] ", "bad"),
         ("what_if=SUBTRACT_MAX&score_scale=100", "No max subtraction: .* The output holds NaN or infinity.", "bad"),
         ("what_if=SUBTRACT_MAX", "No max subtraction: .* On this problem the output is right all the same.", "info"),
         ("", "", "info"),

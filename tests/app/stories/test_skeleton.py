@@ -32,5 +32,5 @@ def test_a_copy_of_the_skeleton_is_found_without_an_edit_of_a_list(monkeypatch, 
     )
     (tmp_path / "my_story.py").write_text(copy)
     monkeypatch.setattr(app.stories, "__path__", [*app.stories.__path__, str(tmp_path)])
-    found = app.stories._found.__wrapped__()
+    found = app.stories.found()
     assert set(found) == {*STORIES, "my_story"}

@@ -8,7 +8,7 @@ from conftest import KINDS, one_of_each_kind
 from pages import open_page, page_of
 
 from app.stories import STORIES
-from app.stories.occupancy import choices as timelines
+from app.stories import occupancy as timelines
 from app.web import asking
 from explainers.story.builds import source_link
 from kernels.catalog import KERNELS

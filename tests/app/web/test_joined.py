@@ -6,7 +6,7 @@ import re
 import pytest
 
 from app.web import modules
-from app.web.joined import joined, plain
+from app.web.modules import joined, plain
 from tests import stage_tools
 
 MAIN = """// The entry.

@@ -2,7 +2,8 @@
 
 from pages import open_page, page_of
 
-from app.web import nearest
+from app.web import asking
+from kernels.errors import WarpglassError
 
 
 def test_a_sequence_that_is_too_long_for_the_cpu_has_a_shorter_one():
@@ -24,17 +25,17 @@ def test_the_choices_of_the_reader_come_first_and_the_slower_value_is_the_second
 
     def seconds(other):
         if other["batch"] > 16:
-            raise nearest.WarpglassError("too large")
+            raise WarpglassError("too large")
         return 100.0
 
-    assert nearest.offer(page, state, seconds)["set"] == ("batch", "16")
-    assert nearest.offer(page, state, lambda other: 0.1 * other["batch"])["set"] == ("batch", "8")
+    assert asking.nearest_offer(page, state, seconds)["set"] == ("batch", "16")
+    assert asking.nearest_offer(page, state, lambda other: 0.1 * other["batch"])["set"] == ("batch", "8")
 
 
 def test_nothing_is_proposed_if_no_choice_helps():
     page = page_of("tiling")
 
     def seconds(other):
-        raise nearest.WarpglassError("nothing runs here")
+        raise WarpglassError("nothing runs here")
 
-    assert nearest.offer(page, page.default_state(), seconds) is None
+    assert asking.nearest_offer(page, page.default_state(), seconds) is None

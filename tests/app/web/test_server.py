@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from app.store import disk
 from app.stories import STORIES
 from app.web import modules, server
-from app.web.packed import Files
+from app.web.modules import Files
 from explainers.story import encoding
 from kernels.errors import WorkerDied
 from kernels.run import workers

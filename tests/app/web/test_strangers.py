@@ -13,7 +13,7 @@ from app.choices import estimates
 from app.choices.links import read_link
 from app.guards import connections
 from app.stories import STORIES
-from app.web import answers, asking, limits, modules, server
+from app.web import asking, modules, server
 from kernels.core.fields import MOST_SAID
 from kernels.errors import ProblemError, TooLargeError
 from kernels.families.paged.problem import MOST_PAGES, PagedProblem
@@ -58,21 +58,21 @@ def test_a_link_too_long_to_be_read_is_refused(client, monkeypatch):
 def test_equal_questions_at_once_are_answered_once_and_for_a_moment(survey, monkeypatch):
     asked, go = [], threading.Event()
     monkeypatch.setattr(asking, "ask", lambda *of: go.wait(10) and asked.append(of) or asking.Asking())
-    monkeypatch.setattr(answers, "SECONDS", 60.0)
-    answers.ask.cache_clear()
+    monkeypatch.setattr(asking, "SECONDS", 60.0)
+    asking.ask_once.cache_clear()
     question = (STORIES["tiling"], {"seed": "7"}, survey, None, False, "")
     with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(answers.ask, *question) for _ in range(4)]
+        found = [pool.submit(asking.ask_once, *question) for _ in range(4)]
         go.set()
         assert len({id(one.result()) for one in found}) == 1
     assert len(asked) == 1
-    answers.ask(STORIES["tiling"], {"seed": "8"}, survey, None, False, "")
-    answers.ask(STORIES["tiling"], {"seed": "7" * answers.MOST_CHARACTERS}, survey, None, False, "")
-    assert len(asked) == 3 and len(answers._kept) == 2
-    monkeypatch.setattr(answers, "SECONDS", -1.0)
-    answers.ask(*question)
+    asking.ask_once(STORIES["tiling"], {"seed": "8"}, survey, None, False, "")
+    asking.ask_once(STORIES["tiling"], {"seed": "7" * asking.MOST_CHARACTERS}, survey, None, False, "")
+    assert len(asked) == 3 and len(asking._kept) == 2
+    monkeypatch.setattr(asking, "SECONDS", -1.0)
+    asking.ask_once(*question)
     assert len(asked) == 4
-    answers.ask.cache_clear()
+    asking.ask_once.cache_clear()
 
 
 def test_a_question_that_fails_is_asked_again(survey, monkeypatch):
@@ -80,7 +80,7 @@ def test_a_question_that_fails_is_asked_again(survey, monkeypatch):
     monkeypatch.setattr(asking, "ask", lambda *of: (_ for _ in ()).throw(errors.pop(0)))
     for error in (ZeroDivisionError, ProblemError):
         with pytest.raises(error):
-            answers.ask(STORIES["tiling"], {"seed": "9"}, survey, None, False, "")
+            asking.ask_once(STORIES["tiling"], {"seed": "9"}, survey, None, False, "")
 
 
 def test_a_message_repeats_no_more_than_a_line_of_a_value(survey):
@@ -107,9 +107,11 @@ def test_an_estimate_counts_each_request_once_and_no_gpu(survey):
     assert estimates.requests_in((request, [request])) == [request]
     assert [each.seconds for each in estimates.run([request])] == [2e-8 * request.problem.cpu_steps]
     large = page_of("tiling").request_of(read_link(page_of("tiling"), {"seq_len": "16384"})[0], backend="gpu")
-    limits.check(tiling, "bytes", large)
+    asking.check_time(tiling, "bytes", large)
     with pytest.raises(TooLargeError, match="machine with a GPU"):
-        limits.check(tiling, "", page_of("tiling").request_of(read_link(page_of("tiling"), {"seq_len": "16384"})[0]))
+        asking.check_time(
+            tiling, "", page_of("tiling").request_of(read_link(page_of("tiling"), {"seq_len": "16384"})[0])
+        )
 
 
 @pytest.mark.parametrize(

@@ -263,13 +263,6 @@ def test_a_text_whose_plan_takes_long_has_no_page(monkeypatch):
     assert not said["kernel"] and "it allows 0.1 s" in said["diagnostics"][0]["message"]
 
 
-def test_an_older_servers_drafts_go_before_new_ones(monkeypatch, own_cache):
-    older = [drafts.keep(TEXT, f"draft_{n:012x}") for n in range(3)]
-    monkeypatch.setattr(drafts, "KEPT", 2)
-    assert [path.is_file() for path in (kept(TEXT), kept(f"{TEXT}// 2\n"))] == [True, True]
-    assert not any(path.is_file() for path in older)
-
-
 def test_a_name_has_128_bits_of_a_secret_of_browser_and_text(monkeypatch):
     name = drafts.name_of(TEXT, "A")
     assert name == drafts.name_of(TEXT, "A")

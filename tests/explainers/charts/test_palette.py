@@ -112,14 +112,11 @@ def test_a_kernel_has_one_colour_by_its_spec_its_name_and_its_title(family):
     assert len(set(colours)) == min(len(colours), len(palette.KERNELS))
 
 
-def test_two_builds_of_one_kernel_are_told_apart_and_a_stranger_has_a_colour_too():
+def test_two_builds_of_one_kernel_are_told_apart_and_the_chart_of_bytes_has_the_kernels_colours():
     first = next(iter(KERNELS))
     one, other = palette.kernel_colours([first, first])
     assert one == palette.kernel_colour(first) and other not in (one, *palette.KERNELS)
     assert palette.kernel_colour("nobody's kernel") in palette.KERNELS
-
-
-def test_the_chart_of_bytes_has_the_kernels_own_colours():
     specs = list(current().of_family("dense").values())[1:3]
     problem = specs[0].problem_type(seq_len=32, head_dim=32)
     counted = [(request, execute.traffic(request)) for request in (Request(spec, problem) for spec in specs)]

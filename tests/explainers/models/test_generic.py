@@ -8,18 +8,19 @@ from conftest import one_of_each_kind
 from dropped import ONE_KERNEL, odd_kernel
 
 from explainers.models import generic, tensor_windows
+from explainers.stories.any_kernel import call_tab
 from explainers.stories.any_kernel.story import STORY, stage_of
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
-from kernels.catalog import KERNELS, load_kernel
+from kernels.catalog import KERNELS, current, load_kernel
 from kernels.core.request import Request
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
 
 def check(run, story):
-    """What holds of any kernel: every number of the frames is one of the trace."""
     sites, frame = sites_of(run.request), run.trace.frame()
     cut = steps.cut(run.trace, sites)
     json.dumps(story.frames), json.dumps(generic.view(story)[0])
@@ -120,7 +121,7 @@ def test_a_tensor_is_shown_in_the_slice_and_at_the_elements_that_the_run_touched
     assert {t["tensor"]: t["rect"] for t in outside} == {"k": [0, 15, 0, 31], "v": [0, 15, 0, 31]}
 
 
-def test_scattered_cells_are_told_as_runs_and_other_slices_as_elsewhere(cpu_run):
+def test_scattered_cells_are_runs_other_slices_are_elsewhere_and_each_role_has_steps(cpu_run):
     run = cpu_run("lab_global", KERNELS["lab_global"].problem_type("strided", 4, stride=8))
     story = generic.explain(run)
     first = story.frames[0]["touched"][0]
@@ -128,9 +129,6 @@ def test_scattered_cells_are_told_as_runs_and_other_slices_as_elsewhere(cpu_run)
     walk = generic.explain(cpu_run("paged_v1"))
     cache = [t for f in walk.frames for t in f["touched"] if t["tensor"] == "k_cache"]
     assert cache and sum(t["elsewhere"] for t in cache) > 0 and any(t["rect"] for t in cache)
-
-
-def test_a_row_of_steps_for_each_role(cpu_run):
     story = generic.explain(cpu_run("lab_roles"))
     roles = [f["role"] for f in story.frames if f["role"]]
     assert len(set(roles)) == 2 and all(
@@ -149,13 +147,10 @@ def test_a_kernel_without_marks_has_a_step_for_each_block(variant):
     assert story.frames[0]["lines"]
 
 
-def test_a_kernel_that_a_user_brings():
+def test_a_kernel_that_a_user_brings_and_a_family_that_nothing_knows(monkeypatch):
     spec = load_kernel(ONE_KERNEL)
     run = execute.run(Request(spec, spec.problem_type()))
     check(run, generic.explain(run))
-
-
-def test_a_family_that_nothing_knows(monkeypatch):
     spec = odd_kernel(monkeypatch)
     run = execute.run(Request(spec, spec.problem_type()))
     story = generic.explain(run)
@@ -181,3 +176,27 @@ def test_nan_and_infinity_are_counted_and_named(cpu_run):
     odd = {row[0]: row[-1] for row in table["rows"]}
     assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])
     encoding.decode(encoding.encode(made))
+
+
+# ---- the page of a watched call ----
+
+
+def call(**fields):
+    kernel = current().kernels["06_mma"]
+    problem = SixteenBitProblem(**fields)
+    return Request(kernel, problem, tuple(kernel.settings_for(problem).items()))
+
+
+def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof_and_a_small_one_has_no_near_time():
+    request = call(seq_len=4096, head_dim=128, num_heads=16)
+    first, *rest = call_tab.rungs(request)
+    assert first.us and all(rung.us is None or rung.us >= first.us for rung in rest)
+    said = call_tab.fastest(request)
+    assert said.startswith(f"{first.name} is the fastest rung for this call: about ") and " % of the " in said
+    shown = call_tab.call_tab(request, None)
+    assert said in [block.get("text") for block in shown]
+    size = 4 * request.problem.tensors()[0].nbytes + 4 * 16 * 4096
+    assert f"{size / 2**20:,.1f} MiB" in call_tab.moved(request)
+    request = call(seq_len=20)
+    assert call_tab.fastest(request) == "" and all(rung.us is None for rung in call_tab.rungs(request))
+    assert call_tab.NO_TIME in [block.get("text") for block in call_tab.call_tab(request, None)]

@@ -8,10 +8,13 @@ import pandas as pd
 import pytest
 
 from explainers.models import grid, schedules
+from explainers.stories.occupancy import grid_timeline
 from explainers.story import encoding, stage
+from kernels.build import occupancy
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
+from kernels.errors import ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 from kernels.recordings import run_index
@@ -38,7 +41,7 @@ def check(made, blocks):
     json.dumps(made.meta), json.dumps(made.frames)
 
 
-def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
+def test_in_launch_order_every_block_begins_in_a_step_of_its_own_and_launches_follow_one_another():
     request = small()
     made = grid.explain(request, schedules.in_launch_order(request.plan, 3, "a GPU"))
     check(made, 8)
@@ -53,9 +56,6 @@ def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
     )
     assert "no timeline of this build is recorded" in made.meta["said"]
     assert made.meta["unit"] == "turn" and "µs" not in json.dumps(made.frames) and made.meta["traced"] == 5
-
-
-def test_launches_follow_one_another_and_their_blocks_part_an_item():
     request = small("01_naive")
     made = grid.explain(request, schedules.in_launch_order(request.plan, 132, "a GPU"))
     check(made, sum(launch.blocks for launch in request.plan.launches))
@@ -107,13 +107,20 @@ def test_a_recorded_build_has_its_timeline_and_another_its_launch_order():
     assert not schedules.schedule_of(small(seq_len=80)).timed
 
 
-def test_the_gpu_that_an_order_is_dealt_to_is_the_one_that_is_here_or_is_said_to_be_assumed():
+def test_an_order_is_dealt_to_this_or_an_assumed_gpu_and_a_preset_has_its_times_in_small_tiles():
     live = schedules.schedule_of(small(seq_len=80), (3, "A GPU of three"))
     assert live.multiprocessors == 3 and "one block on each of the 3 SMs of A GPU of three" in live.said
     assert "One turn" not in live.said
     assumed = schedules.schedule_of(small(seq_len=80))
     assert "each of the 132 SMs of an H200" in assumed.said
     assert "One turn takes all 10 blocks of a launch" in assumed.said
+    recorded = [
+        (title, name)
+        for title, fields in DenseProblem.presets().items()
+        for name in ("02_tiled", "03_flash")
+        if schedules.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
+    ]
+    assert [name for _, name in recorded] == ["02_tiled", "03_flash"] and len({title for title, _ in recorded}) == 1
 
 
 @pytest.mark.parametrize("name", [name for name in current().of_problem(DenseProblem) if run_index.of(KERNELS[name])])
@@ -131,16 +138,6 @@ def test_a_grid_without_times_leads_to_one_that_has_them(name):
     assert "recorded" not in grid.view(small(name, seq_len=80)).meta
 
 
-def test_a_preset_of_the_dense_kernels_has_its_times_recorded_in_small_tiles():
-    recorded = [
-        (title, name)
-        for title, fields in DenseProblem.presets().items()
-        for name in ("02_tiled", "03_flash")
-        if schedules.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
-    ]
-    assert [name for _, name in recorded] == ["02_tiled", "03_flash"] and len({title for title, _ in recorded}) == 1
-
-
 def test_the_picture_brings_its_own_clock_and_strip():
     view = grid.view(small())
     assert (view.kind, view.id, view.meta["clock"]) == ("grid", "grid", True)
@@ -154,3 +151,62 @@ def test_every_kernels_grid_can_be_shown(name):
     request = Request(KERNELS[name], KERNELS[name].problem_type())
     made = grid.explain(request, schedules.schedule_of(request))
     check(made, len(made.columns["block"]))
+
+
+# ---- the facts of a timeline ----
+
+
+def test_the_timelines_facts_are_those_of_its_blocks():
+    table = pd.DataFrame(
+        {
+            "launch": 0,
+            "block": [0, 1, 2, 3],
+            "sm": [0, 1, 0, 1],
+            "start_ns": [0, 0, 1000, 500],
+            "end_ns": [1000, 500, 4000, 900],
+        }
+    )
+    timeline = timelines.Timeline(
+        Request(KERNELS["03_flash"], DenseProblem()), table, 2, 4, "recorded", "a GPU", "2026-11-21"
+    )
+    facts = grid_timeline.timeline_facts(timeline)
+    assert (
+        facts["blocks"],
+        facts["us"],
+        facts["at_once"],
+        facts["longest_us"],
+        facts["shortest_us"],
+        facts["multiprocessors"],
+    ) == (4, 4.0, 2, 3.0, 0.4, 2)
+    assert np.isclose(facts["tail_us"], 3.1, atol=0.02) and np.isclose(
+        facts["busy"], (4000 + 900) / 4000 / 4, atol=0.01
+    )
+    said = grid_timeline.timeline_sentence(timeline, facts)
+    assert (
+        "4 blocks ran on 2 of 4 SMs" in said
+        and "2 more blocks had nothing to do" in said
+        and "8 times the shortest" in said
+    )
+
+
+def test_recorded_causal_blocks_differ_more_than_full_ones():
+    lengths = {}
+    for causal in (False, True):
+        problem = DenseProblem(seq_len=2048, head_dim=64, num_heads=8, causal=causal)
+        request = Request(
+            KERNELS["03_flash"], problem, tuple(KERNELS["03_flash"].settings().items()), backend="recorded"
+        )
+        try:
+            lengths[causal] = grid_timeline.timeline_facts(timelines.timeline(request))
+        except ProblemError as missing:
+            pytest.skip(f"no timeline of the present code is recorded: {missing}")
+    assert (
+        lengths[True]["longest_us"] / lengths[True]["shortest_us"]
+        > 10 * lengths[False]["longest_us"] / lengths[False]["shortest_us"]
+    )
+    assert (
+        lengths[False]["at_once"]
+        == lengths[True]["at_once"]
+        == 132
+        * occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=2048, head_dim=64, num_heads=8), ())[0].blocks
+    )

@@ -5,10 +5,13 @@ import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
 from explainers.models import thread_elements, threads, tiling
-from explainers.stories.registers import holders
+from explainers.stories.registers import holder_questions, holders, lanes
 from explainers.story import axes, encoding, probed
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
+from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
@@ -84,7 +87,7 @@ def test_values_and_global_accesses_are_those_of_the_trace(cpu_run, name):
         assert elements(story, step, thread, "Q", "loads") == wanted
 
 
-def test_what_a_lane_reads_from_shared_memory_is_what_its_results_are_made_of(cpu_run):
+def test_a_lane_reads_what_its_results_are_made_of_as_the_source_says_and_no_zeros_of_a_padded_tile(cpu_run):
     """In the tiled kernels a thread computes one score, from a row of Q and one of K that other threads have copied."""
     for name in ("02_tiled", "03_flash"):
         story = threads.explain(cpu_run(name, DenseProblem(), small_tiles(name), Scope(1)))
@@ -98,19 +101,13 @@ def test_what_a_lane_reads_from_shared_memory_is_what_its_results_are_made_of(cp
         keys = {key for _, key in elements(story, step, 37, "P", "reads")}
         assert len(dims) == 2 and len(keys) == 16
         assert elements(story, step, 37, "V", "reads") == {(key, dim) for key in keys for dim in dims}
-
-
-def test_nothing_is_told_of_zeros_that_pad_a_tile(cpu_run):
-    """Beyond the last key a tile holds zeros that are no element: seq_len 50 ends within a tile."""
+    # Beyond the last key a tile holds zeros that are no element: seq_len 50 ends within a tile.
     story = threads.explain(cpu_run("03_flash", DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(0)))
     assert story.rects[story.rects.plane == "K"].row1.max() == 49
     last = [n for n in np.flatnonzero(story.steps.phase == "scores") if story.steps.tile[n] == 3][0]
     assert elements(story, last, 1, "K", "reads") == {(49, d) for d in range(32)}
     assert not elements(story, last, 5, "K", "reads")
-
-
-def test_the_lanes_of_a_row_in_registers_are_those_that_the_source_says(cpu_run):
-    """08b: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1."""
+    # 08b: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1.
     story = threads.explain(cpu_run("08b_three_bfloat16", DenseProblem(), small_tiles("08b_three_bfloat16"), Scope(1)))
     scores = next(n for n, phase in enumerate(story.steps.phase) if phase == "scores")
     wanted = {(row, key) for row in (17, 25) for key in (2, 3, 10, 11)}
@@ -136,16 +133,17 @@ def test_a_paged_lane_is_told_by_tokens_and_dims(cpu_run):
     assert {dim for _, dim in elements(story, k, 3, "Q", "reads")} == dims
 
 
-def test_the_picture_can_follow_frames_that_are_no_steps_of_the_trace(cpu_run):
+def test_the_picture_follows_other_frames_finds_weights_in_registers_and_tells_threads_in_words(cpu_run):
     run = cpu_run("03_flash")
     assert threads.view(run, [0, 0, 2, 2, 3]).meta["of_frame"] == [0, 0, 2, 2, 3]
-
-
-def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes():
     keeping = [name for name, spec in DENSE.items() if threads.keeps_weights(spec)]
     assert keeping == ["04_warp_rows", "05_register_tiles", "08b_three_bfloat16"]
     assert threads.first(DENSE.values()).name == "04_warp_rows"
     assert threads.first([spec for name, spec in DENSE.items() if name not in keeping]).name == "03_flash"
+    assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
+    assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
+    assert holders.lanes(range(128)) == "all lanes of warps 0 to 3"
+    assert holders.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -158,13 +156,6 @@ def test_the_strip_says_what_the_trace_says(cpu_run, name):
     cut = steps.cut(run.trace, sites_of(run.request))
     of_row = frame[(cut.of_record == step) & frame.event.isin(["score", "p", "o"]) & (frame.row == 18)]
     assert held.values[step] == holders.lanes(of_row.thread.unique())
-
-
-def test_threads_in_words():
-    assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
-    assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
-    assert holders.lanes(range(128)) == "all lanes of warps 0 to 3"
-    assert holders.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
 
 
 def test_the_rows_of_every_block_are_those_that_it_writes(cpu_run):
@@ -193,3 +184,73 @@ def test_beside_other_steps_the_picture_has_those_of_the_trace(cpu_run, name):
     assert all(f["title"] and f["sentence"] for f in made.meta["frames"])
     assert [len(state["values"]) for state in made.meta["state"]] == [len(lit)] * 5
     assert len(encoding.encode(made)) < 10**6
+
+
+# ---- the lanes of a row ----
+
+ROW = 6
+
+
+@pytest.fixture(scope="module", params=list(of_fp32(tiling)))
+def shown(request):
+    spec = KERNELS[request.param]
+    problem = spec.problem_type(seq_len=64, head_dim=32)
+    run = execute.run(Request(spec, problem, small_tiles(request.param), Scope(0)))
+    tiles = tiling.explain(run)
+    return run, tiles, lanes.explain(run, tiles, threads.explain(run))
+
+
+def scores_of(run):
+    sites = sites_of(run.request)
+    frame = run.trace.frame("event", "row", "col", "warp", "lane", "value")
+    assert sites
+    return frame[frame.event == "score"].drop_duplicates(["row", "col"])
+
+
+def test_the_picture_has_the_thread_of_each_score_a_tile_at_each_step_and_the_logged_weights(shown):
+    run, tiles, made = shown
+    for score in scores_of(run).itertuples():
+        assert made.thread[int(score.row), int(score.col)] == score.warp * 32 + score.lane
+    assert (made.thread >= 0).sum() == len(scores_of(run))
+    assert [first for first, _ in made.tiles] == sorted(first for first, _ in made.tiles)
+    assert ((made.scored >= 0) == (made.thread >= 0)).all()
+    (view,) = lanes.views(tiles, made, ROW)
+    assert (view.kind, view.meta["row"]) == ("lanes", ROW) and len(view.meta["shown"]) == len(tiles.frames)
+    assert set(view.meta["shown"]) == set(range(len(made.tiles)))
+    frame = run.trace.frame("event", "row", "col", "value")
+    weights = frame[(frame.event == "p") & (frame.row == ROW)].drop_duplicates("col", keep="last")
+    np.testing.assert_array_equal(made.p[ROW, weights.col.astype(int)], weights.value.astype(np.float32))
+
+
+def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(shown):
+    run, tiles, made = shown
+    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
+    who = scores_of(run)[scores_of(run).row == ROW][["warp", "lane"]].drop_duplicates()
+    stores = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
+    assert ("row_max" in found) == (len(who) > 1 and who.warp.nunique() == 1 and not stores)
+    if "row_max" in found:
+        assert found["row_max"].text.startswith(f"{len(who)} lanes hold the scores of row {ROW}.")
+    for question in found.values():
+        assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
+    asks = next(q for q in holder_questions.questions(run, tiles, made, ROW) if q.id == "weights")
+    frame = run.trace.frame("event", "space", "tensor")
+    stored = set(frame[(frame.tensor == "P") & (frame.event == "store")].space.astype(str))
+    place = "global memory" if "global" in stored else "shared memory" if stored else "the registers"
+    assert place in asks.options[asks.answer]
+
+
+def test_k_is_read_from_shared_memory_as_often_as_the_trace_has_it(shown):
+    run, tiles, made = shown
+    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
+    if "shared_again" not in found:
+        return
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    loads = frame[(frame.tensor == "K") & (frame.event == "load")].groupby("space", observed=True).bytes.sum()
+    asks = found["shared_again"]
+    assert asks.options[asks.answer].split()[0] == f"{loads['shared'] / loads['global']:g}"
+    assert f"{int(loads['shared']):,} bytes of K, and the block copied" in asks.why
+
+
+def test_the_page_opens_on_a_kernel_without_tensor_cores_that_keeps_its_weights_in_registers():
+    spec = threads.first(probed.accepting(tiling).values())
+    assert threads.keeps_weights(spec) and not spec.tensor_products

@@ -33,10 +33,21 @@ def test_m_rises_where_the_trace_logs_a_larger_one(cpu_run, name):
     assert not marked(story.frames, marks.WRONG)
 
 
-def test_a_step_is_marked_wrong_where_it_is(cpu_run):
+def test_a_wrong_value_spare_sectors_and_a_step_of_one_side_are_marked_and_nothing_else(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6)
     assert marked(story.frames, marks.WRONG) == [n for n, frame in enumerate(story.frames) if frame["wrong"]]
     assert story.first_wrong == marked(story.frames, marks.WRONG)[0]
+    story = sector_walk.explain(cpu_run("01_naive", SMALL))
+    spare = [n for n, r in enumerate(story.sides[0]["requests"]) if -(-r["used"] // 32) < r["sectors"]]
+    assert marked(story.frames, marks.UNCOALESCED) == spare and spare
+    a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "08b_three_bfloat16"))
+    frames = alignment.align(a, b).frames
+    assert marked(frames, marks.ALONE) == [n for n, frame in enumerate(frames) if frame["title"].endswith("alone)")]
+    assert marked(frames, marks.ALONE)
+    run = cpu_run("03_flash", SMALL)
+    assert not any(frame.get("marks") for frame in generic.explain(run).frames)
+    story = online_softmax.explain(run, online_softmax.rows_of(run)[0])
+    assert {mark for frame in story.frames for mark in frame["marks"]} <= set(marks.MARKS)
 
 
 @pytest.mark.parametrize(("settings", "conflicts"), [((), True), ((("PAD", 1),), False)])
@@ -48,23 +59,3 @@ def test_a_conflict_is_marked_once_at_its_first_wavefront(cpu_run, settings, con
     found = marked(story.frames, marks.CONFLICT)
     assert len(found) == sum(access["conflicts"] > 0 for access in side["accesses"]) and bool(found) is conflicts
     assert all(story.frames[n]["wavefront"] == 0 for n in found)
-
-
-def test_a_request_is_marked_where_fewer_sectors_would_do(cpu_run):
-    story = sector_walk.explain(cpu_run("01_naive", SMALL))
-    spare = [n for n, r in enumerate(story.sides[0]["requests"]) if -(-r["used"] // 32) < r["sectors"]]
-    assert marked(story.frames, marks.UNCOALESCED) == spare and spare
-
-
-def test_a_step_of_one_side_alone_is_marked(cpu_run):
-    a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "08b_three_bfloat16"))
-    frames = alignment.align(a, b).frames
-    assert marked(frames, marks.ALONE) == [n for n, frame in enumerate(frames) if frame["title"].endswith("alone)")]
-    assert marked(frames, marks.ALONE)
-
-
-def test_only_known_marks_are_used_and_a_story_without_them_offers_none(cpu_run):
-    run = cpu_run("03_flash", SMALL)
-    assert not any(frame.get("marks") for frame in generic.explain(run).frames)
-    story = online_softmax.explain(run, online_softmax.rows_of(run)[0])
-    assert {mark for frame in story.frames for mark in frame["marks"]} <= set(marks.MARKS)

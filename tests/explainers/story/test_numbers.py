@@ -18,6 +18,7 @@ STAGE = Path(__file__).parents[3] / "app/stage"
     [
         (2.125, "2.125"),
         (999.96, "1,000"),
+        (9999.5, "10,000"),
         (37368.4, "37,368"),
         (82380200470.6, "82,380,200,471"),
         (8.238020047058534e28, "8.238e+28"),
@@ -78,27 +79,16 @@ def test_a_unit_changes_where_the_rounded_number_does(value, text):
     assert glossary.amount(value, glossary.MICROSECONDS) == text
 
 
-def test_9999_5_has_no_exponent():
-    assert glossary.short(9999.5) == "10,000"
-    assert glossary.short(123.4, 2) == "120"
-
-
-def test_significant_digits_are_written_in_one_place():
+def test_numbers_are_written_in_one_place_in_python_and_in_the_browser():
     """{x:.4g} gives 1e+04 for 9,999.5 wherever it stands."""
     for folder in ("explainers", "app"):
         for path in (STAGE.parents[1] / folder).rglob("*.py"):
             if "node_modules" not in path.parts and path.name != "glossary.py":
                 found = re.findall(r":,?\.\d+g\}", path.read_text())
                 assert not found or path.name == "polls.py", (path, found)  # a poll tells equal answers by 15 digits
-
-
-def test_python_and_the_browser_write_an_exponent_from_the_same_number_on():
     (limit,) = re.findall(r"const MOST_WHOLE = (\S+);", (STAGE / "core" / "paint.js").read_text())
     assert float(limit) == glossary.MOST_WHOLE
-
-
-def test_the_browser_writes_numbers_of_tables_strip_and_guide_in_one_place():
-    """A whole number drawn by Number.isInteger alone had 29 digits where a sum of weights was large."""
+    # A whole number drawn by Number.isInteger alone had 29 digits where a sum of weights was large.
     for path in (path for folder in ("core", "views", "shell") for path in (STAGE / folder).glob("*.js")):
         if path.name != "paint.js":
             assert not re.search(r"Number\.isInteger\([^)]*\) \? number", path.read_text()), path.name

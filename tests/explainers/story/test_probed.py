@@ -33,8 +33,15 @@ TERMS = {"fusion", "launches", "ring"}  # families with the name of a term or of
 SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(probed.sample(spec)))]
 
 
-def test_any_two_kernels_of_one_problem_can_be_compared():
+def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_can_be_compared():
     assert list(probed.accepting(two_kernels)) == ONCE
+    types = {spec.problem_type for spec in KERNELS.values()}
+    assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
+    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
+    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity):
+        for spec in KERNELS.values():
+            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
+    assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
 
 
 @pytest.mark.parametrize(
@@ -109,19 +116,6 @@ def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(vari
 GRADIENTS = ("dO", "dP", "dS", "delta", "dQ", "dK", "dV")
 
 
-def test_the_declared_parts_are_parts_that_the_pictures_draw():
-    types = {spec.problem_type for spec in KERNELS.values()}
-    assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
-    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-
-
-def test_each_story_with_a_refusal_gives_a_reason_exactly_where_it_refuses():
-    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity):
-        for spec in KERNELS.values():
-            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
-    assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
-
-
 def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(monkeypatch):
     spec = KERNELS["04_warp_rows"]
     assert threads.keeps_weights(spec)
@@ -131,19 +125,16 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
     assert not threads.keeps_weights(spec)
 
 
-def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):
+def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_generic_view(with_more, monkeypatch):
     for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
-
-
-def test_a_family_that_nothing_knows_is_shown_by_the_generic_view_alone_of_the_attention_stories(monkeypatch):
     spec = odd_kernel(monkeypatch)
     assert ANY_KERNEL.accepts(spec)
     assert not any(module.accepts(spec) for module in (tiling, softmax_rows, block_table, partitions, kv_heads))
 
 
-def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
+def test_no_explainer_names_a_kernel_every_mark_has_a_title_and_the_palette_differs_within_a_role():
     """Rule: views find tensors by axes and values by events. (A family's own arithmetic may be imported, as that of the
     KV cache.)"""
     families = "|".join(set(current().families) - TERMS)
@@ -153,15 +144,9 @@ def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
         assert not named, f"{path.name} names {named}"
         assert "isinstance" not in text or not re.search(r"isinstance\([^)]*Problem", text)
         assert not re.search(rf"""["']({families})["']""", text), f"{path.name} names a family"
-
-
-def test_every_mark_of_a_kernel_has_a_title_and_an_unknown_one_its_own_name():
     marks = {mark for spec in KERNELS.values() for mark in probed.marks(spec)} - {"tile_begin", "tile_end"}
     assert all(phase_title(mark) == PHASES.get(mark, mark.replace("_", " ")) for mark in marks)
     assert phase_title("wait_for_tma") == "wait for tma"
-
-
-def test_the_palette_is_json_of_colours_that_differ_within_a_role():
     made = palette.for_browser()
     for role in ("tensors", "sign", "kernels", "peers", "sequences", "magnitude"):
         colours = list(made[role].values() if isinstance(made[role], dict) else made[role])

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from explainers.story import encoding, stage
+from explainers.story.questions import idea, options
 
 
 def there_and_back(value):
@@ -38,13 +39,10 @@ def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
     )
 
 
-def test_nan_and_infinity_outside_columns_are_texts_that_float_understands():
+def test_numbers_that_are_none_and_columns_at_any_depth_come_back_and_equal_stages_have_equal_bytes():
     back = there_and_back({"deep": [{"m": float("nan")}, (np.float32(-np.inf), math.inf, 1.5)]})
     assert back == {"deep": [{"m": "nan"}, ["-inf", "inf", 1.5]]}
     assert math.isnan(float(back["deep"][0]["m"])) and float(back["deep"][1][0]) == -math.inf
-
-
-def test_columns_stand_where_they_stood_however_deep():
     value = {"a": [np.float32([1]), {"b": np.arange(3)}], "c": ({"d": np.float64([[7, 8]])},), 5: True, "e": None}
     back = there_and_back(value)
     assert (
@@ -54,8 +52,18 @@ def test_columns_stand_where_they_stood_however_deep():
     )
     assert back["5"] is True and back["e"] is None
 
+    def made():
+        return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
 
-def test_the_bytes_are_laid_out_as_the_browser_reads_them():
+    assert encoding.encode(made()) == encoding.encode(made())
+    frames = [{"title": "one", "lines": {"a.cu:3": 2}, "o": 1}]
+    twice = stage.Stage("", frames, [stage.View("m", "m", "M", {"frames": frames})])
+    back = there_and_back(twice)
+    assert back["frames"] == frames and back["views"][0]["meta"]["frames"] == frames
+    assert encoding.encode(twice).count(b"a.cu:3") == 1
+
+
+def test_the_bytes_are_laid_out_as_the_browser_reads_them_and_a_chart_is_its_specification():
     data = encoding.encode({"texts": "é ü ∞", "x": np.float32([1, 2])})
     length = int.from_bytes(data[4:8], "little")
     assert data[:4] == b"WGST" and (8 + length) % 4 == 0 and len(data) == 8 + length + 8
@@ -63,24 +71,14 @@ def test_the_bytes_are_laid_out_as_the_browser_reads_them():
     assert np.frombuffer(data[8 + length :], "<f4").tolist() == [1, 2]
     with pytest.raises(ValueError, match="no stage"):
         encoding.decode(b"else" + data[4:])
+    step = alt.param(name="step", value=1)
+    made = alt.Chart(pd.DataFrame({"x": [1, 2]})).mark_rule().encode(x=alt.datum(alt.ExprRef("step"))).add_params(step)
+    block = there_and_back([stage.chart(made, "alternative", "caption", "title")])[0]
+    assert block["kind"] == "chart" and block["alt"] == "alternative"
+    assert [param["name"] for param in block["spec"]["params"]] == ["step"] and block["spec"]["params"][0]["value"] == 1
 
 
-def test_equal_stages_have_equal_bytes():
-    def made():
-        return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
-
-    assert encoding.encode(made()) == encoding.encode(made())
-
-
-def test_the_frames_of_a_stage_travel_once():
-    frames = [{"title": "one", "lines": {"a.cu:3": 2}, "o": 1}]
-    made = stage.Stage("", frames, [stage.View("m", "m", "M", {"frames": frames})])
-    back = there_and_back(made)
-    assert back["frames"] == frames and back["views"][0]["meta"]["frames"] == frames
-    assert encoding.encode(made).count(b"a.cu:3") == 1
-
-
-def test_a_table_has_its_numbers_its_texts_and_nothing_where_nothing_is_known():
+def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_known():
     frame = pd.DataFrame(
         {
             "name": ["a", None],
@@ -92,17 +90,23 @@ def test_a_table_has_its_numbers_its_texts_and_nothing_where_nothing_is_known():
     block = there_and_back([stage.table(frame, "A caption", lit="best")])[0]
     assert block["columns"] == ["name", "x", "n"] and block["kinds"] == ["text", "number", "number"]
     assert block["rows"] == [["a", 1.5, 3], ["", "", ""]] and block["lit"] == [True, False]
-
-
-def test_nan_and_infinity_have_their_names_in_a_table_and_a_number_that_is_not_known_is_an_empty_cell():
     frame = pd.DataFrame({"m": np.float32([np.nan, np.inf]), "l": [2.5, float("nan")]})
     assert there_and_back([stage.table(frame)])[0]["rows"] == [["NaN", 2.5], ["inf", "NaN"]]
     assert there_and_back([stage.table(frame.convert_dtypes())])[0]["rows"] == [["", 2.5], ["inf", ""]]
 
 
-def test_a_chart_is_its_specification():
-    step = alt.param(name="step", value=1)
-    made = alt.Chart(pd.DataFrame({"x": [1, 2]})).mark_rule().encode(x=alt.datum(alt.ExprRef("step"))).add_params(step)
-    block = there_and_back([stage.chart(made, "alternative", "caption", "title")])[0]
-    assert block["kind"] == "chart" and block["alt"] == "alternative"
-    assert [param["name"] for param in block["spec"]["params"]] == ["step"] and block["spec"]["params"][0]["value"] == 1
+# ---- questions ----
+
+
+def test_a_question_has_a_reason_against_each_wrong_option_and_its_options_a_fixed_order():
+    found = idea("why", "Why?", "Each byte is read once", {"It is small": "It has 64 rows.", "By luck": "No."}, "So.")
+    assert found.options[found.answer] == "Each byte is read once" and found.kind == "options"
+    assert dict(zip(found.options, found.reasons)) == {
+        "Each byte is read once": "",
+        "It is small": "It has 64 rows.",
+        "By luck": "No.",
+    }
+    assert options("n", "?", "2", ["4", "1"], "So.", ["1", "2", "4"])[0].options == ["1", "2", "4"]
+    shuffled = options("n", "?", "b", ["a", "c"], "So.")[0]
+    assert shuffled.options == options("n", "?", "b", ["c", "a"], "So.")[0].options
+    assert not options("n", "?", "b", ["b"], "So.")

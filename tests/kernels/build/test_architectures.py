@@ -77,15 +77,12 @@ def test_the_instructions_of_requires_are_in_the_ptx(spec):
         assert any(all(re.search(rf"\b{part}\b", line) for part in parts) for line in lines), name
 
 
-def test_a_build_with_too_large_blocks_says_how_much_they_need():
+def test_too_large_blocks_and_too_many_registers_are_named():
     spec = KERNELS["lab_columns"]
     problem = spec.problem_type(stride=700)
     said = "lab_columns needs 89,600 bytes of shared memory per block, and sm_75 allows 65,536."
     assert inspection.inspect(spec, problem, (), "sm_75")["cannot_run"] == [said]
     assert inspection.inspect(spec, problem, (), "sm_86")["cannot_run"] == []
-
-
-def test_too_many_registers_are_named():
     allowed = {"warps": 2, "blocks": 16, "registers": 0, "shared memory": 8}
     made = occupancy.Occupancy("k", 1024, 80, 0, 1, allowed, 0, 0, 0.0, "registers", 1.0)
     assert made.lacks("sm_75") == "80 registers for each of 1,024 threads, and an SM has 65,536"

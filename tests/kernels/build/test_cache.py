@@ -62,9 +62,24 @@ def refuse(monkeypatch, number, *under):
     monkeypatch.setattr(os, "mkdir", refused)
 
 
-def test_an_entry_is_made_once_in_a_folder_that_is_this_users_alone(made, place):
+def test_an_entry_is_made_once_for_this_user_alone_and_not_read_where_others_may_write(made, place, spare):
     assert get(made) == get(made) == (place / "key", FACTS) and len(made) == 1
     assert stat.S_IMODE(place.stat().st_mode) == 0o700 and not folders.notice()
+    get(made)
+    place.chmod(0o777)
+    assert get(made) == (spare / "key", FACTS) and len(made) == 2  # what lies there may have been planted
+    assert f"{place} can be written by others (mode 777): remove it, or set WARPGLASS_CACHE" in folders.notice()
+    assert get(made) == (spare / "key", FACTS) and len(made) == 2
+    place.chmod(0o700)
+    assert get(made)[0] == place / "key" and len(made) == 2
+
+
+def test_a_folder_in_a_folder_that_is_open_to_others_is_not_read(made, place, spare):
+    get(made)
+    place.parent.chmod(0o777)
+    assert get(made)[0] == spare / "key" and f"is in {place.parent}, and others can write there" in folders.notice()
+    place.parent.chmod(0o1777)  # as /tmp is
+    assert get(made)[0] == place / "key"
 
 
 def test_the_entries_of_strangers_have_a_limit_and_the_least_recently_used_goes(made, place, monkeypatch):
@@ -94,11 +109,6 @@ def replaced_by_a_link(entry):
     entry.symlink_to(elsewhere)
 
 
-def replaced_by_a_file(entry):
-    shutil.rmtree(entry)
-    entry.write_bytes(b"")
-
-
 HARMS = {
     "emptied": lambda entry: (entry / PRODUCT).write_bytes(b""),
     "truncated": lambda entry: (entry / PRODUCT).write_bytes(b"machine"),
@@ -116,7 +126,7 @@ HARMS = {
     "facts changed": manifest(lambda held: json.loads(json.dumps(held).replace("7", "8"))),
     "no digests": manifest(lambda held: {**held, "entry": {**held["entry"], "sha256": None}}),
     "a link": replaced_by_a_link,
-    "a file in its place": replaced_by_a_file,
+    "a file in its place": lambda entry: (shutil.rmtree(entry), entry.write_bytes(b"")),
 }
 
 
@@ -127,16 +137,6 @@ def test_a_harmed_entry_is_made_again(made, place, harm):
     assert get(made) == (place / "key", FACTS) and len(made) == 2
     assert (folder / PRODUCT).read_bytes() == b"machine code" and not folder.is_symlink()
     assert get(made) == (place / "key", FACTS) and len(made) == 2
-
-
-def test_a_folder_into_which_others_can_write_is_not_read_and_what_is_made_goes_to_the_spare(made, place, spare):
-    get(made)
-    place.chmod(0o777)
-    assert get(made) == (spare / "key", FACTS) and len(made) == 2  # what lies there may have been planted
-    assert f"{place} can be written by others (mode 777): remove it, or set WARPGLASS_CACHE" in folders.notice()
-    assert get(made) == (spare / "key", FACTS) and len(made) == 2
-    place.chmod(0o700)
-    assert get(made)[0] == place / "key" and len(made) == 2
 
 
 def test_a_folder_of_another_user_is_not_read(made, place, spare, monkeypatch):
@@ -157,14 +157,6 @@ def test_a_link_to_a_folder_of_another_user_is_not_followed(made, place, spare, 
     assert get(made)[0] == spare / "key" and f"{elsewhere} can be written" in folders.notice()
     elsewhere.chmod(0o700)  # a link to a folder of one's own is no fault
     assert get(made, "other")[0] == elsewhere / "other"
-
-
-def test_a_private_folder_in_one_that_anybody_can_rename_is_not_read(made, place, spare):
-    get(made)
-    place.parent.chmod(0o777)
-    assert get(made)[0] == spare / "key" and f"is in {place.parent}, and others can write there" in folders.notice()
-    place.parent.chmod(0o1777)  # as /tmp is
-    assert get(made)[0] == place / "key"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -208,7 +200,7 @@ def test_where_nothing_can_be_written_a_sentence_says_what_to_do(made, place, sp
         get(made)
 
 
-def test_a_folder_that_goes_while_an_entry_is_made_harms_nobody(made, place):
+def test_a_folder_that_goes_harms_nobody_and_only_what_a_killed_process_was_making_goes(made, place):
     def harm(_):
         shutil.rmtree(place, ignore_errors=True)
 
@@ -216,9 +208,6 @@ def test_a_folder_that_goes_while_an_entry_is_made_harms_nobody(made, place):
     assert facts == FACTS and (folder / PRODUCT).exists()
     shutil.rmtree(folder.parent)
     assert get(made)[0] == place / "key"
-
-
-def test_what_a_killed_process_was_making_goes_and_what_is_being_made_now_stays(made, place):
     get(made)
     old, new = place / "making-old", place / "making-new"
     for folder in (old, new):

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import command_of, until
 
 from app.web import keys
 from kernels.build import CPU, Mode, build, child, confined, cpp, cpp_compiler
@@ -28,7 +28,6 @@ int bomb = F<850, 0>::v;
 
 
 def compiled(text, tmp_path):
-    """What the compiler says of a text."""
     source = tmp_path / "it.cpp"
     source.write_text(text)
     return child.compile_with([*cpp_compiler(), "-std=c++17", "-c", str(source), "-o", os.devnull], {"LC_ALL": "C"})
@@ -88,7 +87,7 @@ def test_a_compiler_that_hangs_with_a_kernel_ends_with_its_task(hanging, variant
     with child.until(began + 2), pytest.raises(BackendUnavailable, match=rf"{script} did not answer .* set CXX"):
         build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
     assert time.monotonic() - began < 10
-    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(script).encode() in read(p)])
+    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(script) in command_of(p.parent.name)])
 
 
 def test_no_page_waits_for_an_answer_of_the_compiler(monkeypatch, hanging):
@@ -114,26 +113,10 @@ def test_each_process_has_a_limit_of_time():
     assert started == limited
 
 
-def read(path):
-    with suppress(OSError):
-        return path.read_bytes()
-    return b""
-
-
-def test_a_compiler_that_is_not_at_its_limit_has_its_own_words(tmp_path):
+def test_a_compiler_below_its_limit_has_its_own_words_and_gets_no_secret(tmp_path):
     assert compiled("int it;", tmp_path).returncode == 0
     done = compiled("int it = other;", tmp_path)
     assert done.returncode == 1 and "other" in done.stderr and not child.exceeded(done.stderr)
-
-
-def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, variant):
-    monkeypatch.setattr(child, "COMPILER_BYTES", 2**30)
-    spec = variant("01_naive", "// S = ", f"{MACROS}\n// S = ")
-    with pytest.raises(BuildError, match=r"the compiler reached its limit \(1 GiB, 120 s\). Look for a macro"):
-        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
-
-
-def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     given = {"PATH": "/bin", "LC_ALL": "C", "CUDA_HOME": "/cuda", "WARPGLASS_CACHE": "/c", "WARPGLASS_PASSWORD": "x"}
     given |= {"WARPGLASS_ROOM_SECRET": "x", "GITHUB_TOKEN": "x", "STREAMLIT_AUTH": "x"}
     given |= {"NVIDIA_API_KEY": "x", "TORCH_HUB_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "CUDA_SECRET": "x"}
@@ -143,6 +126,13 @@ def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     assert child.environment(given) == {"OMP_WAIT_POLICY": "passive", **kept}
     given["OMP_WAIT_POLICY"] = "active"
     assert child.environment(given) == {"OMP_WAIT_POLICY": "active", **kept}
+
+
+def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, variant):
+    monkeypatch.setattr(child, "COMPILER_BYTES", 2**30)
+    spec = variant("01_naive", "// S = ", f"{MACROS}\n// S = ")
+    with pytest.raises(BuildError, match=r"the compiler reached its limit \(1 GiB, 120 s\). Look for a macro"):
+        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
@@ -171,13 +161,6 @@ def test_a_compiler_ends_with_the_process_that_started_it(tmp_path):
         pids = (tmp_path / "pids").read_text().split()
         process.send_signal(signal.SIGKILL)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-
-def until(true, seconds=20):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(("jailed", "limit"), [(False, "4 GiB, 120 s"), (True, "2 GiB, 30 s")])

@@ -48,7 +48,7 @@ def keeps_its_widths(kernel, mode, arch):
     assert all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
 
 
-def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
+def test_accesses_through_a_helper_or_a_header_keep_their_lines_and_modes_are_other_code():
     kernel = KERNELS["03_flash"]
     found, source = disassembly.listing(kernel, kernel.problem_type(), ()), kernel.source.splitlines()
     loads = [line for line in found.sass if line.source and "LDG" in line.text]
@@ -56,15 +56,27 @@ def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
         (source[line.source[1] - 1].strip().split(" = ")[0], disassembly.opcode(line.text)) for line in loads
     )
     assert count["k4", "LDG.E.128"] == count["v4", "LDG.E.128"] > 1  # K and V are loaded side by side, equally often
+    kernel = KERNELS["paged_v1"]
+    found = disassembly.listing(kernel, kernel.problem_type(), ())
+    files = Counter(line.source[0] for line in found.sass if line.source)
+    assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
+    kernel = KERNELS["02_tiled"]
+    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
+    assert sizes[0] < sizes[2] < sizes[1]
 
 
-def test_a_width_that_the_machine_code_has_not_is_found(variant):
+def test_a_width_that_the_machine_code_has_not_is_found_and_a_removed_access_passes(variant):
     load = "PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, {});"
     wrong = variant("03_flash", load.format(16), load.format(4))
     checks = disassembly.check_widths(wrong, wrong.problem_type(), ())
     (missed,) = [check for check in checks if not check.ok]
     assert missed.wanted == "LDS" and set(missed.found) == {"LDS.128"}
     assert missed.file == "03_flash.cu" and "K_smem" in wrong.source.splitlines()[missed.line - 1]
+    store = "stg<float>(&O_gmem[(head + row) * HEAD_DIM + dim], O_rmem[j] / l);"
+    kernel = variant("03_flash", store, f"if (HEAD_DIM == 7) {store}")
+    checks = disassembly.check_widths(kernel, kernel.problem_type(), ())
+    assert any(check.wanted == "STG" and check.absent and not check.found for check in checks)
+    assert all(check.ok for check in checks)
 
 
 GENERIC_LOAD = 'float4 k4; asm volatile("ld.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(k4.x), "=f"(k4.y), "=f"(k4.z), '
@@ -83,24 +95,3 @@ def test_another_memory_opcode_in_the_place_of_the_wanted_one_fails(variant, rig
     checks = disassembly.check_widths(kernel, kernel.problem_type(), ())
     (missed,) = [check for check in checks if not check.ok]
     assert missed.wanted == wanted and missed.absent and {name.split(".")[0] for name in missed.found} == {found}
-
-
-def test_an_access_that_is_compiled_away_is_absent_and_passes(variant):
-    store = "stg<float>(&O_gmem[(head + row) * HEAD_DIM + dim], O_rmem[j] / l);"
-    kernel = variant("03_flash", store, f"if (HEAD_DIM == 7) {store}")
-    checks = disassembly.check_widths(kernel, kernel.problem_type(), ())
-    assert any(check.wanted == "STG" and check.absent and not check.found for check in checks)
-    assert all(check.ok for check in checks)
-
-
-def test_lines_of_a_header_that_holds_probes_are_told_as_that_headers():
-    kernel = KERNELS["paged_v1"]
-    found = disassembly.listing(kernel, kernel.problem_type(), ())
-    files = Counter(line.source[0] for line in found.sass if line.source)
-    assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
-
-
-def test_the_probed_and_the_timeline_builds_are_other_machine_code():
-    kernel = KERNELS["02_tiled"]
-    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
-    assert sizes[0] < sizes[2] < sizes[1]

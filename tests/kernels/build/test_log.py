@@ -30,20 +30,15 @@ def refusal(tmp_path, old, new, target, mode=Mode.PROBED):
     return str(refused.value), text.count("\n", 0, at) + 1
 
 
-def first_probe():
-    return next(n for n, line in enumerate(ONE_KERNEL.read_text().splitlines(), 1) if "  PROBE_MARK(" in line)
-
-
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_missing_begin_of_the_probes_is_told_with_the_kernels_line(tmp_path, target):
+def test_a_missing_begin_or_parameter_of_the_probes_and_an_error_are_told_with_the_kernels_line(tmp_path, target):
     said, _ = refusal(tmp_path, "PROBE_BEGIN();", "", target)
-    assert said.startswith(f"mine.cu line {first_probe()}: a probe comes before PROBE_BEGIN()"), said
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_missing_parameter_of_the_probes_is_told_with_the_kernels_line(tmp_path, target):
+    first = next(n for n, line in enumerate(ONE_KERNEL.read_text().splitlines(), 1) if "  PROBE_MARK(" in line)
+    assert said.startswith(f"mine.cu line {first}: a probe comes before PROBE_BEGIN()"), said
     said, _ = refusal(tmp_path, " PROBE_PARAM)", ")", target)
     assert said.startswith("mine.cu line ") and "PROBE_BEGIN() needs PROBE_PARAM" in said, said
+    said, line = refusal(tmp_path, "PROBE_BEGIN();", "PROBE_BEGIN(); int x = ;", target)
+    assert said.startswith(f"mine.cu line {line}: expected"), said
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++")
@@ -52,12 +47,6 @@ def test_a_function_without_a_definition_is_told_with_its_line(tmp_path, mode):
     said, line = refusal(tmp_path, "expf(", "__expf(", CPU, mode)
     assert said.startswith(f"mine.cu line {line}: __expf has no definition on the CPU. Use a function"), said
     assert "\n" not in said
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_an_error_of_the_kernel_keeps_its_line(tmp_path, target):
-    said, line = refusal(tmp_path, "PROBE_BEGIN();", "PROBE_BEGIN(); int x = ;", target)
-    assert said.startswith(f"mine.cu line {line}: expected"), said
 
 
 def test_an_instruction_of_a_later_gpu_is_told_with_that_gpu():

@@ -79,7 +79,6 @@ def test_a_bomb_for_nvrtc_ends_at_a_limit(monkeypatch, name, bomb):
 
 @pytest.fixture
 def spec(tmp_path, monkeypatch):
-    """A stranger's kernel: the skeleton."""
     monkeypatch.setenv(setting.VARIABLE, "jail")
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.cu").write_text((DEVICE.parent / "skeleton.cu").read_text())

@@ -10,16 +10,25 @@ from kernels.measure import counters
 FLASH = KERNELS["03_flash"]
 
 
-def test_an_unknown_architecture_is_refused_with_those_that_are_known():
+def test_occupancy_equals_the_drivers_names_all_limits_and_has_every_alternative():
     with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here. Choose sm_75, sm_80"):
         occupancy.machine("sm_12")
-
-
-def test_occupancy_equals_what_the_driver_said_of_every_launch_that_was_asked():
     for table, _ in counters.recorded_occupancies():
         for row in table.itertuples():
             allowed = occupancy.limits(row.threads, row.registers, row.shared_bytes, occupancy.MACHINES["sm_90"])
             assert min(allowed.values()) == row.driver, row
+    allowed = occupancy.limits(256, 64, 0, occupancy.MACHINES["sm_90"])
+    assert (allowed["registers"], allowed["warps"]) == (4, 8)
+    limits = {"warps": 8, "blocks": 32, "registers": 8, "shared memory": 8}
+    found = occupancy.Occupancy("k", 256, 32, 28_160, 10, limits, 8, 64, 100.0, "all three", 1.0)
+    assert found.limiters == ("warps", "registers", "shared memory")
+    block = occupancy.needs(threads=100, registers=33, shared_bytes=1000, machine=occupancy.MACHINES["sm_90"])
+    assert block == occupancy.Needs(warps=4, registers_per_warp=1280, warps_by_registers=48, shared_bytes=2048)
+    found = occupancy.alternatives(FLASH, FLASH.problem_type(), ())
+    sizes = {c.name: c.values for c in FLASH.constants if c.name.startswith("BLOCK")}
+    assert {c.name for c in occupancy.block_constants(FLASH)} == set(sizes)
+    assert len(found) == len(sizes["BLOCK_Q"]) * len(sizes["BLOCK_KV"])
+    assert all(isinstance(result, (occupancy.Occupancy, str)) for _, result in found)
 
 
 @pytest.mark.parametrize("arch", occupancy.MACHINES)
@@ -31,24 +40,3 @@ def test_occupancy_is_known_for_every_architecture_and_says_what_limits(arch):
     }
     assert found.limited_by == " and ".join(found.limiters)
     assert found.blocks * found.threads <= 32 * occupancy.MACHINES[arch].warps
-
-
-def test_resources_that_limit_equally_are_all_named():
-    allowed = occupancy.limits(256, 64, 0, occupancy.MACHINES["sm_90"])
-    assert (allowed["registers"], allowed["warps"]) == (4, 8)
-    limits = {"warps": 8, "blocks": 32, "registers": 8, "shared memory": 8}
-    found = occupancy.Occupancy("k", 256, 32, 28_160, 10, limits, 8, 64, 100.0, "all three", 1.0)
-    assert found.limiters == ("warps", "registers", "shared memory")
-
-
-def test_what_one_block_takes():
-    block = occupancy.needs(threads=100, registers=33, shared_bytes=1000, machine=occupancy.MACHINES["sm_90"])
-    assert block == occupancy.Needs(warps=4, registers_per_warp=1280, warps_by_registers=48, shared_bytes=2048)
-
-
-def test_alternatives_are_every_size_of_a_block_and_no_padding():
-    found = occupancy.alternatives(FLASH, FLASH.problem_type(), ())
-    sizes = {c.name: c.values for c in FLASH.constants if c.name.startswith("BLOCK")}
-    assert {c.name for c in occupancy.block_constants(FLASH)} == set(sizes)
-    assert len(found) == len(sizes["BLOCK_Q"]) * len(sizes["BLOCK_KV"])
-    assert all(isinstance(result, (occupancy.Occupancy, str)) for _, result in found)

@@ -24,7 +24,7 @@ def names_of(file):
     return found
 
 
-def test_the_sets_of_both_majors_have_the_same_packages():
+def test_the_sets_of_both_majors_have_the_same_packages_and_the_command_fits_the_installation(monkeypatch, tmp_path):
     old, new = names_of("cuda12"), names_of("cuda13")
     assert old.keys() == new.keys() and "cupy" in old
     by_major = [name for name in old if name.startswith(("nvidia-cuda-r", "nvidia-cuda-nvrtc", "nvidia-nvj", "cuda-"))]
@@ -33,16 +33,10 @@ def test_the_sets_of_both_majors_have_the_same_packages():
         assert (old[name].split(".")[0], new[name].split(".")[0]) == ("12", "13"), name
     for name in ("cupy", "nvidia-ml-py"):
         assert old[name] == new[name]
-
-
-def test_the_command_fits_the_checkout_and_the_installed_package(monkeypatch, tmp_path):
     assert packages.command("cuda12") == "pip install -r requirements.txt"
     assert packages.command("cuda13") == "pip install -r app/requirements.txt -r kernels/cuda13.txt"
     monkeypatch.setattr(packages, "ROOT", tmp_path)
     assert packages.command("cuda13") == "pip install 'warpglass[cuda13]'"
-
-
-def test_the_default_command_installs_the_set_of_cupy(monkeypatch):
     for name, wanted in {"cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "numpy": "cpu"}.items():
         monkeypatch.setattr(packages.metadata, "distributions", lambda name=name: [SimpleNamespace(name=name)])
         assert packages.command() == packages.command(wanted)

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from conftest import KINDS as KINDS_OF_KERNELS
 from dropped import conditional_kernel
 
 from kernels import catalog
@@ -33,9 +34,11 @@ def mine(tmp_path, monkeypatch):
     return make
 
 
+@KINDS_OF_KERNELS
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_shipped_kernel_has_all_cases_that_its_problem_names(kind):
-    for kernel in KERNELS.values():
+def test_a_shipped_kernel_has_all_cases_that_its_problem_names(kind, chosen):
+    named = {*chosen(KERNELS), *(name for name, kernel in KERNELS.items() if kernel.conditions)}
+    for kernel in (KERNELS[name] for name in named):
         found = cases_of(kernel, kind)
         assert found.possible == list(getattr(kernel.problem_type, kind)(kernel)) and not found.fault
 
@@ -64,16 +67,12 @@ def test_a_kernel_that_refuses_a_standard_problem_stops_no_command(mine, must):
     assert possible and all(case.problem.causal is (must == "causal") for case in possible if "causal" in must)
 
 
-def test_a_plan_of_the_kernel_without_conditions_is_not_taken_for_its_own(mine):
+def test_a_kernel_with_a_condition_plans_by_it_and_makes_equal_cases_one(mine):
     kernel = mine("not causal")
     problem = DenseProblem(causal=True)
     assert replace(kernel, conditions=()).plan(problem)
     with pytest.raises(ProblemError, match="It must be that not causal"):
         kernel.plan(problem)
-
-
-def test_values_that_every_case_takes_make_equal_cases_one(mine):
-    kernel = mine("not causal")
     found = cases_of(kernel, "check_cases", {"causal": "true"})
     assert not found.possible and found.refused.total() > 40
     found = cases_of(kernel, "check_cases", {"seq_len": "65", "seed": "1"}, {"BLOCK_Q": 8})

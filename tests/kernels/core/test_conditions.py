@@ -2,9 +2,11 @@
 own words."""
 
 import pytest
+from front import of_dense
 
 from kernels import catalog
 from kernels.catalog import load_kernel
+from kernels.core.request import Request
 from kernels.errors import FrontMatterError, ProblemError
 
 CONDITION = '''
@@ -14,15 +16,7 @@ message = """\\
   seq_len {seq_len} is no multiple of {4 * WIDTH}; causal is {causal}. \\
   Choose {4 * WIDTH * ceil_div(seq_len, 4 * WIDTH)}."""
 '''
-KERNEL = """/*
-title = "One"
-idea = "it has a condition."
-changed = "nothing, it is a test."
-costs = "little."
-limits = "seq_len a multiple of 4 WIDTH."
-source = "this test."
-family = "dense"
-
+KERNEL = of_dense("""
 [constants.WIDTH]
 default = 1
 values = [1, 2]
@@ -35,13 +29,11 @@ block = [32]
 args = ["q", "o"]
 */
 extern "C" __global__ void one(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
-"""
+""")
 
 
 @pytest.fixture
 def made(tmp_path):
-    """made(condition) -> the KernelSpec of a file with that condition."""
-
     def make(condition):
         path = tmp_path / "one.cu"
         path.write_text(KERNEL.replace("CONDITION", condition))
@@ -50,7 +42,7 @@ def made(tmp_path):
     return make
 
 
-def test_a_condition_refuses_in_its_own_words_with_the_values_in_them(made):
+def test_a_condition_refuses_in_its_own_words_and_another_message_leaves_the_code_hash(made):
     kernel = made(CONDITION)
     problem = kernel.problem_type(seq_len=68)
     assert kernel.plan(problem, {"WIDTH": 1}).launches
@@ -58,6 +50,7 @@ def test_a_condition_refuses_in_its_own_words_with_the_values_in_them(made):
         kernel.plan(problem, {"WIDTH": 2})
     assert str(refused.value) == "seq_len 68 is no multiple of 8; causal is false. Choose 72."
     assert not isinstance(refused.value, FrontMatterError)
+    assert made(CONDITION).code_hash == made("").code_hash
 
 
 @pytest.mark.parametrize(
@@ -82,10 +75,13 @@ def test_a_name_that_is_none_is_told_with_those_there_are(made, wrong, key):
         kernel.plan(kernel.problem_type(seq_len=67), {})
 
 
-def test_another_message_leaves_the_code_hash_as_it_is(made):
-    assert made(CONDITION).code_hash == made("").code_hash
+# ---- constants by their role ----
 
 
-def test_the_default_problem_meets_every_condition_of_every_kernel():
-    for kernel in catalog.KERNELS.values():
-        assert kernel.plan(kernel.problem_type()).launches
+def test_a_constant_is_found_by_its_role_or_refused_with_the_kernel_and_the_role():
+    kernel = catalog.current().kernels["02_tiled"]
+    request = Request(kernel, kernel.problem_type())
+    assert request.required_value_of("key_rows") == request.value_of("key_rows") > 0
+    assert request.value_of("partition") is None
+    with pytest.raises(ProblemError, match=r"02_tiled .* partition"):
+        request.required_value_of("partition")

@@ -19,30 +19,21 @@ def plan(**fields):
     return RING.plan(RingProblem(**fields))
 
 
-def test_each_step_launches_on_every_device_and_then_copies():
+def test_each_step_launches_on_every_device_copies_and_waits_for_what_it_reads_and_overwrites():
     made = plan(gpus=2, causal=False, order="plain")
     said = [f"{'launch' if step in made.launches else step.source + ' to ' + step.target}" for step in made.steps]
     copies = ["k_0 to k_1_odd", "k_1 to k_0_odd", "v_0 to v_1_odd", "v_1 to v_0_odd"]
     assert said == ["launch", "launch", *copies, "launch", "launch"]
     assert [(launch.step, launch.device) for launch in made.launches] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-
-
-def test_a_launch_waits_for_the_last_copies_into_its_tensors():
     made = plan(gpus=4, causal=False, order="plain")
     (first, later) = made.launches[0], made.launches[9]
     assert waits_of_launch(made, 0) == () and first.step == 0
     waited = [made.copies[n] for n in waits_of_launch(made, 9)]
     assert (later.step, later.device) == (2, 1)
     assert [(copy.source, copy.target) for copy in waited] == [("k_0_odd", "k_1_even"), ("v_0_odd", "v_1_even")]
-
-
-def test_a_launch_waits_for_the_earlier_copies_from_tensors_that_it_writes_again():
     made = plan(gpus=2, causal=False, order="plain")
     copied = replace(made, copies=(Copy("m_0", "m_1", 0, 2), Copy("q_0", "q_1", 0, 2)))
     assert [waits_of_launch(copied, n) for n in range(4)] == [(), (), (0,), (0, 1)]  # GPU 0 writes m_0, GPU 1 has both
-
-
-def test_a_copy_waits_for_its_source_and_for_the_readers_of_its_target():
     made = plan(gpus=4, causal=False, order="plain")
     number = next(n for n, copy in enumerate(made.copies) if (copy.step, copy.source) == (2, "k_0_even"))
     assert made.copies[number].target == "k_1_odd"
@@ -50,9 +41,6 @@ def test_a_copy_waits_for_its_source_and_for_the_readers_of_its_target():
     assert [(made.launches[n].step, made.launches[n].device) for n in waits.launches] == [(1, 1)]  # reads the target
     ends = [(made.copies[n].source, made.copies[n].target) for n in waits.copies]
     assert ends == [("k_0", "k_1_odd"), ("k_1_odd", "k_2_even"), ("k_3_odd", "k_0_even")]
-
-
-def test_a_copy_of_an_output_waits_for_its_launch():
     made = plan(gpus=2, num_heads=2, split="heads")
     assert [(copy.source, copy.target) for copy in made.copies] == [("o_1", "o_1_on_0")]
     assert waits_of_copy(made, 0) == Waits((1,), ())

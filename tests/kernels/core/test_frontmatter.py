@@ -64,8 +64,6 @@ extern "C" __global__ void __launch_bounds__(64) collect(const float* sums_gmem,
 
 @pytest.fixture
 def write(tmp_path):
-    """write(text) -> the KernelSpec of a file twice.cu with that text."""
-
     def make(text=GOOD):
         (tmp_path / "twice.cu").write_text(text)
         return load_kernel(tmp_path / "twice.cu")
@@ -151,15 +149,12 @@ def write_shared(write, tmp_path):
     return make
 
 
-def test_a_constant_takes_its_keys_from_the_nearest_header(write_shared):
+def test_a_constant_takes_its_keys_from_the_nearest_header_unless_it_has_a_meaning_of_its_own(write_shared):
     (width,) = write_shared("{}").constants
     assert (width.default, width.values, width.meaning) == (2, (1, 2), "elements per thread")
     assert (width.what_if, width.effect) == ("Twice", "nothing.")
     (width,) = write_shared("{default = 1}").constants
     assert (width.default, width.meaning) == (1, "elements per thread")
-
-
-def test_a_constant_with_a_meaning_of_its_own_takes_nothing_from_a_header(write_shared):
     (width,) = write_shared('{default = 1, values = [1, 2], meaning = "own"}').constants
     assert (width.meaning, width.what_if, width.effect) == ("own", "", "")
     with pytest.raises(FrontMatterError, match="the key constants.WIDTH.default is missing"):
@@ -179,7 +174,9 @@ args = ["q"]
 """
 
 
-def test_a_scratch_tensor_and_a_launch_take_their_missing_keys_from_a_header():
+def test_scratch_tensors_launches_and_several_constants_come_from_headers_and_a_wrong_one_is_named(
+    write, write_shared, tmp_path
+):
     files = ("mine.cu", '/**/\n#include "near.cuh"\n'), ("near.cuh", SHARED_PLAN)
     entries = [{"entry": "row", "grid": [3]}, {"entry": "parent", "children": ["child", "row"]}, {"entry": "row"}]
     made = completed("mine.cu", {"scratch": {"sums": {"initial": "poison"}}, "launches": entries[:1]}, files)
@@ -187,23 +184,12 @@ def test_a_scratch_tensor_and_a_launch_take_their_missing_keys_from_a_header():
     assert made["launches"] == [{"entry": "row", "grid": [3], "block": [32], "args": ["q"]}]
     own = completed("mine.cu", {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}, files)
     assert own == {"scratch": {"sums": {"shape": [1]}}, "launches": entries[1:]}  # a child takes nothing
-
-
-def test_a_key_in_quotes_names_several_constants_in_order(write, write_shared):
     shared = write_shared('{}\n"DEPTH, WIDE" = {default = 1, values = [1], meaning = "m"}').constants
     assert [(c.name, c.default, c.meaning) for c in shared][1:] == [("DEPTH", 1, "m"), ("WIDE", 1, "m")]
     scratch = write(GOOD.replace("[scratch.sums]", '[scratch."sums, more"]')).scratch
     assert [(made.name, made.axes) for made in scratch] == [(name, ("head", "part")) for name in ("sums", "more")]
     with pytest.raises(FrontMatterError, match="twice.cu: constants.WIDTH is there twice. Keep one of them."):
         write_shared('{}\n"WIDTH, DEPTH" = {}')
-
-
-def test_no_opening_comment_has_more_than_forty_lines():
-    lines = {name: spec.source.split("*/")[0].count("\n") + 1 for name, spec in KERNELS.items()}
-    assert not {name: n for name, n in lines.items() if n > 40}
-
-
-def test_a_header_with_a_wrong_comment_is_named(write_shared, tmp_path):
     (tmp_path / "near.cuh").write_text("/*\n[constants.WIDTH]\ndefault = \n*/\n")
     with pytest.raises(FrontMatterError, match="near.cuh: the opening comment is not TOML"):
         write_shared("{}")
@@ -257,29 +243,6 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("[constants.WIDTH]", '[constants."X(a)=1"]'),
-        ("[constants.WIDTH]", '[constants."-include"]'),
-        ('entry = "twice"', """entry = 'f(); system("id")'"""),
-        ('entry = "twice"', 'entry = "../twice"'),
-    ],
-)
-def test_a_name_that_is_none_reaches_no_compiler(write, right, wrong):
-    assert right in GOOD
-    with pytest.raises(FrontMatterError):
-        write(GOOD.replace(right, wrong, 1))
-
-
-@pytest.mark.parametrize(("right", "wrong", "words"), MISTAKES, ids=[m[2][:48] for m in MISTAKES])
-def test_a_mistake_is_one_line_with_file_key_and_remedy(write, right, wrong, words):
-    assert right in GOOD
-    with pytest.raises(FrontMatterError, match=words) as told:
-        write(GOOD.replace(right, wrong, 1))
-    assert "\n" not in str(told.value) and str(told.value).startswith("twice.cu: ")
-
-
 IN_EXPRESSIONS = [
     (
         '"ceil_div(seq_len, 32)"',
@@ -322,11 +285,20 @@ IN_EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("right", "wrong", "words"), IN_EXPRESSIONS, ids=[m[2][:48] for m in IN_EXPRESSIONS])
-def test_a_mistake_in_an_expression_is_told_the_same_way(write, right, wrong, words):
+NO_NAMES = [  # none of them reaches a compiler
+    ("[constants.WIDTH]", '[constants."X(a)=1"]', "twice.cu: "),
+    ("[constants.WIDTH]", '[constants."-include"]', "twice.cu: "),
+    ('entry = "twice"', """entry = 'f(); system("id")'""", "twice.cu: "),
+    ('entry = "twice"', 'entry = "../twice"', "twice.cu: "),
+]
+ALL_MISTAKES = [*MISTAKES, *IN_EXPRESSIONS, *NO_NAMES]
+
+
+@pytest.mark.parametrize(("right", "wrong", "words"), ALL_MISTAKES, ids=[m[1][:48] for m in ALL_MISTAKES])
+def test_a_mistake_is_one_line_with_file_key_and_remedy(write, right, wrong, words):
     assert right in GOOD
-    spec = write(GOOD.replace(right, wrong, 1))
     with pytest.raises(FrontMatterError, match=words) as told:
+        spec = write(GOOD.replace(right, wrong, 1))
         problem = spec.problem_type(num_heads=1)
         spec.settings_for(problem)
         spec.plan(problem)
@@ -357,20 +329,7 @@ def test_of_two_kernels_of_one_name_one_is_left_out_and_both_paths_are_told(tmp_
     )
 
 
-def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(tmp_path, monkeypatch):
-    (tmp_path / "bad.cu").write_text(GOOD.replace('costs = "little."\n', ""))
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "__init__.py").write_text("PROBLEMS = nothing\n")
-    (tmp_path / "odd" / "odd.cu").write_text(GOOD.replace('"dense"', '"odd"'))
-    monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
-    found = catalog.refreshed(None)
-    kernels, faults = found.kernels, found.faults
-    assert list(kernels) == list(KERNELS)
-    assert "bad.cu: the key costs is missing" in faults[0]
-    assert "odd.cu: family odd cannot be imported (NameError" in faults[1]
-
-
-def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
+def test_a_gpu_that_lacks_an_instruction_a_type_or_room_for_tuned_blocks_is_told_before_the_launch(write):
     from kernels.run.backends import Device
 
     spec = write(GOOD.replace('family = "dense"', 'family = "dense"\nrequires = "sm_90a for wgmma"'))
@@ -379,17 +338,11 @@ def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
     assert said.startswith("twice needs sm_90a for wgmma, and NVIDIA A100 is sm_80. ")
     assert said.endswith("It can still be compiled, inspected and shown from recordings.")
     assert spec.cannot_run(spec.problem_type(), {}, Device("gpu", "NVIDIA H200", "sm_90a", 227 * 1024)) is None
-
-
-def test_a_type_needs_a_gpu_that_rounds_to_it():
     spec = KERNELS["add_rms_norm"]
     said = spec.lacks(spec.problem_type(dtype="bfloat16"), "sm_75")
     assert said == "sm_80 or later for rounding to bfloat16"
     assert not spec.lacks(spec.problem_type(dtype="float16"), "sm_75")
     assert not spec.lacks(spec.problem_type(dtype="bfloat16"), "sm_80")
-
-
-def test_tuned_constants_count_only_where_their_blocks_fit():
     spec = KERNELS["backward_4_mma"]
     problem = spec.problem_type(head_dim=64)
     assert spec.settings_for(problem) == spec.settings_for(problem, shared_bytes=163 * 1024)
@@ -472,6 +425,7 @@ BROKEN_TOML = {
     "long_number": f"rung = {'9' * 5000}",
 }
 QUITTING = {"exits": "raise SystemExit", "exits_3": "import sys; sys.exit(3)", "raises": "raise BaseException('odd')"}
+QUITTING |= {"odd": "PROBLEMS = nothing"}
 
 
 def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_path, monkeypatch):
@@ -490,7 +444,7 @@ def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_pa
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
     found = catalog.refreshed(None)
     kernels, faults = found.kernels, found.faults
-    assert list(kernels) == list(KERNELS) and len(faults) == 10
+    assert list(kernels) == list(KERNELS) and len(faults) == 11
     said = "\n".join(faults)
     assert len(said) < 5000 and len(said.splitlines()) == len(faults)
     for name in BROKEN_TOML:

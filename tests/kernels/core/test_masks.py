@@ -104,23 +104,17 @@ def test_each_kind_is_what_its_name_says(queries, keys):
             assert (made == (seen & (far >= 0) if causal else seen)).all(), (kind, causal)
 
 
-def test_random_pairs_have_their_density_and_another_seed_shows_others():
+def test_random_and_top_blocks_have_their_density_order_and_seed():
     for density in (0.02, 0.25, 0.9):
         made = Mask("random", 400, 500, False, density=density, seed=1).dense()
         assert abs(made.mean() - density) < 5 * (density * (1 - density) / made.size) ** 0.5
         assert abs(made.sum(axis=1).std() - (500 * density * (1 - density)) ** 0.5) < 1.5
         assert (made != Mask("random", 400, 500, False, density=density, seed=2).dense()).any()
     assert Mask("random", 40, 50, False, density=1.0).dense().all()
-
-
-def test_random_blocks_have_their_density_in_every_row_and_are_the_same_for_the_same_seed():
     made = np.array(masks.random_blocks(12, 16, 0.25, 5))
     assert (made.sum(axis=1) == 4).all() and len({tuple(row) for row in made}) > 1
     assert masks.random_blocks(12, 16, 0.25, 5) == masks.as_matrix(made)
     assert np.array(masks.random_blocks(3, 16, 0.001, 5)).sum() == 3
-
-
-def test_top_blocks_are_those_whose_means_agree_most_and_none_that_lies_ahead():
     rng = np.random.default_rng(0)
     q, k = rng.standard_normal((100, 8)), rng.standard_normal((100, 8))
     made = np.array(masks.top_blocks(q, k, 32, 2))
@@ -147,12 +141,9 @@ def test_what_cannot_be_a_mask_is_refused_with_its_value(changes, words):
         Mask(**{"kind": "window", "queries": 100, "keys": 100, **changes})
 
 
-def test_a_density_that_is_none_is_refused():
+def test_no_density_and_more_pairs_than_an_index_counts_are_refused(monkeypatch):
     with pytest.raises(ProblemError, match="density is 0. It must be above 0"):
         masks.random_blocks(2, 2, 0, 0)
-
-
-def test_more_pairs_than_an_index_counts_are_refused_before_any_is_listed(monkeypatch):
     monkeypatch.setattr(masks, "MOST", 5)
     with pytest.raises(ProblemError, match="6 pairs are seen. An int32 index reaches 5"):
         masks.csr(Mask("all", 3, 3))

@@ -20,7 +20,7 @@ COMMON = '#include "common.cuh"'
 def dropped(folder, include):
     """The path of one_kernel.cu with that line in front of its only include, in a folder of its own."""
     own = folder / "own"
-    own.mkdir()
+    own.mkdir(exist_ok=True)
     path = own / "mine.cu"
     path.write_text(ONE_KERNEL.read_text().replace(COMMON, f"{include}\n{COMMON}", 1))
     return path
@@ -92,8 +92,14 @@ def test_a_text_that_compilers_read_in_another_way_is_refused_with_its_line(tmp_
         load_kernel(dropped(tmp_path, line))
 
 
-def test_a_dollar_in_a_comment_or_in_a_literal_is_accepted(tmp_path):
+def test_what_is_no_include_of_a_strangers_file_is_accepted(tmp_path):
     load_kernel(dropped(tmp_path, "// $O = PV$\nconst char* price = \"$1\"; const char sign = '$';"))
+    spec = load_kernel(dropped(tmp_path, "#include <cmath>\n#include <sys/types.h>"))
+    assert [name for name, _ in spec.files] == ["mine.cu", *(n for n, _ in load_kernel(ONE_KERNEL).files[1:])]
+    path = dropped(
+        tmp_path, '// #include "/etc/passwd"\n/* \n#include "/etc/passwd"\n*/\nconst char* s = R"(\n#include "/x")";'
+    )
+    assert "mine.cu" in dict(load_kernel(path).files)
 
 
 @pytest.mark.parametrize(
@@ -114,18 +120,6 @@ def test_a_header_next_to_the_kernel_is_part_of_its_code_in_every_form(tmp_path,
     header.write_text("#define NUMBER 2\n")
     after = load_kernel(path)
     assert dict(before.files)["own.cuh"] != dict(after.files)["own.cuh"] and before.code_hash != after.code_hash
-
-
-def test_a_header_of_the_toolchain_is_left_to_the_compiler(tmp_path):
-    spec = load_kernel(dropped(tmp_path, "#include <cmath>\n#include <sys/types.h>"))
-    assert [name for name, _ in spec.files] == ["mine.cu", *(n for n, _ in load_kernel(ONE_KERNEL).files[1:])]
-
-
-def test_an_include_in_a_comment_or_in_a_text_is_none(tmp_path):
-    path = dropped(
-        tmp_path, '// #include "/etc/passwd"\n/* \n#include "/etc/passwd"\n*/\nconst char* s = R"(\n#include "/x")";'
-    )
-    assert "mine.cu" in dict(load_kernel(path).files)
 
 
 def test_a_build_writes_no_file_outside_its_folder(tmp_path, monkeypatch):
@@ -160,14 +154,11 @@ def test_only_a_small_regular_file_is_read(tmp_path, kind, name):
         load_kernel(path)
 
 
-def test_headers_that_include_each_other_without_end_are_refused(tmp_path):
+def test_headers_that_include_each_other_are_refused_and_shipped_files_keep_their_order(tmp_path):
     path = dropped(tmp_path, '#include "h0.cuh"')
     for number in range(sources.MOST_FILES + 5):
         (path.parent / f"h{number}.cuh").write_text(f'#include "h{number + 1}.cuh"\n')
     with pytest.raises(ProblemError, match="more than"):
         load_kernel(path)
-
-
-def test_a_shipped_kernel_has_its_files_in_the_order_of_before():
     names = [name for name, _ in KERNELS["paged_v1"].files]
     assert names == ["paged_v1.cu", "walk.cuh", "paged.cuh", "common.cuh", "numbers.cuh", "ptx.cuh", "probe.cuh"]

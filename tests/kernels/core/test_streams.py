@@ -1,20 +1,14 @@
 """Streams, events, copies and dependent launches in the front matter: what a plan gets, and each mistake's remedy."""
 
 import pytest
+from front import of_dense
 
 from kernels.catalog import load_kernel
 from kernels.core.launch import Fetch
 from kernels.core.streams import last_order, steps
 from kernels.errors import FrontMatterError
 
-KERNEL = """/*
-title = "Three"
-idea = "three launches."
-changed = "nothing, it is a test."
-costs = "little."
-limits = "none."
-source = "this test."
-family = "dense"
+KERNEL = of_dense("""
 GRAPH
 launches = [
   {entry = "first", grid = [1], block = [32], args = ["q", "o"]FIRST},
@@ -25,13 +19,11 @@ launches = [
 extern "C" __global__ void first(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
 extern "C" __global__ void second(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
 extern "C" __global__ void third(const float* Q_gmem, float* O_gmem PROBE_PARAM) {}
-"""
+""")
 
 
 @pytest.fixture
 def write(tmp_path):
-    """write(second, third, ...) -> the KernelSpec with these keys in its launches."""
-
     def make(second="", third="", first="", graph=""):
         text = KERNEL.replace("GRAPH", graph)
         for place, keys in (("FIRST", first), ("SECOND", second), ("THIRD", third)):
@@ -46,22 +38,16 @@ def plan_of(spec):
     return spec.plan(spec.problem_type())
 
 
-def test_a_launch_has_its_stream_its_waits_and_its_copy(write):
+def test_a_launch_has_its_stream_waits_copy_and_order_and_each_key_changes_the_code_hash(write):
     fetch = 'fetch = {tensors = ["k", "v"], part = 1, parts = 2, stream = 2, memory = "pageable"}'
     plan = plan_of(write("stream = 1", f'after = ["second"], {fetch}', graph="graph = true"))
     assert plan.graph and plan.launches[1].stream == 1
     assert plan.launches[2].fetch == Fetch(("k", "v"), 1, 2, 2, "pageable")
     found = [(step.number, step.tensor, step.stream, step.waits) for step in steps(plan)]
     assert found == [(0, "", 0, ()), (1, "", 1, ()), (2, "k", 2, ()), (2, "v", 2, ()), (2, "", 0, (1,))]
-
-
-def test_the_last_valid_order_starts_a_launch_without_a_wait_first(write):
     assert last_order(plan_of(write()).launches) == [0, 1, 2]
     assert last_order(plan_of(write("stream = 1", "stream = 2")).launches) == [2, 1, 0]
     assert last_order(plan_of(write("stream = 1", 'stream = 2, after = ["first"]')).launches) == [1, 0, 2]
-
-
-def test_each_key_changes_the_code_hash_and_its_default_does_not(write):
     plain = write().code_hash
     assert write("stream = 0, after = [], dependent = false", graph="graph = false").code_hash == plain
     for keys in ("stream = 1", 'after = ["first"]', "dependent = true", 'fetch = {tensors = ["k"]}'):

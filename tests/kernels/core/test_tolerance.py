@@ -17,13 +17,21 @@ from kernels.run import execute
 NAN, INF = float("nan"), float("inf")
 
 
-def test_a_nan_never_passes_and_shapes_must_agree():
+def test_each_output_has_its_own_yardstick_and_neither_nan_nor_shapes_nor_small_types_escape():
     error = max_abs_error(np.array([NAN, 0], np.float32), np.zeros(2))
     assert math.isnan(error)
     found = OutputError("o", error, 1.0, 2.0)
     assert not found.ok and found.share == INF and found.said == "NaN in the output"
     with pytest.raises(ValueError, match="shape"):
         max_abs_error(np.zeros((2, 1)), np.zeros((1, 2)))
+    # 1.01 is 1.0078125 in bfloat16, whose neighbours near 1 are 2^-7 apart.
+    assert max_abs_error(np.array([1.01], ml_dtypes.bfloat16), np.array([1.0])) == 2**-7
+    errors = output_errors({"o": 3.0, "p": 0.5}, {"o": 2.0, "p": 0.0}, {})
+    assert errors == (OutputError("o", 3.0, 2.0, 4.0), OutputError("p", 0.5, 0.0, 0.0))
+    assert [e.ok for e in errors] == [True, False]
+    assert [e.share for e in errors] == [0.75, INF] and worst(errors).output == "p"
+    (error,) = output_errors({"o": 0.0}, {"o": 0.0}, {})
+    assert error.ok and error.share == 0.0
 
 
 @pytest.mark.parametrize(
@@ -42,11 +50,6 @@ def test_the_largest_error_by_hand(found, true, error):
     assert max_abs_error(np.array(found), np.array(true)) == error
 
 
-def test_small_types_are_compared_as_the_numbers_that_they_hold():
-    """1.01 is 1.0078125 in bfloat16, whose neighbours near 1 are 2^-7 apart."""
-    assert max_abs_error(np.array([1.01], ml_dtypes.bfloat16), np.array([1.0])) == 2**-7
-
-
 @pytest.mark.parametrize(
     ("yardstick", "largest_term", "allowed"),
     [
@@ -61,18 +64,6 @@ def test_small_types_are_compared_as_the_numbers_that_they_hold():
 )
 def test_what_is_allowed_by_hand(yardstick, largest_term, allowed):
     assert allowed_error(yardstick, largest_term) == allowed
-
-
-def test_each_output_has_its_own_yardstick_and_the_worst_is_named():
-    errors = output_errors({"o": 3.0, "p": 0.5}, {"o": 2.0, "p": 0.0}, {})
-    assert errors == (OutputError("o", 3.0, 2.0, 4.0), OutputError("p", 0.5, 0.0, 0.0))
-    assert [e.ok for e in errors] == [True, False]
-    assert [e.share for e in errors] == [0.75, INF] and worst(errors).output == "p"
-
-
-def test_an_output_without_an_error_uses_nothing_even_where_nothing_is_allowed():
-    (error,) = output_errors({"o": 0.0}, {"o": 0.0}, {})
-    assert error.ok and error.share == 0.0
 
 
 @pytest.mark.parametrize("yardstick", [NAN, INF])

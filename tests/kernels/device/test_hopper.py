@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from front import of_roles
 
 from kernels.build import CPU, Build, Mode, build
 from kernels.catalog import DEVICE, load_kernel
@@ -22,15 +23,7 @@ from kernels.run.backends import cpu, gpu
 from kernels.trace.probes import sites
 from kernels.trace.trace import Trace, decode
 
-KERNEL = """/*
-title = "Small"
-idea = "a few lines that a test runs."
-changed = "nothing; it stands alone."
-costs = "nothing that is worth counting."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
+KERNEL = of_roles("""
 requires = "sm_90a"
 
 [[launches]]
@@ -57,7 +50,7 @@ small(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap
   PROBE_BEGIN();
 {body}
 }}
-"""
+""")
 HOPPER = (DEVICE / "hopper.cuh").read_text()
 BYTES = 64 * 1024
 BOX = (1, 1, 64, 64)
@@ -103,7 +96,6 @@ class Small:
 
 @lru_cache
 def small(body, threads=128, mode=Mode.TIMED, backend="cpu"):
-    """The Small of a body."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "small.cu")
         path.write_text(KERNEL.format(body=body, threads=threads))
@@ -259,7 +251,6 @@ def of(text, n=64, dtype="float16"):
 
 
 def product_of(text, n, dtype, **rest):
-    """Of every N and type in one build."""
     every = [of(text, each, kind) for kind in ("float16", "bfloat16") for each in (64, 96, 128, 256)]
     return one_of(every, of(text, n, dtype), **rest)
 
@@ -271,17 +262,12 @@ def close(found, exact):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", [64, 96, 128, 256])
-def test_a_product_of_operands_in_shared_memory(n, dtype):
+def test_a_product_of_operands_in_shared_memory_or_of_registers_and_a_transposed_operand(n, dtype):
     a, b = random(dtype, 1, 1, 64, 64), random(dtype, 1, 1, n, 64)
     kernel, boxes = product_of(SHARED, n, dtype), (BOX, (1, 1, n, 64))
     found = kernel.run(a, b, boxes)
     assert close(found[0], a[0, 0].astype(np.float64) @ b[0, 0].astype(np.float64).T)
     assert same(kernel.run(a, b, boxes, backwards=True), found)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("n", [64, 96, 128, 256])
-def test_a_product_of_registers_and_a_transposed_operand_in_shared_memory(n, dtype):
     a, b = random(dtype, 1, 1, 64, 64), random(dtype, 1, 1, 64, n)
     kernel = product_of(REGISTERS, n, dtype)
     found = kernel.run(a, b)
@@ -312,25 +298,17 @@ def test_products_take_what_is_no_number_along():
     assert np.array_equal(np.isinf(found[:, :64]), np.isinf(exact)) and np.isinf(found[3, 0])
 
 
-def test_a_product_that_is_not_waited_for_leaves_c_as_it_was():
+def test_c_is_late_and_a_tile_or_a_register_that_changes_before_the_wait_spoils_the_product():
     a, b = random("float16", *BOX), random("float16", *BOX)
     body = of(SHARED)
     late = body.replace("  product_wait<0>();\n", "") + "  product_wait<0>();\n"
     assert not same(small(body).run(a, b), small(late).run(a, b, backwards=True))
     assert (small(late).run(a, b, backwards=True)[0][:, :64] == 7).all()
-
-
-def test_a_tile_that_is_filled_again_before_the_wait_spoils_the_product():
     again = "  product_end();\n  if (thread % 32 == 5) sts<float>(smem + 8192 + 2048 * warp, 3.f);\n"
     right, early = of(SHARED), of(SHARED).replace("  product_end();\n", again)
-    a, b = random("float16", *BOX), random("float16", *BOX)
     assert not same(small(right).run(a, b), small(early).run(a, b, backwards=True))
-
-
-def test_registers_that_change_before_the_wait_spoil_the_product():
     right = of(REGISTERS)
     early = right.replace("  product_end();\n", "  product_end();\n  A[2][1] ^= 0x4000;\n")
-    a, b = random("float16", *BOX), random("float16", *BOX)
     assert not same(small(right).run(a, b), small(early).run(a, b, backwards=True))
 
 
@@ -441,7 +419,7 @@ def test_the_pipeline_runs_alike_on_a_gpu():
     assert same(small(PIPELINE, threads=384, backend="gpu").run(tiles()), small(PIPELINE, threads=384).run(tiles()))
 
 
-def test_a_block_of_512_threads_has_four_warpgroups():
+def test_a_block_of_512_threads_has_four_warpgroups_and_all_lanes_count_vote_and_shuffle():
     body = """
   if (warpgroup == 3) take_registers<160>();
   if (warpgroup < 3) named_arrive(7, 512);
@@ -450,6 +428,28 @@ def test_a_block_of_512_threads_has_four_warpgroups():
 """
     for backwards in (False, True):
         assert (small(body, threads=512).run(backwards=backwards)[1][:128] == 3).all()
+    body = """
+  int* next = N_gmem + 100;
+  if (thread == 0) next[0] = 0;
+  __syncthreads();
+  for (int tile = atomic_next(next, 177); tile < 50; tile = atomic_next(next, 177)) N_gmem[tile] = thread;
+"""
+    for backwards in (False, True):
+        _, n = small(body).run(backwards=backwards)
+        assert (n[:50] >= 0).all() and n[100] == 0  # 50 tiles and 128 threads that find none: 178 numbers
+    body = """
+  const unsigned all = 0xffffffffu;
+  N_gmem[thread] = (int)__ballot_sync(all, lane % 3 == 0);
+  N_gmem[128 + thread] = __any_sync(all, lane == warp) + 2 * __any_sync(all, 0) + 4 * __all_sync(all, lane < 32);
+  N_gmem[256 + thread] = 8 * __all_sync(all, lane < 31) + __shfl_up_sync(all, lane, 3) * 100;
+  N_gmem[384 + thread] = __shfl_down_sync(all, lane, 5) + 100 * warp_uniform(thread);
+"""
+    lane, warp = np.arange(128) % 32, np.arange(128) // 32
+    for backwards in (False, True):
+        n = small(body).run(backwards=backwards)[1][:512].reshape(4, 128)
+        assert (n[0].view(np.uint32) == sum(1 << i for i in range(0, 32, 3))).all() and (n[1] == 5).all()
+        assert np.array_equal(n[2], 100 * np.where(lane < 3, lane, lane - 3))
+        assert np.array_equal(n[3], np.where(lane > 26, lane, lane + 5) + 3200 * warp)
 
 
 WAITS = [
@@ -481,34 +481,6 @@ def test_each_line_of_the_pipeline_that_is_left_out_shows(line):
         except RunError:
             shown = True
     assert shown
-
-
-def test_a_counter_deals_out_tiles():
-    body = """
-  int* next = N_gmem + 100;
-  if (thread == 0) next[0] = 0;
-  __syncthreads();
-  for (int tile = atomic_next(next, 177); tile < 50; tile = atomic_next(next, 177)) N_gmem[tile] = thread;
-"""
-    for backwards in (False, True):
-        _, n = small(body).run(backwards=backwards)
-        assert (n[:50] >= 0).all() and n[100] == 0  # 50 tiles and 128 threads that find none: 178 numbers
-
-
-def test_votes_and_shuffles_up_and_down():
-    body = """
-  const unsigned all = 0xffffffffu;
-  N_gmem[thread] = (int)__ballot_sync(all, lane % 3 == 0);
-  N_gmem[128 + thread] = __any_sync(all, lane == warp) + 2 * __any_sync(all, 0) + 4 * __all_sync(all, lane < 32);
-  N_gmem[256 + thread] = 8 * __all_sync(all, lane < 31) + __shfl_up_sync(all, lane, 3) * 100;
-  N_gmem[384 + thread] = __shfl_down_sync(all, lane, 5) + 100 * warp_uniform(thread);
-"""
-    lane, warp = np.arange(128) % 32, np.arange(128) // 32
-    for backwards in (False, True):
-        n = small(body).run(backwards=backwards)[1][:512].reshape(4, 128)
-        assert (n[0].view(np.uint32) == sum(1 << i for i in range(0, 32, 3))).all() and (n[1] == 5).all()
-        assert np.array_equal(n[2], 100 * np.where(lane < 3, lane, lane - 3))
-        assert np.array_equal(n[3], np.where(lane > 26, lane, lane + 5) + 3200 * warp)
 
 
 # ---- what it stops ----
@@ -566,10 +538,7 @@ def test_bytes_that_do_not_match_are_told(backwards):
 
 
 OF_PLACES = [
-    (
-        "tma_load(smem + 512, ",
-        "a swizzle of 128 bytes to offset 512 of shared memory, which is no multiple of 1024",
-    ),
+    ("tma_load(smem + 512, ", "a swizzle of 128 bytes to offset 512 of shared memory, which is no multiple of 1024"),
     ("tma_load(smem + 57 * 1024, ", "illegal address: a tma_load of 8192 bytes to offset 58368 of shared memory"),
     ("tma_load((void*)N_gmem, ", "illegal address: a tma_load of 8192 bytes"),
     ("tma_load(smem - 1024, ", "illegal address: a tma_load of 8192 bytes to offset -1024"),
@@ -583,23 +552,17 @@ def test_a_box_that_has_no_place_is_told(load, message):
     stopped(one_of(every, whole.replace("tma_load(smem, ", load)), message)
 
 
-def test_a_map_of_other_dimensions_or_with_short_rows_is_told():
+def test_a_map_of_other_dimensions_or_a_block_that_ends_before_its_boxes_is_told():
     kernel = small(LOAD.format(bytes=8192, at="0, 0, 0, 0"))
     flat = np.zeros((64, 64), np.float16)
     stopped(kernel, "a tensor map of 2 dimensions; tma_load takes four", a=flat, boxes=((64, 64), (64, 64)))
     narrow = (1, 1, 64, 32)
     stopped(kernel, "rows of 64 bytes and a swizzle of 128", boxes=(narrow, narrow))
-
-
-def test_a_map_that_cuda_would_refuse_is_refused_on_the_cpu_too():
     kernel = small("")
     with pytest.raises(ProblemError, match="tensor map of a .* strides of .* multiples of 16. Choose another problem"):
         kernel.run(np.zeros((1, 2, 64, 60), np.float16), boxes=((1, 1, 64, 32), BOX))
     with pytest.raises(ProblemError, match="a box's sizes are 1 to 256"):
         kernel.run(boxes=((1, 1, 512, 64), BOX))
-
-
-def test_a_block_that_ends_before_its_boxes_came_is_told():
     body = LOAD.format(bytes=8192, at="0, 0, 0, 0").replace("  barrier_wait(barriers, 0);\n", "")
     said = r"barrier 0, .*: all threads have left, and boxes are still on their way to it.* of small.cu:\d+"
     stopped(small(body), said, True)
@@ -630,13 +593,18 @@ def test_a_product_that_is_asked_for_wrongly_is_told(wrong, right, message):
     stopped(one_of(every, PRODUCT.replace(wrong, right)), message)
 
 
-def test_a_product_by_less_than_a_warpgroup_is_told():
+def test_a_product_by_less_than_a_warpgroup_registers_and_a_counter_out_of_range_are_told():
     stopped(small(PRODUCT, threads=96), "product_begin needs a warpgroup, 128 threads; the block's last has 96")
     said = r"deadlock: warps 0 to 2 at product_wait<0> for warp 3 of warpgroup 0; 32 of 128 threads have left"
     stopped(small("  if (warp == 3) return;\n" + PRODUCT), said)
     endless = PRODUCT.replace("  product_begin", "  for (int i = 0; i < 65; ++i) {\n  product_begin")
     endless = endless.replace("  product_end();\n", "  product_end();\n  }\n")
     stopped(small(endless), "64 products of this thread are not waited for", True)
+    with pytest.raises(BuildError, match="small.cu|warpgroup.h"):
+        small("  take_registers<260>();")
+    stopped(
+        small("  atomic_next(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer"
+    )
 
 
 OF_MEETINGS = [
@@ -663,17 +631,6 @@ OF_MEETINGS = [
 @pytest.mark.parametrize("body, message", OF_MEETINGS)
 def test_threads_that_do_not_meet_are_told(body, message):
     stopped(one_of([each for each, _ in OF_MEETINGS], body), message)
-
-
-def test_registers_that_no_thread_can_have_do_not_compile():
-    with pytest.raises(BuildError, match="small.cu|warpgroup.h"):
-        small("  take_registers<260>();")
-
-
-def test_a_counter_outside_every_buffer_is_told():
-    stopped(
-        small("  atomic_next(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer"
-    )
 
 
 # ---- probes ----
@@ -774,10 +731,12 @@ def test_everything_compiles_for_hopper_and_no_product_is_serialised(tmp_path, b
     assert "C75" not in compiled(tmp_path, body, 384, mode).log
 
 
-@pytest.mark.parametrize("n", [64, 96, 128, 256])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("text", [SHARED, REGISTERS], ids=["shared", "registers"])
-def test_every_product_compiles_for_hopper_as_one_instruction(tmp_path, text, dtype, n):
-    made, kind = compiled(tmp_path, of(text, n, dtype), 128), {"float16": "f16", "bfloat16": "bf16"}[dtype]
+def test_every_product_compiles_for_hopper_as_one_instruction(tmp_path, text):
+    kinds, sizes = {"float16": "f16", "bfloat16": "bf16"}, (64, 96, 128, 256)
+    every = [of(text, n, dtype) for dtype in kinds for n in sizes]
+    made = compiled(tmp_path, "".join(f"  if (chosen == {n}) {{\n{one}\n  }}\n" for n, one in enumerate(every)), 128)
     assert "C75" not in made.log
-    assert f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{kind}.{kind}" in made.ptx_path.read_text()
+    listing = made.ptx_path.read_text()
+    for kind in kinds.values():
+        assert all(f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{kind}.{kind}" in listing for n in sizes)

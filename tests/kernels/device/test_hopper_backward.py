@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from front import of_roles
 
 from kernels.build import CPU, Mode, build
 from kernels.catalog import load_kernel
@@ -17,15 +18,7 @@ from kernels.core.tensors import Role, Tensor
 from kernels.errors import RunError
 from kernels.run.backends import cpu, gpu
 
-KERNEL = """/*
-title = "Small"
-idea = "a few lines that a test runs."
-changed = "nothing; it stands alone."
-costs = "nothing that is worth counting."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
+KERNEL = of_roles("""
 requires = "sm_90a"
 
 [[launches]]
@@ -45,7 +38,7 @@ small(const TYPE* A_gmem, const TYPE* B_gmem, float* O_gmem PROBE_PARAM) {
   PROBE_BEGIN();
 BODY
 }
-"""
+""")
 # O = A^T @ B: A and B [32, 64], swizzled as TMA writes them
 PRODUCT = """
   for (int i = thread; i < 32 * 64; i += 128) {
@@ -109,7 +102,6 @@ def built(body, dtype, backend, includes):
 
 
 def run(body, dtype="float16", backend="cpu", backwards=False, includes=""):
-    """(a, b, o) after a run: a and b [32, 64] of small whole numbers, o [64, 64]."""
     kind, rng = DTYPES[dtype].numpy, np.random.default_rng(0)
     arrays = {name: rng.integers(-8, 9, (32, 64)).astype(kind) for name in "ab"}
     arrays["o"] = np.full((64, 64), np.nan, np.float32)
@@ -131,21 +123,21 @@ def test_a_product_of_two_operands_whose_rows_run_across_the_sum(dtype, backend,
 
 
 @pytest.mark.parametrize("backend, backwards", ORDERS)
-def test_matrices_go_to_the_rows_of_their_lanes(backend, backwards):
+def test_matrices_go_to_the_rows_of_their_lanes_and_adds_to_global_memory(backend, backwards):
     a, _, o = run(STORE, backend=backend, backwards=backwards)
     assert np.array_equal(o[:16, :16], a[:16, :16])
-
-
-@pytest.mark.parametrize("backend, backwards", ORDERS)
-def test_adds_to_global_memory(backend, backwards):
     _, _, o = run(ADD, backend=backend, backwards=backwards)
     assert (o.ravel()[:512] == 3.25).all() and np.isnan(o.ravel()[512:]).all()
 
 
-def test_a_bulk_add_without_its_wait_is_found_with_late_copies():
+def test_a_missing_wait_a_missing_turn_and_a_barrier_of_the_grid_stop_the_run():
     late = ADD.replace("    bulk_add_wait();\n", "")
     with pytest.raises(RunError, match="left before its bulk_add of small.cu:[0-9]+ has read shared memory"):
         run(late, backwards=True)
+    with pytest.raises(RunError, match="a wait for turn 3, and it is turn 2"):
+        run(TURNS.replace("FIRST", "2").replace("LAST", "9"))
+    with pytest.raises(RunError, match="grid_barrier next to hopper.cuh"):
+        run("grid_barrier(reinterpret_cast<int*>(O_gmem));", includes='#include "launches.cuh"\n')
 
 
 @pytest.mark.parametrize("backend, backwards", ORDERS)
@@ -153,13 +145,3 @@ def test_a_bulk_add_without_its_wait_is_found_with_late_copies():
 def test_a_turn_is_passed_on_and_the_last_one_leaves_zero(last, after, backend, backwards):
     _, _, o = run(TURNS.replace("FIRST", "3").replace("LAST", str(last)), backend=backend, backwards=backwards)
     assert o.ravel()[:1].view(np.int32)[0] == after
-
-
-def test_a_turn_that_no_earlier_block_passes_on_stops_the_run():
-    with pytest.raises(RunError, match="a wait for turn 3, and it is turn 2"):
-        run(TURNS.replace("FIRST", "2").replace("LAST", "9"))
-
-
-def test_a_barrier_of_the_grid_cannot_park_the_barriers_of_hopper():
-    with pytest.raises(RunError, match="grid_barrier next to hopper.cuh"):
-        run("grid_barrier(reinterpret_cast<int*>(O_gmem));", includes='#include "launches.cuh"\n')

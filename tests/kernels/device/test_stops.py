@@ -7,7 +7,7 @@ import pytest
 from kernels.catalog import load_kernel
 from kernels.core.request import Request
 from kernels.errors import RunError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute
 from kernels.run.backends import cpu
 
@@ -15,7 +15,6 @@ RUNS = pytest.mark.parametrize("run", [execute.run_timed_build, execute.run], id
 
 
 def stopped(kernel, run=execute.run):
-    """The message of a kernel that does not finish."""
     with pytest.raises(RunError, match="small was stopped on the CPU at block") as error:
         run(Request(kernel, RolesProblem()))
     return str(error.value)
@@ -47,25 +46,27 @@ def test_an_illegal_global_address_names_tensor_index_and_line(small_kernel, run
 
 
 @RUNS
-def test_an_access_outside_shared_memory_names_the_line(small_kernel, run):
+def test_an_access_outside_shared_memory_or_not_aligned_names_tensor_and_line(small_kernel, run):
     kernel = small_kernel("  PROBE_STORE(S_smem, 300, 4);\n  sts<float>(&S_smem[300], 1.f);")
     said = stopped(kernel, run)
     assert "a shared store of 4 bytes at offset 1200; the block has 1024 bytes" in said
     assert f"at {at(kernel, 'sts<float>')}, after" in said and "PROBE_STORE(S_smem, 300, 4)" in said
     assert ("(S_smem[300])" in said) == (run is execute.run)  # only the probed build knows that the probe means it
-
-
-@RUNS
-def test_an_access_that_is_not_aligned_names_tensor_and_line(small_kernel, run):
     kernel = small_kernel("  PROBE_LOAD(X_gmem, 3, 16);\n  O_gmem[0] = ldg<float4>(&X_gmem[3]).x;")
     said = stopped(kernel, run)
     assert f"a global load of 16 bytes at x[3] is not aligned to its width; at {at(kernel, 'ldg<float4>')}" in said
 
 
-def test_an_access_without_probes_names_its_line(small_kernel):
+def test_an_access_without_probes_or_in_a_header_names_its_line_and_whole_warps_may_part(small_kernel):
     kernel = small_kernel("  stg<float>(&O_gmem[64], 1.f);")
     said = stopped(kernel, execute.run_timed_build)
     assert "o[64], and o has 64 elements" in said and said.endswith(f"; at {at(kernel, 'stg<float>')}")
+    header = "#pragma once\n__device__ inline void put(float* p) {\n  stg<float>(p, 1.f);\n}\n"
+    kernel = small_kernel("  PROBE_MARK(begin, tiles);\n  put(&O_gmem[99]);", above='#include "put.cuh"', put=header)
+    said = stopped(kernel, execute.run_timed_build)
+    assert f"at put.cuh:3, after {at(kernel, 'PROBE_MARK')}" in said and "o[99]" in said
+    kernel = small_kernel("  if (threadIdx.x < 32)\n    __syncthreads();\n  else\n    __syncthreads();", threads=64)
+    execute.run(Request(kernel, RolesProblem()))
 
 
 @pytest.mark.parametrize(
@@ -83,18 +84,11 @@ def test_a_probe_that_lies_names_both_elements(small_kernel, probe, access, made
     assert f"at {at(kernel, access)}, after {at(kernel, probe)}" in said and "0x" not in said
 
 
-def test_an_access_in_a_header_names_the_header_and_the_last_probe(small_kernel):
-    header = "#pragma once\n__device__ inline void put(float* p) {\n  stg<float>(p, 1.f);\n}\n"
-    kernel = small_kernel("  PROBE_MARK(begin, tiles);\n  put(&O_gmem[99]);", above='#include "put.cuh"', put=header)
-    said = stopped(kernel, execute.run_timed_build)
-    assert f"at put.cuh:3, after {at(kernel, 'PROBE_MARK')}" in said and "o[99]" in said
-
-
 # ---- barriers ----
 
 
 @RUNS
-def test_a_deadlock_names_the_lines_of_all_that_wait(small_kernel, run):
+def test_a_deadlock_and_a_divergent_barrier_name_the_lines_of_all_that_wait(small_kernel, run):
     body = "  if (threadIdx.x < 32) __syncthreads();\n  else if (threadIdx.x < 48) __syncwarp();\n  else return;"
     kernel = small_kernel(body, threads=64)
     said = stopped(kernel, run)
@@ -106,21 +100,12 @@ def test_a_deadlock_names_the_lines_of_all_that_wait(small_kernel, run):
     assert "deadlock: 31 of 64 threads wait at __syncthreads, 32 have left" in said
     assert f"thread 32 in a __syncwarp of lanes 0xffffffff at {at(kernel, '__syncwarp();')}" in said
     assert f"threads 33 to 63 at __syncthreads at {at(kernel, '    __syncthreads();')}" in said
-
-
-@RUNS
-def test_a_divergent_barrier_names_both_lines(small_kernel, run):
     kernel = small_kernel("  if (threadIdx.x < 10)\n    __syncthreads();\n  else\n  __syncthreads();", threads=64)
     said = stopped(kernel, run)
     lines = [n for n, line in enumerate(dict(kernel.files)["small.cu"].splitlines(), 1) if "__syncthreads();" in line]
     assert "divergent barrier: threads of warp 0 come to __syncthreads at different lines" in said
     assert f"threads 0 to 9 at __syncthreads at small.cu:{lines[0]}" in said
     assert f"threads 10 to 63 at __syncthreads at small.cu:{lines[1]}" in said
-
-
-def test_whole_warps_may_come_to_a_barrier_from_different_lines(small_kernel):
-    kernel = small_kernel("  if (threadIdx.x < 32)\n    __syncthreads();\n  else\n    __syncthreads();", threads=64)
-    execute.run(Request(kernel, RolesProblem()))
 
 
 # ---- the end of the process ----

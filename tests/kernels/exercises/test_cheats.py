@@ -19,12 +19,10 @@ SILENT = '__attribute__((no_sanitize("thread")))'
 
 
 def head(name, text):
-    """The start with a text before its first #define."""
     return ALL[name].start.replace("#define ", f"{text}\n#define ", 1)
 
 
 def kernels(name, words, text=""):
-    """The start with words before each kernel and its device functions."""
     start = head(name, text).replace('extern "C" __global__', f'extern "C" {words} __global__')
     return start.replace("__device__ float score", f"{words} __device__ float score")
 
@@ -154,14 +152,8 @@ REFUSED = {  # by their text, before any run
         BANKS,
         swapped(BANKS, (TILE, TILE + " float* mine = new float[64];\n  if (mine == K) return;")),
     ),
-    "a probe of its own": (
-        BANKS,
-        kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);'),
-    ),
-    "a macro in place of a probe": (
-        BANKS,
-        head(BANKS, "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)"),
-    ),
+    "a probe of its own": (BANKS, kernels(BANKS, "", 'extern "C" void __tsan_read4(void*);')),
+    "a macro in place of a probe": (BANKS, head(BANKS, "#undef SIMT_REPORT\n#define SIMT_REPORT(p, bytes, kind)")),
     "a forged header in a literal": (BANKS, head(BANKS, 'const char* m = R"(\f# 1 "a.h" 1\f# 1 "b.h" 1\f)";' + OFF)),
     "a forged header between lines of Unicode": (
         BANKS,
@@ -438,7 +430,11 @@ def test_no_macro_of_the_compiler_differs_between_the_builds():
     assert found[0] ^ found[1] == {"#define __SANITIZE_THREAD__ 1"}
 
 
-@pytest.mark.parametrize("cheat", CAUGHT)
+SIMILAR = {"memmove by a pointer", "std::copy", "a struct by a function's address", "a macro in place of shared memory"}
+SIMILAR |= {"a volatile sum", "a sum by a template", "an operator", "atomicAdd by a macro"}  # to one that stays
+
+
+@pytest.mark.parametrize("cheat", [pytest.param(c, marks=[pytest.mark.slow] * (c in SIMILAR)) for c in CAUGHT])
 def test_a_hidden_access_is_found_by_a_run(cheat, one_problem):
     name, text, kinds = CAUGHT[cheat]
     found = grading.grade(name, text)
@@ -497,20 +493,23 @@ def test_an_access_of_the_runtime_stops_the_kernel(cheat, one_problem):
     assert not found.accepted and [one.kind for one in found.evidence] == ["out of bounds"], found
 
 
-def test_printf_stores_nothing(one_problem):
+def test_printf_and_a_static_s_initialiser_store_nothing_in_the_runtime(one_problem):
     found = grading.grade(ATOMIC, beyond('printf("%1$*2$d%n", 0, 0, (int*)BEYOND);'))
     assert not found.accepted and "format %n is not one of CUDA's" in found.evidence[0].text, found
-
-
-def test_a_static_s_initialiser_stores_nothing_in_the_runtime(one_problem):
     found = grading.grade(ATOMIC, beyond("", "static int off = (*(volatile char*)BEYOND = 0, 0);"))
     assert not found.accepted, found
 
 
-def test_results_behind_pointers_of_the_stack_are_usual(one_problem):
+def test_pointers_of_the_stack_and_lanes_that_met_are_usual(one_problem):
     usual = "int e; float part; frexpf(2.f, &e); modff(1.5f, &part); float s, c; sincosf(part, &s, &c);\n"
     usual += '  if (at == 0) printf("%3d %5.1f %s%%\\n", e, sinf(part) + cosf(part), "text");'
     found = grading.grade(ATOMIC, beyond(usual))
+    assert found.accepted, found
+    met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
+    met += (
+        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
+    )
+    found = grading.grade(SIMPLE, raced(met))
     assert found.accepted, found
 
 
@@ -519,7 +518,6 @@ END = "    O[head + row * head_dim + dim] = o / l;\n  }\n"
 
 
 def raced(statement):
-    """The solution of SIMPLE with a statement after a barrier at its end."""
     text = ALL[SIMPLE].solution
     assert text.count(END) == 1
     return text.replace(END, f"{END}  __syncthreads();\n  {statement}\n")
@@ -540,15 +538,6 @@ RACES = {
 def test_a_race_within_a_warp_is_found(race, one_problem):
     found = grading.grade(SIMPLE, raced(RACES[race]))
     assert not found.accepted and {one.kind for one in found.evidence} & {"race", "warp race", "barrier"}, found
-
-
-def test_lanes_that_met_may_write_what_others_read(one_problem):
-    met = "if (thread < 32) { if (part[40] == 7e9f) o = 0.f; __syncwarp(); if (thread == 31) part[40] = o;\n"
-    met += (
-        "__syncwarp(); if (thread < 2) { if (part[40] == 7e9f) o = 0.f; __syncwarp(3); if (!thread) part[40] = o; } }"
-    )
-    found = grading.grade(SIMPLE, raced(met))
-    assert found.accepted, found
 
 
 LOAD = "  float s = 0.f;\n    for (int d = 0; d < head_dim; ++d) s = fmaf(q_rows[warp][d], k_tile[lane][d], s);"

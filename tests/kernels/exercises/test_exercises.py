@@ -8,7 +8,7 @@ from kernels import exercises
 from kernels.__main__ import main
 from kernels.catalog import current, load_kernel
 from kernels.errors import ProblemError
-from kernels.exercises import costs, drawing, grade, grading
+from kernels.exercises import costs, grade, grading
 from kernels.exercises.exercise import FOLDER, Limit
 
 ALL = exercises.listed()
@@ -21,19 +21,15 @@ def _kinds(found):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_exercise_has_ten_different_wrong_answers_and_hints(name):
+def test_an_exercise_has_ten_wrong_answers_and_hints_and_draws_other_inputs_each_time(name):
     one = ALL[name]
     texts = {wrong.text for wrong in one.wrong}
     assert len(texts) == len(one.wrong) >= (10 if one.of == name else 9)
     assert one.solution not in texts and one.start != one.solution
     assert one.hints and one.story and len(one.idea.split()) <= 20
     assert all(wrong.evidence for wrong in one.wrong)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_two_grades_have_different_inputs(name):
     kernel = load_kernel(FOLDER / ALL[name].of / "solution.cu")
-    first, second = (drawing.problems(ALL[name], kernel) for _ in range(2))
+    first, second = (ALL[name].drawn(kernel) for _ in range(2))
     assert all(a != b for a, b in zip(first, second, strict=True))
     for problem in first:
         kernel.plan(problem)
@@ -47,16 +43,20 @@ def test_a_wrong_answer_shows_its_evidence(name):
 OWN = [name for name, one in ALL.items() if one.of == name]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in (OWN[0], "fewer_sectors") else pytest.mark.slow) for name in OWN]
-)
+def _some(names):
+    """Parameters of a test: these exercises. Without -m slow, one of each kind of limit, and one made of another."""
+    asked = (OWN[0], "bank_conflict", "fewer_sectors", next(name for name in ALL if name not in OWN))
+    return [pytest.param(name, marks=[] if name in asked else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", _some(OWN))
 def test_the_solution_is_accepted(name):
     found = grade(name, ALL[name].solution)
     assert found.accepted and not found.evidence, found
     assert found.jailed and all(case.ok for case in found.cases)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", _some(ALL))
 def test_the_start_is_not_accepted(name, monkeypatch):
     """The last problems are the hardest ones, so mostly one problem is enough."""
     for problem in reversed(ALL[name].problems):
@@ -85,7 +85,7 @@ def _count(found, allowed, conflicts=0, **limit):
     return costs.Count(Limit(**limit), found, allowed, 40, "k_tile", found // 2, found // 64, conflicts)
 
 
-def test_a_count_names_its_line_and_its_kind():
+def test_a_count_names_its_line_and_kind_and_limits_name_a_kernel_of_ours():
     large = _count(6400, 1280, 6200, count="wavefronts")
     assert (large.ok, large.kind) == (False, "bank conflict")
     assert large.text == (
@@ -96,33 +96,24 @@ def test_a_count_names_its_line_and_its_kind():
     small = _count(6400, 1280, 0, count="sectors", of="a_rung", times=0.9)
     assert small.kind == "global memory" and "0.9 times the count of a_rung" in small.text
     assert _count(1280, 1280, 0, count="sectors").ok
-
-
-def test_limits_name_a_kernel_of_ours():
     for one in ALL.values():
         assert all(not limit.of or limit.of in current().kernels for limit in one.limits)
         assert all(limit.count in costs.SPACES for limit in one.limits)
 
 
-def test_an_answer_that_does_not_compile_has_its_line():
+def test_an_answer_that_does_not_compile_has_its_line_and_none_brings_a_launch_of_its_own():
     found = grade(QUICK[0], ALL[QUICK[0]].start.replace("float l = 0.f;", "flaot l = 0.f;"))
     line = 1 + ALL[QUICK[0]].start.split("float l = 0.f;")[0].count("\n")
     assert not found.accepted and not found.cases
     assert [(one.kind, one.lines) for one in found.evidence] == [("does not compile", (line,))]
-
-
-def test_an_answer_cannot_bring_a_launch_of_its_own():
     one = ALL[QUICK[0]]
     own = load_kernel(FOLDER / one.name / "solution.cu")
     assert grading._kernel(one, FOLDER / one.name / "solution.cu").launch_texts == own.launch_texts
 
 
-def test_an_unknown_exercise_is_refused_with_the_known_names():
+def test_the_command_lists_writes_and_refuses_also_an_unknown_exercise(tmp_path, monkeypatch, capsys):
     with pytest.raises(ProblemError, match=QUICK[0]):
         grade("no_such_exercise", "")
-
-
-def test_the_command_lists_writes_and_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["exercise"]) == 0
     listed = capsys.readouterr().out

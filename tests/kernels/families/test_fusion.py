@@ -18,7 +18,7 @@ from kernels.families.fusion import (
     RotaryProblem,
 )
 from kernels.families.fusion.norm import DTYPES
-from kernels.families.fusion.rotation import PAIRS, table, turned
+from kernels.families.fusion.rotary import PAIRS, table, turned
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import check, execute
 
@@ -71,7 +71,7 @@ def test_the_truth_of_a_norm_is_torch_s_in_float64(kind):
 def test_a_score_of_turned_q_and_k_depends_only_on_their_distance(pairs):
     """The property that the rotation is for: q at position a times k at position b is a function of a - b."""
     rng, angles = np.random.default_rng(0), table(9, 64, 500000.0)
-    q, k = (turned(np.tile(rng.standard_normal(64), (9, 1, 1)), angles, pairs)[:, 0] for _ in range(2))
+    q, k = (turned(np.tile(rng.standard_normal(64), (9, 1, 1)), angles[:, None], pairs)[:, 0] for _ in range(2))
     scores = q @ k.T
     assert all(np.ptp(np.diagonal(scores, distance)) < 1e-5 for distance in range(-4, 5))
     assert np.ptp(scores[0]) > 0.1
@@ -80,7 +80,9 @@ def test_a_score_of_turned_q_and_k_depends_only_on_their_distance(pairs):
 def test_the_two_conventions_are_one_another_with_the_dims_in_another_order():
     x, angles = np.random.default_rng(1).standard_normal((4, 3, 64)), table(4, 64, 10000.0)
     order = np.arange(64).reshape(2, 32).T.ravel()  # the dims of each pair as neighbours
-    assert np.allclose(turned(x[..., order], angles, "neighbours"), turned(x, angles, "halves")[..., order])
+    assert np.allclose(
+        turned(x[..., order], angles[:, None], "neighbours"), turned(x, angles[:, None], "halves")[..., order]
+    )
 
 
 @pytest.mark.parametrize("decode", [False, True])

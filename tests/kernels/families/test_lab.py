@@ -14,10 +14,16 @@ from kernels.core.tensors import Role
 from kernels.errors import ProblemError, RunError, TooLargeError
 from kernels.families import lab
 from kernels.families.lab.accesses import LAYOUTS, AccessProblem, GlobalProblem
-from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
-from kernels.families.lab.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, FmaProblem, StreamProblem
-from kernels.families.lab.roles import RolesProblem
-from kernels.families.lab.shapes import ShapesProblem
+from kernels.families.lab.hierarchy import (
+    CHASE_SPACES,
+    STREAM_SPACES,
+    ChaseProblem,
+    ConstantChaseProblem,
+    FmaProblem,
+    StreamProblem,
+    TextureChaseProblem,
+)
+from kernels.families.lab.patterns import RolesProblem, ShapesProblem
 from kernels.families.lab.tiles import TILES, ColumnsProblem, TransposeProblem
 from kernels.run.backends.cpu import device
 from kernels.run.execute import check_possible, run

@@ -7,7 +7,6 @@ from kernels.jail import bubblewrap, jail, landlock
 
 @pytest.fixture(params=[bubblewrap, landlock], ids=lambda engine: engine.NAME)
 def engine(request, monkeypatch):
-    """Each engine, as the engine of this machine."""
     reason = jail.fault(request.param)
     if reason:
         pytest.skip(f"{request.param.NAME}: {reason}")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import command_of
 
 from kernels.build import cpp_compiler
 from kernels.jail import Limits, confine, roots
@@ -18,7 +19,6 @@ LIMITS = Limits(seconds=20, memory_bytes=2**30, file_bytes=0, output_bytes=2**16
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The compiled threats."""
     path = tmp_path_factory.mktemp("threats") / "threats"
     command = [*cpp_compiler(), "-std=c++17", "-w", str(HERE / "threats.cpp"), "-o", str(path)]
     subprocess.run(command, check=True, timeout=120)
@@ -27,7 +27,6 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def neighbour():
-    """A process outside the jail. The test fails if it does not outlive the threat."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     assert process.poll() is None
@@ -37,7 +36,6 @@ def neighbour():
 
 @pytest.fixture
 def jailed(engine, program):
-    """jailed(threat, target) -> Result, with a limit of a few seconds."""
     reads = [program, *roots.libraries(program)]
 
     def run(threat, target="", limits=LIMITS):
@@ -47,7 +45,6 @@ def jailed(engine, program):
 
 
 def outside(program, threat, target="", **options):
-    """What the same threat does without a jail."""
     done = subprocess.run([program, threat, str(target)], capture_output=True, timeout=20, check=False, **options)
     return done.stdout
 
@@ -68,15 +65,12 @@ def test_it_reads_and_lists_no_file_of_the_server(jailed, program, tmp_path):
         assert jailed("lists", path).output == b"held\n", path
 
 
-def test_it_writes_no_file(jailed, program, tmp_path):
+def test_it_writes_no_file_and_starts_no_program(jailed, program, tmp_path):
     assert outside(program, "writes", tmp_path / "written") == b"reached\n"
     for path in (tmp_path / "mine", "/tmp/warpglass-mine", "mine", "/mine", "/dev/shm/mine", program):
         assert jailed("writes", path).output == b"held\n", path
         assert path == program or not Path(path).exists()
     assert jailed("links", "/etc/passwd").output == b"held\n"
-
-
-def test_it_starts_no_program_and_no_process(jailed, program):
     assert outside(program, "runs", "id >/dev/null") == b"reached\n"
     for command in ("id", "true", "/bin/sh -c true"):
         assert jailed("runs", command).output == b"held\n", command
@@ -120,29 +114,21 @@ def test_it_does_not_widen_the_jail(jailed, threat):
     assert jailed(threat).output == b"held\n"
 
 
-def test_an_endless_loop_ends_at_the_limit_of_time(jailed):
+def test_an_endless_loop_a_flood_and_its_own_end_are_reported_at_the_limits(jailed):
     start = time.monotonic()
     done = jailed("waits", limits=Limits(seconds=1, file_bytes=0, forks=False))
     assert done.stopped == "time" or done.code
     assert time.monotonic() - start < 10
+    done = jailed("floods")
+    assert done.stopped == "output" and len(done.output) == LIMITS.output_bytes
+    assert jailed("dies").code not in (0, None)
 
 
 def test_nothing_of_it_survives(engine, program):
     reads = [program, *roots.libraries(program)]
     confine([str(program), "survives", ""], reads=reads, limits=Limits(seconds=2, file_bytes=0))
     time.sleep(0.2)
-    assert not [pid for pid in processes() if str(program) in command_of(pid)]
-
-
-def processes():
-    return [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+    assert not [path for path in Path("/proc").glob("[0-9]*") if str(program) in command_of(path.name)]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +136,3 @@ def command_of(pid):
 )
 def test_it_takes_no_memory_beyond_its_limit(jailed, threat, size):
     assert jailed(threat, size).output != b"reached\n"
-
-
-def test_a_flood_of_lines_ends_at_the_limit_of_output(jailed):
-    done = jailed("floods")
-    assert done.stopped == "output" and len(done.output) == LIMITS.output_bytes
-
-
-def test_its_own_end_is_reported(jailed):
-    assert jailed("dies").code not in (0, None)

@@ -59,11 +59,22 @@ def test_a_served_scenario_ends_with_somebody_there(scenario, block_size):
     assert longest <= scenario.max_len
 
 
-def test_pages_of_who_is_finished_are_taken_by_another():
+def test_pages_of_who_is_finished_are_taken_by_others_and_a_server_without_pages_shares_none():
     changes = [change for _, change in SERVED["one_prompt"].states(16)[1:]]
     released = {page for change in changes for page in change.released if change.event.name == "B"}
     taken = {change.event.name for change in changes for _, page in change.allocated if page in released}
     assert released and taken == {"B", "C", "C2", "E"}
+    steps = serve(read_visits("A 1 20 2, B 2 5 2 A, C 9 0 3 A"), 8, 16)
+    assert [step.number for step in steps if "A" in step.freed] == [10]
+    assert next(step.begun for step in steps if "C" in step.admitted) == (22,)
+    scenario, pool = SERVED["one_prompt"], 256 // 96
+    steps = serve(alone(scenario.visits, scenario.steps(16)), pool, 96)
+    states = play([event for step in steps for event in step.events], pool, 96)
+    assert max(len(cache.sequences) for cache, _ in states) == pool == 2
+    assert all(len(s.table) == 1 for cache, _ in states for s in cache.sequences)
+    assert len(steps) > len(scenario.steps(16))
+    whole = "A 2 53 14, B 3 58 8, C 4 50 22, C2 9 55 12, D 6 69 10, E 10 30 14"
+    assert SERVED["nothing_shared"].visits == read_visits(whole)
 
 
 def test_a_fork_of_one_that_decodes_shares_all_its_pages_until_one_of_both_writes():
@@ -77,23 +88,6 @@ def test_a_fork_of_one_that_decodes_shares_all_its_pages_until_one_of_both_write
     assert (first.event.name, first.copied) == ("A", (3, 4)) and (second.event.name, second.copied) == ("B", None)
     assert after.find("A").table == (0, 1, 2, 4) and after.find("B").table == (0, 1, 2, 3)
     assert [len(s.tokens) for s in after.sequences] == [56, 56]
-
-
-def test_what_others_begin_with_stays_until_the_last_of_them_has_come():
-    steps = serve(read_visits("A 1 20 2, B 2 5 2 A, C 9 0 3 A"), 8, 16)
-    assert [step.number for step in steps if "A" in step.freed] == [10]
-    assert next(step.begun for step in steps if "C" in step.admitted) == (22,)
-
-
-def test_a_server_without_pages_gives_each_its_slots_and_shares_none():
-    scenario, pool = SERVED["one_prompt"], 256 // 96
-    steps = serve(alone(scenario.visits, scenario.steps(16)), pool, 96)
-    states = play([event for step in steps for event in step.events], pool, 96)
-    assert max(len(cache.sequences) for cache, _ in states) == pool == 2
-    assert all(len(s.table) == 1 for cache, _ in states for s in cache.sequences)
-    assert len(steps) > len(scenario.steps(16))
-    whole = "A 2 53 14, B 3 58 8, C 4 50 22, C2 9 55 12, D 6 69 10, E 10 30 14"
-    assert SERVED["nothing_shared"].visits == read_visits(whole)
 
 
 @pytest.mark.parametrize(

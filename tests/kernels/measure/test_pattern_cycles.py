@@ -7,8 +7,7 @@ import pytest
 
 from kernels import catalog
 from kernels.core.request import Request
-from kernels.families.lab.patterns import LINKS, LoadProblem, ReadsProblem, ReduceProblem, StagesProblem
-from kernels.families.lab.shapes import ShapesProblem
+from kernels.families.lab.patterns import LINKS, LoadProblem, ReadsProblem, ReduceProblem, ShapesProblem, StagesProblem
 from kernels.measure import pattern_cycles
 from kernels.recordings import tables
 

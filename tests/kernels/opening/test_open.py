@@ -22,10 +22,7 @@ TUTORIALS = sorted((Path(__file__).parents[1] / "plain" / "tutorials").glob("*.c
 SAID = {
     "t02_dynamic_shared": {"block": "64", "shared_bytes": "4 * (seq_len + 64)"},
     "t03_template": {"ROWS": "4", "block": "32, 4"},
-    "t07_wmma": {
-        "block": "32",
-        "shared_bytes": "4 * 16 * (head_dim + 16) + 2 * 16 * 16 + 3 * 2 * 16 * head_dim",
-    },
+    "t07_wmma": {"block": "32", "shared_bytes": "4 * 16 * (head_dim + 16) + 2 * 16 * 16 + 3 * 2 * 16 * head_dim"},
     "t08_cooperative_grid": {"grid": "6", "block": "64"},
     "t10_float4_ldg": {"VECS": "HEAD_DIM / 32"},
     "t11_split_k": {

@@ -39,7 +39,6 @@ def _entries(name):
 
 
 def _faults(name, entry, reversed_order):
-    """The faults of one entry's launch."""
     request, built, plan = _prepared(name)
     step = next(launch for launch in plan.launches if launch.entry == entry)
     alone, arrays = replace(plan, launches=(step,)), execute.start_arrays(request)
@@ -47,22 +46,17 @@ def _faults(name, entry, reversed_order):
     return [fault for fault in found.faults if fault.level == "error"]
 
 
-def _planted(entry):
-    """The kind and the lines of an entry's FAULT comments."""
-    lines = (PLANTED / "faults.cu").read_text().splitlines()
-    first = next(n for n, text in enumerate(lines, 1) if re.match(rf"__global__ void {entry}\(", text))
-    last = next(n for n in range(first, len(lines) + 1) if lines[n - 1] == "}")
-    marked = [(n, lines[n - 1].split("// FAULT ")[1].strip()) for n in range(first, last) if "// FAULT" in lines[n - 1]]
-    return marked[0][1], {number for number, _ in marked}
-
-
 @pytest.mark.parametrize("reversed_order", [False, True])
 def test_planted_faults_are_found_with_their_kinds_and_lines(reversed_order):
     entries = _entries("faults")
     assert len(entries) == 30
     found, right, missed = 0, 0, []
+    text = (PLANTED / "faults.cu").read_text().splitlines()
     for entry in entries:
-        kind, lines = _planted(entry)
+        first = next(n for n, line in enumerate(text, 1) if re.match(rf"__global__ void {entry}\(", line))
+        own = text[first : text.index("}", first)]
+        marked = {n: line.split("// FAULT ")[1].strip() for n, line in enumerate(own, first + 1) if "// FAULT" in line}
+        kind, lines = next(iter(marked.values())), {*marked}
         faults = _faults("faults", entry, reversed_order)
         named = {line for fault in faults for line in fault.lines}
         found += bool(faults)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from front import of_roles
 
 from kernels.build import Mode, build
 from kernels.build.plain.ptx import MEANINGS
@@ -33,16 +34,7 @@ __device__ float loaded(const float* at) {
 #define expf by_ptx
 #define __expf by_ptx
 """
-ALL = """/*
-title = "PTX"
-idea = "each accepted instruction once."
-changed = "nothing."
-costs = "nothing."
-limits = "it computes nothing of its problem."
-source = "the tests."
-family = "lab"
-problem = "roles"
-
+ALL = of_roles("""
 [[launches]]
 entry = "all"
 grid = [1]
@@ -53,7 +45,7 @@ __global__ void all(const float* x, float* o, int tiles) {
   const float a = 0.75f, b = 2.5f, c = -1.5f;
   BODY
 }
-"""
+""")
 FLOATS = {  # of a, and of b and c
     **{"rcp": (lambda a: 1 / a), "rsqrt": (lambda a: a**-0.5), "sqrt": math.sqrt, "ex2": (lambda a: 2**a)},
     **{"lg2": math.log2, "sin": math.sin, "cos": math.cos, "tanh": math.tanh, "neg": (lambda a: -a)},

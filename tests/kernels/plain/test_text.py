@@ -65,10 +65,7 @@ def test_inline_ptx_outside_the_list_is_refused_with_its_line(code, said):
         ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(n));', "simt_0 = (simt_rank() & 31);"),
         ('asm volatile("bar.sync 0;" ::: "memory");', "do { __syncthreads(); } while (0);"),
         ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p + 1));', "simt_0 = *(const float*)(simt_1);"),
-        (
-            'asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));',
-            "float simt_0 = simt_to_0; simt_0 = -simt_0;",
-        ),
+        ('asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));', "float simt_0 = simt_to_0; simt_0 = -simt_0;"),
     ],
 )
 def test_accepted_inline_ptx_becomes_cpp_at_its_line(code, became):
@@ -78,7 +75,7 @@ def test_accepted_inline_ptx_becomes_cpp_at_its_line(code, became):
     assert device_text(text) == text
 
 
-def test_the_guide_lists_the_accepted_inline_ptx():
+def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct():
     guide = (Path(__file__).parents[3] / "kernels" / "first-kernel.md").read_text()
     row = next(line for line in guide.splitlines() if line.startswith("| inline PTX |"))
     listed = set(re.findall(r"`([a-z0-9]+(?:\.[a-z]+)?)`", row))
@@ -87,9 +84,6 @@ def test_the_guide_lists_the_accepted_inline_ptx():
         for name in ptx.MEANINGS
     }
     assert listed == known
-
-
-def test_an_include_or_asm_in_a_comment_is_no_construct():
     text = "// #include <cutlass/cutlass.h>\n" + KERNEL.replace("BODY", "// asm volatile")
     refusals.check("k.cu", text)
 
@@ -107,15 +101,12 @@ def test_an_edit_for_the_cpu(declared, became):
     assert became in cpu_text(KERNEL.replace("BODY", declared))
 
 
-def test_no_edit_moves_a_line_and_functions_of_the_host_are_blank():
+def test_no_edit_moves_a_line_functions_of_the_host_are_blank_and_comments_are_no_constructs():
     text = (
         KERNEL.replace("BODY", "extern __shared__\n  float s[];") + "int main() {\n  k<<<1, 1>>>(0);\n  return 0;\n}\n"
     )
     assert cpu_text(text).count("\n") == text.count("\n")
     assert "<<<" not in device_text(text) and "main" not in device_text(text)
-
-
-def test_a_text_without_a_host_function_stays_unchanged_for_a_gpu():
     assert device_text(KERNEL) == KERNEL
 
 

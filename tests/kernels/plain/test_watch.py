@@ -1,13 +1,10 @@
 """Marked lines of a plain kernel: the calls in its text, their records, and the page Online softmax."""
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pages import shown_with
 
 from explainers.models import softmax_rows
 from explainers.stories.online_softmax import online_softmax
@@ -24,7 +21,6 @@ from kernels.errors import BuildError, FrontMatterError, ProblemError
 from kernels.run import execute
 from kernels.run.check import check_case
 
-TESTS = Path(__file__).parents[2]
 TUTORIALS = Path(__file__).parent / "tutorials"
 MARKS = {  # a tutorial -> its marks: at most four lines
     "t01_static_shared": """"for (int j = 0; j < TILE" = "tile = start + j"
@@ -94,7 +90,6 @@ RUNNING = ("t01_static_shared", "t03_template", "t06_half2", "t10_float4_ldg", "
 
 
 def _marked(folder, name):
-    """A copy of a tutorial with its marks."""
     head, code = (TUTORIALS / f"{name}.cu").read_text().split("*/", 1)
     path = folder / f"{name}.cu"
     path.write_text(f"{head}\n[watch]\n{MARKS[name]}*/{code}")
@@ -102,7 +97,6 @@ def _marked(folder, name):
 
 
 def _spec(folder, marks, body, head="t01_static_shared"):
-    """A kernel with this body of a function and these marks."""
     text = (TUTORIALS / f"{head}.cu").read_text().split("*/", 1)[0]
     signature = "const float* q, const float* k, const float* v, float* o, int n, int d, int causal, float scale"
     path = folder / "marked.cu"
@@ -112,10 +106,6 @@ def _spec(folder, marks, body, head="t01_static_shared"):
 
 def _text(spec):
     return cpu_text(spec.source, more=watching.edits(spec, spec.path.name))
-
-
-def _calls(spec):
-    return [line for line in _text(spec).splitlines() if "simt_watch" in line]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +128,7 @@ def _calls(spec):
 )
 def test_a_mark_becomes_a_call_on_its_line(tmp_path, marks, body, call):
     spec = _spec(tmp_path, marks, body)
-    assert call in "\n".join(_calls(spec))
+    assert call in "\n".join(line for line in _text(spec).splitlines() if "simt_watch" in line)
     assert _text(spec).count("\n") == spec.source.count("\n")
 
 
@@ -204,15 +194,7 @@ def test_the_marks_log_steps_and_values_and_change_no_output(tmp_path):
 
 def _shown(folder, names):
     links = [f"online_softmax?kernel={name}{FIELDS.get(name, '')}" for name in names]
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "pages.py"), *links],
-        env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(zip(names, json.loads(done.stdout.splitlines()[-1])))
+    return dict(zip(names, shown_with(folder, *links)))
 
 
 WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
@@ -220,7 +202,6 @@ WALK = "t11_split_k&seq_len=8&num_heads=1&walk=7"
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    """name -> what Online softmax shows of two marked kernels. The process of both takes 6 seconds to start."""
     folder = tmp_path_factory.mktemp("marked")
     for name in ("t03_template", "t11_split_k"):
         _marked(folder, name)
@@ -257,14 +238,11 @@ def test_a_row_without_values_and_an_unknown_walk_are_told(opened, tmp_path):
         online_softmax.explain(run, 6, 0)
 
 
-def test_every_value_of_a_row_needs_the_head_if_one_has_it(tmp_path):
+def test_online_softmax_refuses_a_row_with_an_incomplete_mark_and_other_kernels_keep_their_pages(tmp_path):
     path = _marked(tmp_path, "t11_split_k")
     assert not softmax_rows.refusal(load_kernel(path))
     path.write_text(path.read_text().replace("l[row = blockIdx.x, head = blockIdx.z, ", "l[row = blockIdx.x, "))
     assert "does not log l(row, head, walk)" in softmax_rows.refusal(load_kernel(path))
-
-
-def test_a_faulty_mark_leaves_the_pages_of_other_kernels(tmp_path):
     faulty = _spec(tmp_path, '"nowhere" = "m"', "o[0] = 1;")
     assert probed.values(faulty) == {}
     assert "Mark a line for each in its table [watch]." in probed.without_events(faulty, {"m": ("row",)})

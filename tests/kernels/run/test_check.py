@@ -13,7 +13,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.families.dense import DenseProblem
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races
@@ -121,13 +121,19 @@ def test_the_cases_that_the_cpu_runs_leave_out_no_length_and_no_value_of_any_fie
 
 
 def values(cases, field):
-    """What the problems have of this field."""
     return {getattr(case.problem, field) for case in cases}
 
 
-def test_a_wrong_kernel_is_missed():
+def test_a_wrong_kernel_is_missed_and_a_case_that_cannot_run_here_is_told():
     verdicts = check.check_case(KERNELS["03_flash"], Case(DenseProblem(), (("RESCALE", 0),)), "cpu")
     assert [v.ok for v in verdicts] == [False, False]
+    spec = KERNELS["03_flash"]
+    device = cpu.device()
+    small = type(device)(device.backend, "A small processor", device.target, 20000)
+    possible, reasons = check.cases(spec, small)
+    assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
+    row = check.summary(spec, len(possible), reasons, [])
+    assert (row["missed"], row["cannot_run"]) == (0, reasons)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +177,15 @@ HIDDEN = """  const int i = threadIdx.x;
 """
 
 
-def test_a_race_that_the_order_of_the_threads_hides_is_found(small_kernel):
+def test_a_race_that_the_threads_order_hides_and_a_sum_that_begins_unset_are_found(small_kernel):
     spec = small_kernel(HIDDEN, threads=64)
     said = races.look_for_race(Request(spec, RolesProblem(), backend="cpu"))
     assert said.startswith("o differs between thread orders / late copies in 63 of 64 elements, first at o[1] (")
     mended = small_kernel(HIDDEN.replace("  O_gmem", "  __syncthreads();\n  O_gmem"), threads=64)
     assert races.look_for_race(Request(mended, RolesProblem(), backend="cpu")) == ""
+    # g++ fills with 0xfe, a float of -1.7e38, and clang floats with NaN.
+    found = execute.run_timed_build(Request(small_kernel(UNSET), RolesProblem(), backend="cpu"))["o"][0]
+    assert not abs(found) < 1e30
 
 
 UNSET = """  float l;
@@ -185,13 +194,7 @@ UNSET = """  float l;
 """
 
 
-def test_a_sum_that_begins_unset_is_far_off(small_kernel):
-    """g++ fills with 0xfe, a float of -1.7e38, and clang floats with NaN."""
-    found = execute.run_timed_build(Request(small_kernel(UNSET), RolesProblem(), backend="cpu"))["o"][0]
-    assert not abs(found) < 1e30
-
-
-def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
+def test_check_reports_each_kernel_as_it_ends_and_what_fails_is_not_blamed_for_its_probes(small_kernel):
     spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
     probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
     assert probed.records == 0
@@ -200,14 +203,16 @@ def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
     assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
     right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")
     assert right[0].records > 0
-
-
-def test_a_kernel_whose_runs_all_fail_is_not_blamed_for_its_probes(small_kernel):
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     failed = check.Verdict(spec.name, "probed", RolesProblem(), (), (), False, "It did not compile.")
     row = check.summary(spec, 1, [], [failed])
     lines = facts.check_lines([row], [failed], "here")
     assert not any("no probe logged anything" in line for line in lines) and "did not compile" in lines[-1]
+    spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
+    verdicts, rows = check.check(
+        [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
+    )
+    assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1
 
 
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
@@ -228,17 +233,7 @@ def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
             assert ok or verdict.share > 1
 
 
-def test_a_case_that_cannot_run_here_is_told_and_not_missed():
-    spec = KERNELS["03_flash"]
-    device = cpu.device()
-    small = type(device)(device.backend, "A small processor", device.target, 20000)
-    possible, reasons = check.cases(spec, small)
-    assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
-    row = check.summary(spec, len(possible), reasons, [])
-    assert (row["missed"], row["cannot_run"]) == (0, reasons)
-
-
-def test_a_wrong_kernel_gives_its_first_problem_and_the_number_of_the_others(small_kernel):
+def test_a_wrong_kernel_gives_its_first_problem_and_one_that_does_not_compile_says_so_once(small_kernel):
     """Both builds of a problem are one. --all shows each problem."""
     spec, wrong = small_kernel("  O_gmem[0] = X_gmem[0];\n"), (OutputError("o", 2.5, 1e-7, 1e-6),)
     unknown = Reason("unknown", "The wrong values have no known pattern.")
@@ -256,20 +251,9 @@ def test_a_wrong_kernel_gives_its_first_problem_and_the_number_of_the_others(sma
     assert sum("allowed" in line for line in lines) == 1
     everything = facts.check_lines([row], missed, "here", everything=True)
     assert sum(line.startswith("  wrong: ") for line in everything) == 44
-
-
-def test_a_kernel_that_does_not_compile_says_so_once(small_kernel):
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     said = "BuildError: small.cu line 3: expected ';'"
     missed = [check.Verdict(spec.name, "both", RolesProblem(seed=seed), (), (), False, said) for seed in range(63)]
     lines = facts.check_lines([check.summary(spec, 63, [], missed)], missed, "here")
     assert len(lines) == 3 and sum(said in line for line in lines) == 1 and "62 more problems" in lines[-1]
     assert "inf" not in "".join(lines)
-
-
-def test_check_reports_each_kernel_as_it_ends(small_kernel):
-    spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
-    verdicts, rows = check.check(
-        [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
-    )
-    assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1

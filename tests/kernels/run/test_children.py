@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from front import of_dense
 
 from kernels import build
 from kernels.build import Mode, linking
@@ -17,14 +18,7 @@ from kernels.run import execute
 from kernels.run.backends import cpu, gpu_launches
 from kernels.run.backends.gpu import BLOCK_TIME
 
-KERNEL = """/*
-title = "Order"
-idea = "each child notes its turn."
-changed = "nothing, it is a test."
-costs = "little."
-limits = "none."
-source = "this test."
-family = "dense"
+KERNEL = of_dense("""
 scratch.turn = {dtype = "int32", initial = "zero", shape = [1], axes = ["one"]}
 launches = [
   {entry = "parent", grid = [1], block = [32], args = ["turn", "o"], children = ["note"]},
@@ -49,7 +43,7 @@ extern "C" __global__ void parent(int* turn_gmem, float* O_gmem PROBE_PARAM PROB
   note<<<dim3(2), dim3(32), 4, cudaStreamFireAndForget>>>(turn_gmem, O_gmem, 1 PROBE_CHILD(1));
   note<<<3, 32, 4, cudaStreamFireAndForget>>>(turn_gmem, O_gmem, 2 PROBE_CHILD(2));
 }
-"""
+""")
 
 
 THREADS = KERNEL.replace("if (threadIdx.x) return;\n  note", "if (threadIdx.x > 1) return;\n  if (!threadIdx.x) note")
@@ -78,27 +72,29 @@ def test_a_tail_launch_is_the_last_and_the_others_have_both_orders(tmp_path, tex
     assert [int(r.counts.sum()) for r in raw] == [0, 3, 3, 3]  # a load and two stores of each child
 
 
-def test_the_trace_has_each_child_under_its_own_launch(tmp_path):
+def test_the_trace_has_each_child_under_its_launch_and_one_without_a_child_does_not_build(tmp_path):
     frame = execute.run(request_of(tmp_path)).trace.frame("launch", "block", "event", "offset")
     assert frame[(frame.event == "store") & (frame.launch > 0)].groupby("launch").size().tolist() == [2, 2, 2]
     assert np.array_equal(frame.launch.unique(), [1, 2, 3]) and not frame.block.any()
+    text = KERNEL.replace("note<<<3", "other<<<3")
+    for target in ("cpu", "sm_90a"):
+        with pytest.raises(BuildError, match=r"order.cu line \d+: it launches other, and no launch of the opening"):
+            request = request_of(tmp_path, text)
+            build.build(request.kernel, request.defines, Mode.TIMED, target)
 
 
-def test_a_launch_that_the_comment_does_not_list_stops_with_its_line(tmp_path):
+def test_a_launch_that_is_missing_unlisted_or_under_another_number_stops_a_run_with_its_line(tmp_path):
     wrong = request_of(tmp_path, KERNEL.replace("note<<<3, 32", "note<<<4, 32"))
     with pytest.raises(RunError, match=r"it launches note with a grid of \(4, 1, 1\).*the opening comment lists no"):
         execute.run(wrong)
     outside = request_of(tmp_path, KERNEL.replace("turn + 1);", "turn + 1);\n  ldg<int>(&turn_gmem[9]);"))
     with pytest.raises(RunError, match=r"its launch of note, block \(0, 0, 0\).*illegal address"):
         execute.run(outside)
-
-
-def test_a_missing_launch_and_the_number_of_another_child_stop_a_run(tmp_path):
     missing = request_of(tmp_path, KERNEL.replace("note<<<3", "if (!turn_gmem) note<<<3"))
     with pytest.raises(RunError, match=r"its end: it did not launch the child note with a grid of \(3, 1, 1\)"):
         execute.run(missing)
     swapped = KERNEL.replace("CHILD(1)", "CHILD(9)").replace("CHILD(2)", "CHILD(1)").replace("CHILD(9)", "CHILD(2)")
-    with pytest.raises(RunError, match="PROBE_CHILD of another launch. .* number 1; at order.cu:30"):
+    with pytest.raises(RunError, match="PROBE_CHILD of another launch. .* number 1; at order.cu:31"):
         execute.run(request_of(tmp_path, swapped))
 
 
@@ -121,14 +117,6 @@ def test_times_without_a_block_name_the_kernel():
         gpu_launches._span(times, "note")
 
 
-def test_a_launch_without_a_child_in_the_comment_does_not_build(tmp_path):
-    text = KERNEL.replace("note<<<3", "other<<<3")
-    for target in ("cpu", "sm_90a"):
-        with pytest.raises(BuildError, match=r"order.cu line \d+: it launches other, and no launch of the opening"):
-            request = request_of(tmp_path, text)
-            build.build(request.kernel, request.defines, Mode.TIMED, target)
-
-
 def test_relocatable_code_is_linked_with_the_device_runtime_and_never_for_a_stranger(tmp_path, monkeypatch):
     request = request_of(tmp_path)
     made = build.build(request.kernel, request.defines, Mode.PROBED, "sm_90a")
@@ -138,7 +126,7 @@ def test_relocatable_code_is_linked_with_the_device_runtime_and_never_for_a_stra
         build.build(request.kernel, request.defines, Mode.PROBED, "sm_90a")
 
 
-def test_a_missing_linker_or_device_runtime_names_its_remedy(monkeypatch):
+def test_a_missing_linker_and_one_older_than_the_device_runtime_name_their_remedy(monkeypatch, tmp_path):
     def missing(*_):
         raise RuntimeError("not there")
 
@@ -148,10 +136,7 @@ def test_a_missing_linker_or_device_runtime_names_its_remedy(monkeypatch):
     with pytest.raises(BackendUnavailable, match=r"libcudadevrt.a\) was not found. .* Choose the recorded backend"):
         linking.runtime()
     linking.runtime.cache_clear()
-
-
-def test_a_linker_of_an_older_major_than_the_device_runtime_is_refused_where_it_crashes(tmp_path, monkeypatch):
-    """nvJitLink 12.8 ended the process with a signal."""
+    # nvJitLink 12.8 ended the process with a signal.
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
     monkeypatch.setattr(linking, "runtime", lambda: f"{tmp_path}/lib64/libcudadevrt.a")

@@ -14,7 +14,7 @@ from kernels.build import Mode
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.errors import RunTimeout
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute, workers
 from kernels.run.backends import cpu
 from kernels.run.workers import limit_or
@@ -30,16 +30,8 @@ def kernels(*args, code=0):
     return (err if code else out).getvalue()
 
 
-def script(*args, code):
-    done = subprocess.run([sys.executable, "-m", "kernels", *args], capture_output=True, text=True, timeout=300)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
-
-
 @pytest.fixture(scope="module")
 def listed():
-    """What `list --json` prints."""
     return json.loads(kernels("list", "--json"))
 
 
@@ -64,41 +56,11 @@ def test_list_names_every_kernel_with_its_fields_and_backends(listed):
 
 def test_run_writes_trace_and_arrays(tmp_path):
     trace, arrays = tmp_path / "t.parquet", tmp_path / "a.npz"
-    facts = json.loads(
-        kernels(
-            "run",
-            "02_tiled",
-            "--backend",
-            "cpu",
-            "--set",
-            "seq_len=33",
-            "--set",
-            "causal=true",
-            "--set",
-            "BLOCK_Q=8",
-            "--scope",
-            "all",
-            "--trace",
-            str(trace),
-            "--arrays",
-            str(arrays),
-            "--json",
-        )
-    )
-    kept = {
-        "kernel",
-        "backend",
-        "provenance",
-        "device",
-        "compiler",
-        "date",
-        "problem",
-        "settings",
-        "scope",
-        "max_abs_error",
-    }
-    kept |= {"baseline_max_abs_error", "correct", "records", "lost"}
-    assert kept | {"errors", "worst_output", "code_hash"} <= set(facts)
+    settings = "--set seq_len=33 --set causal=true --set BLOCK_Q=8 --scope all"
+    command = f"run 02_tiled --backend cpu {settings} --trace {trace} --arrays {arrays} --json"
+    facts = json.loads(kernels(*command.split()))
+    kept = "kernel backend provenance device compiler date problem settings scope max_abs_error baseline_max_abs_error"
+    assert {*kept.split(), "correct", "records", "lost", "errors", "worst_output", "code_hash"} <= set(facts)
     assert set(facts["errors"]) == {facts["worst_output"]} == {"o"}
     error = facts["errors"]["o"]
     assert (
@@ -117,76 +79,57 @@ def test_run_writes_trace_and_arrays(tmp_path):
     assert {name: held[name].shape for name in "qkvo"} == dict.fromkeys("qkvo", (1, 2, 33, 32))
 
 
-def test_a_field_can_be_set_by_the_name_that_it_once_had():
+def test_a_field_can_be_set_by_its_former_name_and_a_scope_names_a_range_of_items():
     facts = json.loads(
         kernels("run", "03_flash", "--backend", "cpu", "--set", "seq_len=17", "--set", "heads=3", "--json")
     )
     assert facts["problem"]["num_heads"] == facts["problem"]["heads"] == 3
-
-
-def test_a_scope_can_name_a_range_of_items():
     facts = json.loads(kernels("run", "01_naive", "--backend", "cpu", "--scope", "2:3", "--json"))
     assert (facts["scope"]["first"], facts["scope"]["count"]) == (2, 3)
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("command", "message"),
     [
-        (("run", "03_flash", "--set", "seq_len=0"), "seq_len is 0. It must be"),
-        (("run", "03_flash", "--set", "colour=red"), "no field or constant 'colour'"),
-        (("run", "03_flash", "--set", "seq_len"), "FIELD=VALUE"),
-        (("run", "flash"), "no kernel 'flash'. There are 01_naive"),
-        (("run", "03_flash", "--backend", "tpu"), "backend is 'tpu'"),
-        (("run", "03_flash", "--scope", "all:2"), "--scope is 'all:2'"),
-        (("run", "03_flash", "--scope", "page=0"), "scope names 'page'. This run has items of the kind query tile"),
-        (("run", "/nowhere/mine.cu"), "/nowhere/mine.cu cannot be read"),
-        (("run", "03_flash", "--set", "seq_len=16384", "--backend", "cpu"), "would take about"),
-        (("run", "03_flash", "--trace", "/nowhere/x.parquet", "--backend", "cpu"), "cannot write /nowhere/x.parquet"),
-        (("inspect", "03_flash", "--arch", "sm_1"), "arch is 'sm_1'"),
-        (("check", "--every", "0"), "--every is 0"),
-        (("run", "paged_v1", "--set", "context_lens=40,0"), "context_lens[1] is 0. It must be a whole number from 1"),
+        ("run 03_flash --set seq_len=0", "seq_len is 0. It must be"),
+        ("run 03_flash --set colour=red", "no field or constant 'colour'"),
+        ("run 03_flash --set seq_len", "FIELD=VALUE"),
+        ("run flash", "no kernel 'flash'. There are 01_naive"),
+        ("run 03_flash --backend tpu", "backend is 'tpu'"),
+        ("run 03_flash --scope all:2", "--scope is 'all:2'"),
+        ("run 03_flash --scope page=0", "scope names 'page'. This run has items of the kind query tile"),
+        ("run /nowhere/mine.cu", "/nowhere/mine.cu cannot be read"),
+        ("run 03_flash --set seq_len=16384 --backend cpu", "would take about"),
+        ("run 03_flash --trace /nowhere/x.parquet --backend cpu", "cannot write /nowhere/x.parquet"),
+        ("inspect 03_flash --arch sm_1", "arch is 'sm_1'"),
+        ("check --every 0", "--every is 0"),
+        ("run paged_v1 --set context_lens=40,0", "context_lens[1] is 0. It must be a whole number from 1"),
         (
-            ("run", "paged_v1", "--set", "context_lens=40", "--set", "block_tables=3,7"),
+            "run paged_v1 --set context_lens=40 --set block_tables=3,7",
             "Sequence 0 has context length 40, which needs 3 pages of 16 slots",
         ),
-        (
-            ("run", "paged_v1", "--set", "context_lens=20,20", "--set", "block_tables=3,7;7,1"),
-            "which did not fork from one another",
-        ),
-        (
-            ("run", "paged_v2", "--set", "num_heads=6", "--set", "num_kv_heads=4"),
-            "num_heads must be a multiple of num_kv_heads",
-        ),
-        (("run", "paged_v2", "--set", "PARTITION=100"), "PARTITION is 100. It must be one of 32"),
-        (("run", "paged_v1", "--set", "dtype=int8"), "dtype is int8. It must be one of float32, float16"),
-        (("run", "paged_v1", "--scope", "12"), "scope is query heads 12 to 12. This run has query heads 0 to 11"),
-        (("run", "paged_v1", "--set", "context_lens=60000", "--backend", "cpu"), "bytes of shared memory per block"),
-        (("run", "reshape_and_cache", "--set", "slots=3,3"), "Tokens 0 and 1 both have slot 3"),
-        (("frobnicate",), "invalid choice"),
+        ("run paged_v1 --set context_lens=20,20 --set block_tables=3,7;7,1", "which did not fork from one another"),
+        ("run paged_v2 --set num_heads=6 --set num_kv_heads=4", "num_heads must be a multiple of num_kv_heads"),
+        ("run paged_v2 --set PARTITION=100", "PARTITION is 100. It must be one of 32"),
+        ("run paged_v1 --set dtype=int8", "dtype is int8. It must be one of float32, float16"),
+        ("run paged_v1 --scope 12", "scope is query heads 12 to 12. This run has query heads 0 to 11"),
+        ("run paged_v1 --set context_lens=60000 --backend cpu", "bytes of shared memory per block"),
+        ("run reshape_and_cache --set slots=3,3", "Tokens 0 and 1 both have slot 3"),
+        ("frobnicate", "invalid choice"),
     ],
 )
-def test_bad_usage_exits_2_with_the_value_and_the_remedy(args, message, capsys):
+def test_bad_usage_exits_2_with_the_value_and_the_remedy(command, message, capsys):
     try:
-        code = main(list(args))
+        code = main(command.split())
     except SystemExit as ended:  # so argparse ends
         code = ended.code
     assert code == 2 and message in capsys.readouterr().err
-
-
-def test_bad_usage_is_a_scripts_exit_code_and_no_traceback():
-    """test_one_file runs scripts that end well."""
-    assert "seq_len is 0. It must be" in script("run", "03_flash", "--set", "seq_len=0", code=2)
 
 
 @pytest.fixture
 def no_gpu(listed):
     if "gpu" in listed["devices"]:
         pytest.skip("there is a GPU")
-
-
-def test_no_gpu_exits_3(no_gpu):
-    assert "No GPU was found" in kernels("run", "03_flash", "--backend", "gpu", code=3)
-    assert "No GPU was found" in kernels("record", code=3)
 
 
 def test_check_passes_and_inspect_reports_both_builds():
@@ -211,11 +154,11 @@ def test_what_has_no_recording_is_listed_without_a_gpu_and_is_no_failure(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "command", [["calibrate"], ["counters"], ["counters", "--occupancy"], ["measure", "hierarchy"]]
+    "command",
+    ["run 03_flash --backend gpu", "record", "calibrate", "counters", "counters --occupancy", "measure hierarchy"],
 )
 def test_what_needs_a_gpu_says_so_and_exits_3(command, no_gpu):
-    said = kernels(*command, code=3)
-    assert "No GPU was found" in said
+    assert "No GPU was found" in kernels(*command.split(), code=3)
 
 
 ENDLESS = """

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from faulty import tasks
+from waiting import gone, until
 
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.run import workers
@@ -19,13 +19,6 @@ from kernels.run.workers.local import LocalWorker
 from kernels.run.workers.worker import Unbegun, call_of
 
 ROOT = Path(__file__).parents[3]
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 class Command:
@@ -57,6 +50,7 @@ def cluster():
         patch.setenv("WARPGLASS_WORKERS", setting)
         yield scheduler, hosts
         workers.stop()
+    workers._surveyed.cache_clear()  # what other tests ask is of this machine
     for command in (*hosts, scheduler):
         command.kill()
 
@@ -72,16 +66,21 @@ def blocked(tmp_path, name="blocked", **options):
     return job, *map(int, path.read_text().split())
 
 
-def gone(*pids):
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def test_a_result_and_an_error_come_back_as_themselves(cluster):
+def test_results_errors_deaths_pickles_and_a_missing_worker_are_told_as_themselves(cluster, tmp_path):
     assert workers.elsewhere() and submit(int, "7").result(60) == 7
     with pytest.raises(ValueError, match="invalid literal"):
         submit(int, "x").result(60)
     survey = workers.survey()
     assert survey.pick("cpu").backend == "cpu" and survey.gpus == () and "gpu" in survey.reasons
+    with pytest.raises(WorkerDied, match="exit_with died .with exit code 3"):
+        submit(tasks.exit_with, 3).result(60)
+    assert submit(int, "7").result(60) == 7
+    path = tmp_path / "ran"
+    with pytest.raises(RunError, match="answered with bytes that cannot be read"):
+        submit(tasks.send_pickle, str(path), True).result(60)
+    assert submit(int, "7").result(60) == 7 and not path.exists()
+    with pytest.raises(BackendUnavailable, match=r"No worker with a GPU is connected to dask://.*workers work 127"):
+        workers.submit(int, backend="gpu", title="it").result(20)
 
 
 def test_a_task_is_ended_at_its_limit_and_where_it_is_stopped(cluster, tmp_path):
@@ -94,12 +93,6 @@ def test_a_task_is_ended_at_its_limit_and_where_it_is_stopped(cluster, tmp_path)
     with pytest.raises(RunCancelled, match="block was stopped"):
         job.result(60)
     until(lambda: gone(pid, helper))
-
-
-def test_a_worker_that_dies_is_told_and_replaced(cluster):
-    with pytest.raises(WorkerDied, match="exit_with died .with exit code 3"):
-        submit(tasks.exit_with, 3).result(60)
-    assert submit(int, "7").result(60) == 7
 
 
 def test_a_stop_that_comes_late_ends_no_other_task():
@@ -123,23 +116,11 @@ def test_a_stop_that_comes_late_ends_no_other_task():
         del agent._workers[host.name]
 
 
-def test_a_pickle_that_a_kernel_writes_to_its_socket_runs_on_neither_side(cluster, tmp_path):
-    path = tmp_path / "ran"
-    with pytest.raises(RunError, match="answered with bytes that cannot be read"):
-        submit(tasks.send_pickle, str(path), True).result(60)
-    assert submit(int, "7").result(60) == 7 and not path.exists()
-
-
 @pytest.mark.parametrize("at, why", [("x:99999", "is no HOST:PORT"), ("127.0.0.1:1", "no scheduler answers at")])
 def test_a_host_without_a_scheduler_says_so_and_ends(at, why):
     command = [sys.executable, "-m", "kernels.run.workers", "work", at]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and why in done.stderr and "Start one (python -m" in done.stderr
-
-
-def test_without_a_worker_for_it_a_task_is_refused_with_the_remedy(cluster):
-    with pytest.raises(BackendUnavailable, match=r"No worker with a GPU is connected to dask://.*workers work 127"):
-        workers.submit(int, backend="gpu", title="it").result(20)
 
 
 def test_a_lost_host_is_told_to_the_run_that_it_ran_and_the_others_run_elsewhere(cluster, tmp_path):

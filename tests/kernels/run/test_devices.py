@@ -2,12 +2,14 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from kernels.errors import BackendUnavailable, ProblemError, WorkerDied
 from kernels.run import workers
+from kernels.run.backends import gpus
 from kernels.run.workers import devices, local
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.pool import Pool
@@ -168,3 +170,24 @@ def test_a_gpu_that_does_not_prove_itself_is_asked_once_and_by_a_new_worker_the_
 def test_a_gpu_that_is_not_there_is_refused():
     with pytest.raises(ProblemError, match="gpu is 'GPU-none'. Known GPUs"):
         workers.submit(int, backend="gpu", title="it", gpu="GPU-none")
+
+
+# ---- several GPUs in one process ----
+
+
+def test_each_pair_of_gpus_is_connected_only_once(monkeypatch):
+    connected, current = [], []
+    runtime = SimpleNamespace(
+        getDeviceCount=lambda: 3,
+        deviceCanAccessPeer=lambda own, other: True,
+        deviceEnablePeerAccess=lambda other: connected.append((current[-1], other)),
+    )
+    device = lambda number: nullcontext(current.append(number))  # noqa: E731
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Device=device)))
+    gpus._reach.cache_clear()
+    gpus.connect(2)
+    gpus.connect(3)
+    gpus._reach.cache_clear()
+    assert sorted(connected) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    with pytest.raises(BackendUnavailable, match="needs 4 GPUs, and this machine has 3"):
+        gpus.connect(4)

@@ -80,7 +80,7 @@ def test_logged_scores_and_outputs_are_the_arrays(cpu_run):
     assert np.array_equal(o.value, run.arrays["o"][0, 0][o.row.astype(int), o.dim.astype(int)])
 
 
-def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
+def test_naive_reads_k_once_per_query_row_and_whatif_builds_break_as_they_say():
     problem = DenseProblem()
     size = problem.batch * problem.num_heads * problem.seq_len * problem.head_dim * 4
     for name, times in (("01_naive", 64), ("02_tiled", 4), ("03_flash", 4)):
@@ -88,9 +88,6 @@ def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
         k = table[(table.tensor == "K") & (table.space == "global") & (table.kind == "load")]
         assert k.bytes.item() == times * size
         assert (table[(table.space == "global")].tensor.isin(["S", "P"]).any()) == (name != "03_flash")
-
-
-def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, DenseProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
     for name in current().of_problem(DenseProblem):
         plain = execute.run(Request(KERNELS[name], DenseProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
@@ -134,7 +131,7 @@ def device(**changes):
     )
 
 
-def test_too_much_shared_memory_is_refused_before_launch():
+def test_too_much_shared_memory_a_scope_outside_and_an_unknown_constant_are_refused():
     request = Request(FLASH, DenseProblem(head_dim=128), (("BLOCK_Q", 32), ("BLOCK_KV", 32)))
     execute.check_possible(request, device())
     with pytest.raises(
@@ -142,9 +139,15 @@ def test_too_much_shared_memory_is_refused_before_launch():
         match=r"03_flash needs 53,248 bytes of shared memory per block. A small GPU allows 49,152.*\(now 128\)",
     ):
         execute.check_possible(request, device(shared_bytes_per_block=49152))
+    with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
+        execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
+    with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
+        execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
+    with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):
+        execute.run(Request(FLASH, DenseProblem(), (("BLOCK_Q", 5),)))
 
 
-def test_what_would_not_fit_or_take_too_long_is_refused_with_the_figures(monkeypatch):
+def test_what_would_not_fit_or_take_too_long_now_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(gpu, "free_bytes", lambda: 2**34)
     large = DenseProblem(seq_len=16384, batch=8, num_heads=16)
     with pytest.raises(
@@ -153,9 +156,6 @@ def test_what_would_not_fit_or_take_too_long_is_refused_with_the_figures(monkeyp
         execute.check_fits(Request(KERNELS["01_naive"], large), device())
     with pytest.raises(TooLargeError, match="would take about .* s on the CPU"):
         execute.check_possible(Request(FLASH, DenseProblem(seq_len=16384)), device(backend="cpu"))
-
-
-def test_memory_is_asked_when_it_is_needed(monkeypatch):
     request = Request(FLASH, DenseProblem())
     for free, fits in ((2**30, True), (2**20, False), (2**30, True)):
         monkeypatch.setattr(cpu, "free_bytes", lambda free=free: free)
@@ -210,7 +210,7 @@ def test_outputs_that_are_given_are_as_given_when_the_kernel_is_launched_again(m
     assert all(np.array_equal(first[name], second[name]) for name in ("k_cache", "v_cache"))
 
 
-def test_each_output_has_an_error_and_a_yardstick_of_its_own(monkeypatch):
+def test_each_output_has_a_yardstick_of_its_own_and_arrays_that_no_tensor_describes_are_told(monkeypatch):
     spec = odd_kernel(monkeypatch)
     request = Request(spec, spec.problem_type(samples=1000))
     errors = {
@@ -220,28 +220,6 @@ def test_each_output_has_an_error_and_a_yardstick_of_its_own(monkeypatch):
     assert set(errors) == {"glow", "light"}
     assert errors["glow"].yardstick > 100 * errors["light"].yardstick  # bfloat16 beside float32
     assert errors["light"].allowed < errors["glow"].largest  # which one number for both would have let pass
-
-
-def test_a_run_of_any_problem_shares_no_array_with_it():
-    kinds = {kernel.problem_type: kernel for kernel in current().kernels.values()}
-    assert len(kinds) > 20
-    for kernel in kinds.values():
-        shown = sample(kernel)
-        given = shown.problem.inputs()
-        started = execute.start_arrays(Request(kernel, shown.problem, shown.settings))
-        shared = [name for name in given.keys() & started.keys() if np.shares_memory(given[name], started[name])]
-        assert not shared, kernel.problem_type
-
-
-def test_a_changed_input_is_an_error_with_its_name(small_kernel):
-    kernel = small_kernel("  const_cast<float*>(X_gmem)[0] += 1;")
-    shown = sample(kernel)
-    with pytest.raises(RunError, match=r"changed its input x\. It may write only outputs"):
-        execute.run(Request(kernel, shown.problem, shown.settings))
-
-
-def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch):
-    spec = odd_kernel(monkeypatch)
     monkeypatch.setattr(spec.problem_type, "inputs", lambda self: {"sun": np.zeros((3, 40), np.float32)})
     with pytest.raises(
         ProblemError,
@@ -250,13 +228,16 @@ def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch
         execute.run(Request(spec, spec.problem_type()))
 
 
-def test_a_scope_outside_the_run_is_refused():
-    with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
-        execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
-
-
-def test_a_constant_that_the_kernel_has_not_is_refused():
-    with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
-        execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
-    with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):
-        execute.run(Request(FLASH, DenseProblem(), (("BLOCK_Q", 5),)))
+def test_no_run_shares_an_array_with_its_problem_and_a_changed_input_is_named(small_kernel):
+    kinds = {kernel.problem_type: kernel for kernel in current().kernels.values()}
+    assert len(kinds) > 20
+    for kernel in kinds.values():
+        shown = sample(kernel)
+        given = shown.problem.inputs()
+        started = execute.start_arrays(Request(kernel, shown.problem, shown.settings))
+        shared = [name for name in given.keys() & started.keys() if np.shares_memory(given[name], started[name])]
+        assert not shared, kernel.problem_type
+    kernel = small_kernel("  const_cast<float*>(X_gmem)[0] += 1;")
+    shown = sample(kernel)
+    with pytest.raises(RunError, match=r"changed its input x\. It may write only outputs"):
+        execute.run(Request(kernel, shown.problem, shown.settings))

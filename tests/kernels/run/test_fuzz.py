@@ -24,7 +24,6 @@ LIMIT = 40.0  # seconds for a source: a compile of 30 s, and its run
 
 
 def mutated(chance):
-    """The skeleton with some changes at random places."""
     text = SKELETON
     for _ in range(chance.choice([1, 1, 2, 4, 16])):
         at = chance.randrange(len(text))

@@ -115,34 +115,27 @@ def test_gpu_and_cpu_traces_and_outputs_of_small_types_and_accumulators_are_the_
     assert np.array_equal(arrays["light"], runs[0].arrays["light"])
 
 
-def test_a_fresh_tensor_is_on_the_gpu_what_it_is_on_the_cpu():
+def test_fresh_tensors_and_the_reference_are_alike_on_both_and_what_does_not_fit_is_refused():
     for dtype in DTYPES:
         for initial in (Initial.POISON, Initial.ZERO):
             tensor = Tensor("x", (3, 5), dtype, ("row", "column"), Role.SCRATCH, initial)
             assert gpu_arrays.to_numpy(gpu_arrays.fresh(tensor), tensor).tobytes() == tensor.fresh().tobytes()
-
-
-def test_what_does_not_fit_is_refused_with_what_is_free():
     with pytest.raises(TooLargeError, match="GiB for its arrays .* free"):
         execute.run(Request(KERNELS["01_naive"], DenseProblem(16384, 128, 64, 64), backend="gpu"))
     assert gpu.free_bytes() > 2**30
     with pytest.raises(OutOfMemory, match="The GPU ran out of memory"), gpu.errors():
         cupy = pytest.importorskip("cupy")
         cupy.empty(2**50, cupy.uint8)
-
-
-def same_trace(request):
-    """Over everything."""
-    scope = Scope.everything(request.plan)
-    assert_same(*(execute.run(replace(request, scope=scope, backend=backend)) for backend in ("gpu", "cpu")))
-
-
-def test_the_reference_is_the_same_on_both_processors():
     for problem in (
         DenseProblem(seq_len=100, batch=2),
         DenseProblem(seq_len=3000, head_dim=64, causal=True, score_scale=5.0),
     ):
         assert np.allclose(problem.truth()["o"], problem.truth(on_gpu=True)["o"], rtol=1e-12, atol=1e-12)
+
+
+def same_trace(request):
+    scope = Scope.everything(request.plan)
+    assert_same(*(execute.run(replace(request, scope=scope, backend=backend)) for backend in ("gpu", "cpu")))
 
 
 def test_m_and_l_are_those_of_the_prefix_in_float64():

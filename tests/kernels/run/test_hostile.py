@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from faulty import tasks
 from faulty.pages import holds
+from waiting import gone, until
 
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
@@ -20,17 +20,6 @@ ROOT = Path(__file__).parents[3]
 
 def submit(function, *args, **options):
     return workers.submit(function, *args, backend="cpu", title=function.__name__, **options).result(60)
-
-
-def until(true, seconds=20):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def gone(*pids):
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 @pytest.fixture
@@ -49,13 +38,10 @@ def test_a_pickle_that_a_kernel_writes_to_its_socket_runs_nowhere(tmp_path, fram
     assert submit(int, "7") == 7 and not path.exists()
 
 
-def test_half_an_answer_ends_at_the_limit_of_its_task():
+def test_half_an_answer_ends_at_its_limit_and_one_of_any_length_takes_no_memory(monkeypatch):
     with pytest.raises(RunTimeout, match="ran past its limit of 1 s"):
         submit(tasks.send_half, time_limit=1)
     assert submit(int, "7") == 7
-
-
-def test_an_answer_of_any_length_is_refused_before_it_takes_memory(monkeypatch):
     with pytest.raises(RunError, match="its frame has 1,099,511,627,776 bytes, and this process accepts 4,294,967,296"):
         submit(tasks.send_length, 2**40)
 
@@ -77,10 +63,12 @@ def test_two_workers_leave_memory_to_the_machine(monkeypatch):
     assert workers.CPU_WORKERS * limits.most_bytes() <= 2**33
 
 
-def test_a_worker_has_its_own_descriptors_and_no_others():
+def test_a_worker_has_only_its_own_descriptors_and_may_reserve_address_space():
     found = submit(tasks.descriptors)
     assert sum(place.startswith("socket:") for place in found.values()) == 1
     assert sum(place.startswith("pipe:") and number > 2 for number, place in found.items()) <= 1, found
+    # V8 does so when it makes the page's chart library: a limit of address space ended it.
+    assert submit(tasks.reserve, 2**36) == 2**36
 
 
 def test_a_worker_has_no_secret_of_the_server(monkeypatch, anew):
@@ -136,8 +124,3 @@ def test_what_left_its_workers_group_ends_with_the_server(tmp_path):
     subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=60, check=False)
     until(path.exists)
     until(lambda: gone(*path.read_text().split()))
-
-
-def test_a_worker_may_reserve_address_space_that_it_does_not_write():
-    """V8 does so when it makes the page's chart library: a limit of address space ended it."""
-    assert submit(tasks.reserve, 2**36) == 2**36

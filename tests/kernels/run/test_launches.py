@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels import catalog
 from kernels.build import inspection
 from kernels.catalog import load_kernel
+from kernels.core.cases import cases_of
 from kernels.core.launch import TensorMap
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -15,7 +17,7 @@ from kernels.core.tensors import Tensor
 from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem
 from kernels.run import execute
-from kernels.run.backends import Device, cpu, driver
+from kernels.run.backends import Device, cpu, driver, gpu_launches
 from kernels.run.workers.worker import death
 
 MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
@@ -48,7 +50,7 @@ def test_a_kernel_that_this_gpu_cannot_run_says_so_before_the_launch_and_is_insp
     assert cpu.device().backend == "cpu"
 
 
-def test_a_grid_that_clusters_do_not_divide_is_told(tmp_path):
+def test_an_odd_grid_of_clusters_is_told_and_a_box_by_names_has_its_own_order(tmp_path):
     text = MAPPED.source.replace('"2 * ceil_div(seq_len, 2 * ROWS)"', '"ceil_div(seq_len, ROWS)"')
     (tmp_path / "odd.cu").write_text(text)
     spec, said = (
@@ -57,6 +59,12 @@ def test_a_grid_that_clusters_do_not_divide_is_told(tmp_path):
     )
     with pytest.raises(FrontMatterError, match=said):
         spec.plan(DenseProblem(seq_len=48, batch=2, num_heads=3))
+    made = Tensor("x", (2, 10, 3, 64), "float16", ("batch", "key", "head", "dim"))
+    by_name = TensorMap("x", (1, 1, 5, 64), 128, ("batch", "head", "key", "dim"))
+    assert driver.dimensions(made, by_name) == ([2, 3, 10, 64], [3840, 128, 384, 2])
+    assert driver.dimensions(made, TensorMap("x", (1, 5, 1, 64))) == ([2, 10, 3, 64], [3840, 384, 128, 2])
+    with pytest.raises(ProblemError, match="its box names batch, key, dim, and the tensor has batch, key, head, dim"):
+        driver.dimensions(made, TensorMap("x", (1, 5, 64), 0, ("batch", "key", "dim")))
 
 
 @pytest.mark.parametrize(
@@ -90,10 +98,15 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)
 
 
-def test_a_box_by_names_of_axes_has_its_own_order_whatever_the_order_in_memory():
-    made = Tensor("x", (2, 10, 3, 64), "float16", ("batch", "key", "head", "dim"))
-    by_name = TensorMap("x", (1, 1, 5, 64), 128, ("batch", "head", "key", "dim"))
-    assert driver.dimensions(made, by_name) == ([2, 3, 10, 64], [3840, 128, 384, 2])
-    assert driver.dimensions(made, TensorMap("x", (1, 5, 1, 64))) == ([2, 10, 3, 64], [3840, 384, 128, 2])
-    with pytest.raises(ProblemError, match="its box names batch, key, dim, and the tensor has batch, key, head, dim"):
-        driver.dimensions(made, TensorMap("x", (1, 5, 64), 0, ("batch", "key", "dim")))
+# ---- the host's calls from C++ ----
+
+
+def test_one_stream_and_a_graph_are_plain_and_the_library_has_each_function():
+    names = {"launch_one_stream", "launch_graph", "launch_two_streams", "launch_copy_pinned", "launch_dependent"}
+    names |= {"launch_grid_barrier", "launch_children", "launch_padded"}
+    specs = [catalog.find(name) for name in sorted(names)]
+    plans = {spec.name: spec.plan(cases_of(spec, "launch_cases").possible[0].problem) for spec in specs}
+    plain = {name for name, plan in plans.items() if gpu_launches.plain(plan)}
+    assert plain == {"launch_one_stream", "launch_graph", "launch_padded"}
+    library = gpu_launches._library()
+    assert all(hasattr(library, name) for name in ("launch_all", "launch_graph", "make_graph", "destroy_graph"))

@@ -51,13 +51,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(argv, option
         assert option in complaint and said in complaint and len(complaint.splitlines()) == 1, complaint
 
 
-def test_a_trace_is_not_written_under_the_name_of_another_format(tmp_path, capsys):
+def test_a_trace_is_written_only_under_the_name_of_its_format(tmp_path, capsys):
     argv = ["run", "03_flash", "--backend", "cpu", "--trace", str(tmp_path / "x.csv")]
     assert command_line.main(argv) == command_line.USAGE and not list(tmp_path.iterdir())
     assert "x.csv'. It must end in .parquet." in capsys.readouterr().err
-
-
-def test_an_output_that_can_be_written_is_not_refused(tmp_path):
     options.check_output("--trace", str(tmp_path / "x.parquet"), ".parquet")
     options.check_output("--trace", None, ".parquet")
     assert not list(tmp_path.iterdir())

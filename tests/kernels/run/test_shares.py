@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from waiting import until
 
 from kernels.run.workers import pool
 from kernels.run.workers.pool import Job, Pool
@@ -62,13 +63,6 @@ def desks():
 
 def begun(job: Job) -> bool:
     return job.seconds() is not None or job.done()
-
-
-def until(true):
-    limit = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.002)
 
 
 def test_long_jobs_leave_one_worker_to_a_short_one(desks):
@@ -134,9 +128,6 @@ def test_a_job_alone_runs_on_whatever_its_length(desks, monkeypatch):
         until(lambda job=job: job.long)
         end()
         assert job.result(10) == "done" and job.handed == 1
-
-
-def test_a_single_worker_takes_long_jobs(desks):
     job, end = desks(1)("a one", LONG)
     end()
     assert job.result(10) == "done"

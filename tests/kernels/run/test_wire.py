@@ -58,7 +58,7 @@ def test_arrays_come_back_bit_by_bit_in_every_type(dtype):
     assert (crossed(strided) == strided).all()
 
 
-def test_a_run_comes_back_whole_with_the_request_that_was_asked():
+def test_a_run_and_errors_come_back_whole():
     run = execute.run(REQUEST)
     found = crossed(run, (REQUEST,))
     assert found.request is REQUEST and found.max_abs_errors == run.max_abs_errors
@@ -67,30 +67,6 @@ def test_a_run_comes_back_whole_with_the_request_that_was_asked():
     assert all(found.arrays[name].tobytes() == array.tobytes() for name, array in run.arrays.items())
     other = crossed(replace(run, request=replace(REQUEST, scope=Scope(0, 2))), (REQUEST,))
     assert other.request.kernel is REQUEST.kernel and other.request.scope == Scope(0, 2)
-
-
-def test_tables_come_back_with_the_types_of_their_columns():
-    traffic = execute.traffic(REQUEST)
-    pd.testing.assert_frame_equal(crossed(traffic).table, traffic.table)
-    marks = pd.DataFrame({"launch": [0, 0], "ns": [0.1, math.nan], "sm": np.array([1, 2], np.uint32)})
-    marks["key"] = pd.array([1, None], "Int64")
-    marks["role"] = pd.Series(["a", None], dtype=object)
-    made = Pipeline(REQUEST, marks, marks[["sm"]][1:], 32, 0, 1.0, 0.5, 2.0, 1.0, "GPU", "today")
-    found = crossed(made, (REQUEST,))
-    pd.testing.assert_frame_equal(found.marks, marks)
-    pd.testing.assert_frame_equal(found.writers, made.writers)
-
-
-def test_what_measures_and_checks_give_comes_back():
-    point = Point("03_flash", REQUEST.problem, (("BLOCK_Q", 16),))
-    error = OutputError("o", np.float64(0.1), 0.2, math.inf)
-    timing = Timing(point, "ok", runs=3, median_us=np.float64(1.5), error=error, clock=(1, None))
-    assert crossed([timing], ([point],)) == [timing]
-    verdict = Verdict("03_flash", "probed", REQUEST.problem, (("BLOCK_Q", 16),), (error,), True)
-    assert crossed((verdict, verdict), (REQUEST,)) == (verdict, verdict)
-
-
-def test_errors_come_back_by_their_name_with_their_notes():
     told = ProblemError("a problem")
     told.add_note("where")
     for error in (told, TraceError("x"), OutOfMemory("y"), ValueError("z"), KeyError("k")):
@@ -102,6 +78,24 @@ def test_errors_come_back_by_their_name_with_their_notes():
     assert type(crossed(monkey)).__name__ == "RunError" and str(crossed(monkey)) == "the kernel failed"
 
 
+def test_tables_and_what_measures_and_checks_give_come_back():
+    traffic = execute.traffic(REQUEST)
+    pd.testing.assert_frame_equal(crossed(traffic).table, traffic.table)
+    marks = pd.DataFrame({"launch": [0, 0], "ns": [0.1, math.nan], "sm": np.array([1, 2], np.uint32)})
+    marks["key"] = pd.array([1, None], "Int64")
+    marks["role"] = pd.Series(["a", None], dtype=object)
+    made = Pipeline(REQUEST, marks, marks[["sm"]][1:], 32, 0, 1.0, 0.5, 2.0, 1.0, "GPU", "today")
+    found = crossed(made, (REQUEST,))
+    pd.testing.assert_frame_equal(found.marks, marks)
+    pd.testing.assert_frame_equal(found.writers, made.writers)
+    point = Point("03_flash", REQUEST.problem, (("BLOCK_Q", 16),))
+    error = OutputError("o", np.float64(0.1), 0.2, math.inf)
+    timing = Timing(point, "ok", runs=3, median_us=np.float64(1.5), error=error, clock=(1, None))
+    assert crossed([timing], ([point],)) == [timing]
+    verdict = Verdict("03_flash", "probed", REQUEST.problem, (("BLOCK_Q", 16),), (error,), True)
+    assert crossed((verdict, verdict), (REQUEST,)) == (verdict, verdict)
+
+
 @pytest.mark.parametrize("value", [object(), {1}, REQUEST.problem, np.array([object()]), pa.table({"a": [[1]]})])
 def test_another_value_is_not_sent(value):
     with pytest.raises(TypeError, match="A worker cannot send back a (value|column) of the type"):
@@ -109,7 +103,6 @@ def test_another_value_is_not_sent(value):
 
 
 def said(value, *buffers):
-    """A message of that JSON and these buffers."""
     text = json.dumps(value).encode()
     whole = wire.LENGTH.pack(len(text)) + text
     for buffer in buffers:
@@ -214,10 +207,17 @@ def test_bytes_that_were_changed_anywhere_are_refused_or_read_as_plain_values():
     assert refused > 200
 
 
-def test_every_type_that_may_come_back_is_there():
+def test_every_type_and_field_that_may_come_back_is_there():
     for name, module in wire.TYPES.items():
         made, hints = reader._type(name)
         assert made.__module__ == module and set(hints) >= {field for field in made.__dataclass_fields__}
+    # A type that is missing shows only on a GPU: a Timing without its Sustained crossed, one with it did not.
+    fields_of = {name: getattr(import_module(module), name) for name, module in wire.TYPES.items()}
+    asked = {"KernelSpec"}  # always a part of the question
+    for name, made in fields_of.items():
+        for field, hint in get_type_hints(made, {"KernelSpec": KernelSpec}).items():
+            inside = {inner.__name__ for inner in dataclasses_in(hint)}
+            assert inside <= {*fields_of, *asked}, (name, field)
 
 
 def dataclasses_in(hint):
@@ -225,13 +225,3 @@ def dataclasses_in(hint):
         yield hint
     for inner in get_args(hint):
         yield from dataclasses_in(inner)
-
-
-def test_each_field_of_what_may_come_back_may_come_back_too():
-    """A type that is missing shows only on a GPU: a Timing without its Sustained crossed, one with it did not."""
-    fields_of = {name: getattr(import_module(module), name) for name, module in wire.TYPES.items()}
-    asked = {"KernelSpec"}  # always a part of the question
-    for name, made in fields_of.items():
-        for field, hint in get_type_hints(made, {"KernelSpec": KernelSpec}).items():
-            inside = {inner.__name__ for inner in dataclasses_in(hint)}
-            assert inside <= {*fields_of, *asked}, (name, field)

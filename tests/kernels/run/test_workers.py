@@ -5,14 +5,13 @@ import pickle
 import signal
 import socket
 import threading
-import time
 from dataclasses import replace
 from multiprocessing import forkserver
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from faulty import spec, tasks
+from waiting import gone, until
 
 from kernels.build import CPU, Mode, build, folders
 from kernels.catalog import KERNELS
@@ -38,18 +37,6 @@ def blocked(tmp_path, name="blocked", **options):
     job = workers.submit(tasks.block, str(path), backend="cpu", title=name, **options)
     until(path.exists)
     return job, *map(int, path.read_text().split())
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def gone(pid):
-    """Whether the process has ended, and is no zombie."""
-    return not Path(f"/proc/{pid}").exists()
 
 
 def cpu():
@@ -86,13 +73,21 @@ def test_whatever_is_killed_again_and_again_the_next_task_runs(tmp_path):
     assert cpu().alive <= workers.CPU_WORKERS and not cpu().running
 
 
-def test_a_new_process_has_only_the_named_descriptors(tmp_path):
+def test_a_new_process_has_only_the_named_descriptors_and_a_gpus_worker_sees_its_gpu_alone(tmp_path):
     with socket.socket() as held, (tmp_path / "named").open("w") as named:
         held.set_inheritable(True)  # as Streamlit's, which listens at the port
         pid = forks._spawn(b"/bin/sh", ["sh", "-c", f"ls -l /proc/self/fd > {tmp_path}/listed"], [named.fileno()])
         os.waitpid(pid, 0)
         listed = (tmp_path / "listed").read_text()
         assert f" {named.fileno()} -> {tmp_path}/named" in listed and "socket:" not in listed
+    gpu = devices.Gpu("GPU-2", "H200")
+    pinned = local.LocalWorker(gpu)
+    pinned.gpu = None  # no such GPU can prove itself
+    try:
+        pinned.ready()
+        assert pinned.run(tasks.visible, (), 60) == gpu.id
+    finally:
+        pinned.end()
 
 
 def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
@@ -154,9 +149,25 @@ def test_clients_take_turns_and_are_told_their_place(tmp_path):
     assert order.read_text().split() == ["a1", "b1", "a3"]
 
 
-def test_a_worker_that_ends_by_itself_is_told_with_its_code():
+def test_each_error_of_a_task_comes_back_as_itself_with_its_place_and_the_next_task_runs(monkeypatch):
     with pytest.raises(WorkerDied, match=r"running exits died \(with exit code 3\)"):
         workers.submit(tasks.exit_with, 3, backend="cpu", title="exits").result(30)
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        workers.submit(threading.Lock, backend="cpu", title="a lock").result(30)
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        workers.submit(lambda: 1, backend="cpu", title="a lambda").result(30)
+    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) > 0
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        workers.submit(int, "x", backend="cpu", title="int").result(30)
+    assert "served.py" in "".join(raised.value.__notes__)
+    with pytest.raises(ProblemError, match="query tiles 99"):
+        submit(Request(KERNELS["03_flash"], DenseProblem(), scope=Scope(99))).result(30)
+    with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
+        workers.submit(tasks.catch_sticky, backend="cpu", title="it").result(60)
+    assert workers.submit(int, "7", backend="cpu", title="it").result(60) == 7
+    with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
+        workers.submit(tasks.raise_unsendable, backend="cpu", title="it").result(60)
+    assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, 3])
@@ -166,37 +177,18 @@ def test_a_worker_that_its_kernel_ended_is_no_reason_for_a_smaller_problem(code)
     assert "choose a smaller problem" in str(worker.death("mine", -signal.SIGKILL))
 
 
-def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
+def test_a_stack_overflow_and_an_endless_kernel_end_their_launch_and_not_their_worker():
     submit(GOOD).result()
     before = cpu().deaths
     with pytest.raises(RunError, match=r"thread \(0, 0, 0\): stack overflow.*before its first probe"):
         submit(Request(spec("overflow"), DenseProblem(seq_len=1))).result()
     assert cpu().deaths == before
-
-
-def test_what_cannot_be_sent_is_an_error_of_its_task_alone():
-    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(threading.Lock, backend="cpu", title="a lock").result(30)
-    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(lambda: 1, backend="cpu", title="a lambda").result(30)
-    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) > 0
-
-
-def test_an_error_of_ours_says_where_in_the_worker_it_happened():
-    with pytest.raises(ValueError, match="invalid literal") as raised:
-        workers.submit(int, "x", backend="cpu", title="int").result(30)
-    assert "served.py" in "".join(raised.value.__notes__)
-
-
-def test_a_worker_sees_its_gpu_alone():
-    gpu = devices.Gpu("GPU-2", "H200")
-    pinned = local.LocalWorker(gpu)
-    pinned.gpu = None  # no such GPU can prove itself
-    try:
-        pinned.ready()
-        assert pinned.run(tasks.visible, (), 60) == gpu.id
-    finally:
-        pinned.end()
+    job = submit(ENDLESS, time_limit=4)  # on a busy machine, more than a second passes before the launch
+    with pytest.raises(TimeoutError):
+        job.result(0.1)
+    with pytest.raises(RunTimeout, match="the time limit is over.*after endless.cu:"):
+        job.result(30)
+    assert submit(GOOD).result(30).max_abs_error < 1e-6
 
 
 def test_compiling_is_counted(monkeypatch, tmp_path):
@@ -208,28 +200,11 @@ def test_compiling_is_counted(monkeypatch, tmp_path):
     assert not workers.status()
 
 
-def test_an_endless_kernel_is_stopped_at_its_limit():
-    job = submit(ENDLESS, time_limit=4)  # on a busy machine, more than a second passes before the launch
-    with pytest.raises(TimeoutError):
-        job.result(0.1)
-    with pytest.raises(RunTimeout, match="the time limit is over.*after endless.cu:"):
-        job.result(30)
-    assert submit(GOOD).result(30).max_abs_error < 1e-6
-
-
-def test_a_task_error_comes_back_as_itself():
-    with pytest.raises(ProblemError, match="query tiles 99"):
-        submit(Request(KERNELS["03_flash"], DenseProblem(), scope=Scope(99))).result(30)
-
-
-def test_no_gpu_is_chosen_for_a_kernel_without_written_probes_unless_named():
+def test_the_survey_names_a_reason_for_each_missing_backend_and_plain_kernels_need_a_named_gpu():
     survey = Survey({name: Device(name, name, "", 0) for name in ("gpu", "cpu", "recorded")}, {})
     assert survey.pick().backend == "gpu" and survey.pick("gpu", plain=True).backend == "gpu"
     assert survey.pick("auto", plain=True).backend == "cpu"
     assert replace(survey, devices={"recorded": survey.devices["recorded"]}).pick("auto", True).backend == "recorded"
-
-
-def test_the_survey_names_a_reason_for_every_backend_it_lacks():
     survey = workers.survey()
     assert set(survey.devices) | set(survey.reasons) == {"gpu", "cpu", "recorded"}
     assert survey.pick("cpu").backend == "cpu"
@@ -279,18 +254,6 @@ def test_while_one_looks_again_for_a_gpu_the_others_have_what_was_found_before(m
     thread.join(20)
     monkeypatch.setattr(workers, "submit", die)
     assert surveyed() is before  # the same words are the same survey: what is asked stays the same question
-
-
-def test_an_error_that_its_task_catches_still_ends_a_worker_that_cuda_has_left(monkeypatch):
-    with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
-        workers.submit(tasks.catch_sticky, backend="cpu", title="it").result(60)
-    assert workers.submit(int, "7", backend="cpu", title="it").result(60) == 7
-
-
-def test_a_fault_that_cannot_be_sent_says_where_it_happened():
-    with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
-        workers.submit(tasks.raise_unsendable, backend="cpu", title="it").result(60)
-    assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 def test_a_worker_keeps_what_cannot_go_to_the_cache_where_its_server_looks_for_it():

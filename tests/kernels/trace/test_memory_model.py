@@ -9,7 +9,7 @@ import pytest
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run.execute import run
 from kernels.trace.kinds import LANE_KINDS
 from kernels.trace.memory import model, traced
@@ -38,16 +38,13 @@ def test_worked_examples(addresses, width, op, wanted):
     assert model.shared_wavefronts(addresses, width, op)[:3] == wanted
 
 
-def test_the_banks_tell_lanes_and_words_and_broadcasts_from_conflicts():
+def test_the_banks_tell_broadcasts_from_conflicts_and_sectors_lines_and_useful_bytes_are_counted():
     found = model.shared_wavefronts([0, 0, 128, 4] + [None] * 28, 4, "load")
     assert found.banks == {
         0: (model.Touch(0, 0, 0, (0, 1)), model.Touch(0, 1, 32, (2,))),
         1: (model.Touch(0, 0, 1, (3,)),),
     }
     assert (found.wavefronts, found.conflicts) == (2, 1)
-
-
-def test_sectors_lines_and_useful_bytes():
     assert model.global_sectors([4 * lane for lane in LANES], 4) == (4, 1, 128)
     assert model.global_sectors([4 * lane + 4 for lane in LANES], 4) == (5, 2, 128)
     assert model.global_sectors([32 * lane for lane in LANES], 4) == (32, 8, 128)
@@ -73,7 +70,7 @@ def test_bad_input_is_refused_with_the_value_and_what_is_allowed(addresses, widt
         model.shared_wavefronts(addresses, width, op, matrices)
 
 
-def test_counting_many_requests_at_once_gives_what_one_at_a_time_does():
+def test_every_kind_costs_by_its_row_and_many_requests_at_once_count_like_one_at_a_time():
     rng = np.random.default_rng(0)
     for width in (1, 2, 4, 8, 16):
         offsets, active = rng.integers(0, 600, (200, 32)) * width, rng.random((200, 32)) < 0.8
@@ -84,17 +81,24 @@ def test_counting_many_requests_at_once_gives_what_one_at_a_time_does():
         assert wavefronts.tolist() == [w.wavefronts for w in one] and ideal.tolist() == [w.ideal for w in one]
         sectors, lines, used = model.count_sectors(offsets, active, width)
         assert list(zip(sectors, lines, used)) == [model.global_sectors(row, width) for row in addresses]
+    # Every lane wants another word of one bank, or all want the same one.
+    spread = [128 * lane for lane in LANES]
+    for kind in LANE_KINDS:
+        if kind.space == "global":
+            assert model.global_sectors(spread, 16).sectors == 32
+            continue
+        wanted = {"merged": (32, 4), "shared": (32, 4), "separate": (32, 32), "bypass": (0, 0)}[kind.rule.value]
+        found = model.shared_wavefronts(spread, 16, kind.event), model.shared_wavefronts([64] * 32, 16, kind.event)
+        merged = 2 if kind.rule.value == "merged" else wanted[1]
+        assert (found[0].wavefronts, found[1].wavefronts) == (wanted[0], merged)
 
 
-def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
+def test_a_trace_gives_each_warps_requests_in_order_with_diverged_lanes_paired(cpu_run):
     found = traced.requests(cpu_run("03_flash", scope=Scope(0, 2)).trace)
     assert (found.table.active == 32).all() and set(found.table.space) == {"shared", "global"}
     k = found.where((found.table.tensor == "K") & (found.table.space == "shared") & (found.table.kind == "load"))
     assert len(k.table) == 2 * 4 * 8 * 8  # blocks x key tiles x warps x (HEAD_DIM / 4)
     assert set(k.costs.wavefronts) == {32} and set(k.costs.ideal) == {4}
-
-
-def test_diverged_lanes_are_paired_by_their_occurrence(cpu_run):
     ragged = cpu_run("03_flash", replace(cpu_run().request.problem, seq_len=50), (), Scope(3))
     loads = traced.requests(ragged.trace, "global")
     q = loads.where(loads.table.tensor == "Q")
@@ -145,16 +149,3 @@ def test_lanes_are_paired_by_site_where_two_files_share_a_line_number(small_kern
         ["small.cu", line, "store", 32],
         ["get.cuh", line, "load", 32],
     ]
-
-
-def test_every_kind_costs_by_its_row_of_the_table():
-    """Every lane wants another word of one bank, or all want the same one."""
-    spread = [128 * lane for lane in LANES]
-    for kind in LANE_KINDS:
-        if kind.space == "global":
-            assert model.global_sectors(spread, 16).sectors == 32
-            continue
-        wanted = {"merged": (32, 4), "shared": (32, 4), "separate": (32, 32), "bypass": (0, 0)}[kind.rule.value]
-        found = model.shared_wavefronts(spread, 16, kind.event), model.shared_wavefronts([64] * 32, 16, kind.event)
-        merged = 2 if kind.rule.value == "merged" else wanted[1]
-        assert (found[0].wavefronts, found[1].wavefronts) == (wanted[0], merged)

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from kernels.build import Mode, build
-from kernels.catalog import KERNELS
+from kernels.catalog import DEVICE, KERNELS
 from kernels.core.request import Request
 from kernels.errors import BuildError, TraceError
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run.execute import run
-from kernels.trace import probes
+from kernels.trace import kinds, probes
+from kernels.trace.probes import sites_of
 
 LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2|TMA|TMA_SMEM|PRODUCT)\("
 
 
 def read(*lines, file="x.cu", **defines):
-    """The sites of a file of these lines."""
     return probes.sites(SimpleNamespace(files=((file, "\n".join(lines)),)), defines)
 
 
@@ -39,7 +39,7 @@ def test_every_probe_line_of_a_kernel_and_its_headers_is_read():
         assert all(found.find(*place).line == place[1] for place in written), spec.name
 
 
-def test_a_site_tells_what_its_line_says():
+def test_a_site_tells_what_its_line_says_and_comments_hold_no_probes():
     value, load, role, mark = read(
         "float s = f(x);",
         "if (lane == 0) PROBE_VALUE(score, row, col, s);",
@@ -55,9 +55,6 @@ def test_a_site_tells_what_its_line_says():
     assert (load.bytes, load.keys, load.code_line, load.place) == (16, ("tile",), 4, "x.cu:4")
     assert (role.kind, role.event, role.keys) == ("role", "producer", ())
     assert (mark.kind, mark.event, mark.keys, mark.code_line) == ("mark", "copy", ("tile",), 8)
-
-
-def test_comments_hold_no_probes():
     assert (
         len(read("/* PROBE_MARK(a, b);", "PROBE_LOAD */", "// PROBE_MARK(a, b);", "PROBE_MARK(a, b);  // and then"))
         == 1
@@ -88,14 +85,11 @@ def test_a_probe_that_cannot_be_read_back_names_file_and_line(line):
         read("", line)
 
 
-def test_a_width_may_be_a_constant_of_the_build():
+def test_a_width_may_be_a_constant_and_stripping_the_probes_leaves_the_lines_in_place():
     lines = "PROBE_LOAD(V_gmem, i, T_BYTES);", "v = ldg<T>(&V[i]);"
     assert read(*lines, T_BYTES=2)[0].bytes == 2
     with pytest.raises(BuildError, match="x.cu:1: "):
         read(*lines, OTHER=2)
-
-
-def test_stripping_the_probes_leaves_the_lines_in_place():
     for name, text in sorted({file for spec in KERNELS.values() for file in spec.files}):
         if name not in ("probe.cuh", "hopper.cuh", "children.cuh"):  # they define the probes
             stripped = probes.strip_probes(text)
@@ -149,7 +143,7 @@ CALLS = """  const int i = threadIdx.x;
 """
 
 
-def test_a_probe_in_a_header_is_known_by_the_headers_name_and_line(small_kernel):
+def test_a_probe_in_a_header_is_known_by_its_name_and_line(small_kernel):
     spec = small_kernel(CALLS, above='#include "shared.cuh"', threads=2, shared=HEADER)
     frame = trace_of(spec).frame("thread", "file", "line", "event", "tensor", "i", "value")
     mine = frame[frame.file == "shared.cuh"]
@@ -182,13 +176,10 @@ def test_a_key_out_of_range_is_refused_with_file_line_key_value_and_remedy(small
         trace_of(spec)
 
 
-def test_the_largest_key_is_logged_as_it_is(small_kernel):
+def test_the_largest_key_is_logged_as_it_is_and_small_types_as_their_number(small_kernel):
     body = "  const int row = 65535, tile = 0, col = row, dim = row;\n  PROBE_VALUE(m, row, tile, col, dim, 1.5f);"
     (record,) = trace_of(small_kernel(body)).table.to_pylist()
     assert [record[key] for key in ("row", "tile", "col", "dim", "value")] == [65535, 0, 65535, 65535, 1.5]
-
-
-def test_value_probes_of_the_small_types_log_the_number(small_kernel):
     body = """  const int row = 1, col = 2;
   PROBE_VALUE(a, row, to_half(-2.7182818f));
   PROBE_VALUE(b, row, col, to_bfloat16(-2.7182818f));
@@ -198,3 +189,38 @@ def test_value_probes_of_the_small_types_log_the_number(small_kernel):
     table = trace_of(small_kernel(body)).frame("event", "value")
     wanted = {"a": -2.71875, "b": -2.71875, "c": -2.75, "d": np.float32(-2.7182818)}
     assert dict(zip(table.event, table.value)) == wanted
+
+
+# ---- the table of access kinds ----
+
+PROBE, COMMON, HOPPER = ((DEVICE / name).read_text() for name in ("probe.cuh", "common.cuh", "hopper.cuh"))
+
+
+def test_the_tables_macros_are_those_of_the_header_its_comment_and_every_kernel():
+    unprobed, probed = PROBE.split("#ifndef PROBED")[1].split("#else\n\n")
+    probed_of_hopper, unprobed_of_hopper = HOPPER.split("#ifdef PROBED")[1].split("#endif")[0].split("#else")
+    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed + unprobed_of_hopper))
+    assert off - {"PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE"} == set(kinds.MACROS)
+    calls = r"#define (PROBE_\w+)\(\.\.\.\) probe_writer\.access\(PROBE_HERE, (?:AccessKind::)?(\w+),"
+    on = dict(re.findall(calls, probed + probed_of_hopper))
+    assert {macro: event.lower() for macro, event in on.items()} == kinds.MACROS
+    said = PROBE.split("#pragma once")[0]
+    assert set(re.findall(r"#define (PROBE_[A-Z_0-9]+)", PROBE)) - {"PROBE_HERE"} == set(
+        re.findall(r"^//   (PROBE_[A-Z_0-9]+)", said, re.M)
+    )
+    for spec in KERNELS.values():
+        for site in sites_of(Request(spec, spec.problem_type())):
+            assert site.kind != "access" or kinds.kind_of(site.event, site.space)
+
+
+def test_the_shim_compares_the_same_events_and_a_kind_is_known_by_name_and_by_event_and_space():
+    listed = re.search(r"enum class AccessKind \{ (.*) \};", COMMON)[1].lower().split(", ")
+    more = {int(number): name.lower() for name, number in re.findall(r"\b([A-Z_]+) = AccessKind\((\d+)\)", HOPPER)}
+    assert (*listed, *(more[number] for number in range(len(listed), len(listed) + len(more)))) == kinds.EVENTS
+    named = re.search(r"KIND_NAMES\[\] = \{(.*)\};", (DEVICE / "simt" / "simt.h").read_text())[1]
+    assert tuple(re.findall(r'"(\w+)"', named)) == kinds.EVENTS
+    assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
+    assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
+    assert kinds.READS == ("load", "ldmatrix", "tma", "product")
+    assert kinds.WRITES == ("store", "cp_async", "cp_async_l2", "tma_smem", "atomic")
+    assert {kind.direction for kind in kinds.KINDS if kind.event in kinds.READS} == {"read"}

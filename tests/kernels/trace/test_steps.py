@@ -6,14 +6,14 @@ from conftest import one_of_each_kind
 
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
-from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.patterns import RolesProblem
 from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import is_probe_line, sites_of
 
 
 @pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
-def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, name):
+def test_the_steps_hold_every_record_after_a_mark_once_in_order_with_the_lines_of_the_records(cpu_run, name):
     problem = KERNELS[name].problem_type(seq_len=50) if name in current().of_family("dense") else None
     run = cpu_run(name, problem)
     cut = steps.cut(run.trace, sites_of(run.request))
@@ -26,19 +26,6 @@ def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, nam
     assert all(part.step.is_monotonic_increasing for _, part in inside.groupby(["launch", "block", "thread"]))
     assert cut.table[["launch", "block"]].apply(tuple, axis=1).is_monotonic_increasing
     assert tuple(cut.table.columns) == steps.COLUMNS
-
-
-def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
-    run = cpu_run("03_flash", KERNELS["03_flash"].problem_type(seq_len=50))
-    table = steps.cut(run.trace, sites_of(run.request)).table
-    phases = ["load_tile", "scores", "softmax", "output"]
-    assert table.phase.tolist() == ["load_q", *phases * 4, "write"]
-    assert table.tile.tolist() == [-1, *(t for t in range(4) for _ in phases), -1]
-    assert set(table.role) == {""} and set(table.file) == {"03_flash.cu"}
-
-
-@pytest.mark.parametrize("name", one_of_each_kind(KERNELS))
-def test_lit_lines_are_the_code_lines_of_the_records(cpu_run, name):
     run = cpu_run(name)
     sites = sites_of(run.request)
     cut = steps.cut(run.trace, sites)
@@ -54,10 +41,19 @@ def test_lit_lines_are_the_code_lines_of_the_records(cpu_run, name):
         assert not is_probe_line(source[file][int(line) - 1])
 
 
+def test_flash_steps_are_load_then_four_phases_a_tile_then_write(cpu_run):
+    run = cpu_run("03_flash", KERNELS["03_flash"].problem_type(seq_len=50))
+    table = steps.cut(run.trace, sites_of(run.request)).table
+    phases = ["load_tile", "scores", "softmax", "output"]
+    assert table.phase.tolist() == ["load_q", *phases * 4, "write"]
+    assert table.tile.tolist() == [-1, *(t for t in range(4) for _ in phases), -1]
+    assert set(table.role) == {""} and set(table.file) == {"03_flash.cu"}
+
+
 # ---- roles ----
 
 
-def test_each_role_counts_its_own_steps_and_the_roles_take_turns(cpu_run):
+def test_each_role_counts_its_own_steps_and_alone_keeps_its_numbers(cpu_run):
     run = cpu_run("lab_roles", RolesProblem(tiles=3, consumers=2))
     cut = steps.cut(run.trace, sites_of(run.request))
     told = list(zip(cut.table.role, cut.table.phase, cut.table.tile))
@@ -67,10 +63,7 @@ def test_each_role_counts_its_own_steps_and_the_roles_take_turns(cpu_run):
     assert frame[frame.role == "producer"].warp.unique().tolist() == [0]
     assert frame[frame.role == "consumer"].warp.unique().tolist() == [1, 2]
     assert [set(frame[frame.step == n].role) for n in range(len(cut.table))] == [{role} for role, *_ in told]
-
-
-def test_a_role_alone_keeps_its_numbers(cpu_run):
-    """Without roles the consumers' first step would be counted as the producer's."""
+    # Without roles the consumers' first step would be counted as the producer's.
     run = cpu_run("lab_roles", RolesProblem(tiles=5, tile_size=7, consumers=1))
     cut = steps.cut(run.trace, sites_of(run.request))
     frame = run.trace.frame("role", "event", "tile", "tensor").assign(step=cut.of_record)
@@ -117,14 +110,12 @@ CROSSED = """  const int tile = 1, at = threadIdx.x / 32 * 128;
 """
 
 
-def test_steps_that_the_rule_does_not_order_are_marked(small_kernel):
+def test_steps_that_the_rule_does_not_order_are_marked_and_those_before_are_not(small_kernel):
     """Each role first reads what the other role writes last, so the rule allows neither."""
     request = Request(small_kernel(CROSSED, threads=64), RolesProblem())
     cut = steps.cut(execute.run(request).trace, sites_of(request))
     assert cut.table.role.tolist() == ["left", "left", "right", "right"] and cut.unordered == {0, 1, 2, 3}
 
-
-def test_a_step_that_the_rule_orders_before_the_first_unordered_one_is_not_marked():
     def touch(tensor, writes):
         return steps._Touch(tensor, writes, 0, 0, 4)
 

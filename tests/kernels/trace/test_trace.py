@@ -38,7 +38,7 @@ def raw(*threads, capacity=4):
     return RawRecords(0, 9, len(threads), records, np.array([len(made) for made in threads], np.uint32))
 
 
-def test_records_decode_into_the_columns_their_line_declares():
+def test_records_decode_into_the_columns_of_their_line_with_roles_and_what_did_not_fit():
     bits = int(np.float32(2.5).view(np.uint32))
     found = decode([raw([(0, MARK, 4)], [(bits | 17 << 32, O, 6 | 2 << 16), (640, LOAD, 1)])], SITES).table
     assert tuple(found.column_names) == COLUMNS
@@ -55,14 +55,8 @@ def test_records_decode_into_the_columns_their_line_declares():
     assert [value[name] for name in ("thread", "event", "row", "tile", "dim", "value")] == [1, "o", 6, 2, 17, 2.5]
     assert [load[name] for name in ("seq", "file", "line", "space", "tensor")] == [1, "h.cuh", 3, "shared", "K"]
     assert [load[name] for name in ("offset", "bytes", "tile", "row")] == [640, 16, 1, None]
-
-
-def test_a_thread_has_the_role_of_its_last_role_record():
     found = decode([raw([(0, MARK, 1), (0, ROLE, 0), (0, MARK, 2)], [(0, MARK, 3)])], SITES).table
     assert found["role"].to_pylist() == [None, "producer", "producer", None]
-
-
-def test_what_did_not_fit_is_counted():
     trace = decode([raw([(0, MARK, n) for n in range(6)], [(0, MARK, 0)], capacity=4)], SITES)
     assert (trace.table.num_rows, trace.lost) == (5, 2)
 
@@ -75,18 +69,12 @@ def test_records_of_another_source_are_refused(word):
         decode([raw([(0, word, 0)])], Sites(()))
 
 
-def test_a_record_finds_its_site_by_file_and_line_and_no_other_does():
+def test_a_record_finds_its_site_and_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
     table = decode([raw([(0, LOAD, 0), (0, O, 0), (0, MARK, 0)])], SITES).table
     assert SITES.index(table).tolist() == [3, 0, 1]
     assert SITES.index(pa.concat_tables([table, table.slice(1)])).tolist() == [3, 0, 1, 0, 1]
     with pytest.raises(TraceError, match="names x.cu:7, a line without a probe"):
         Sites((SITES[0], SITES[3])).index(table)
-
-
-# ---- files ----
-
-
-def test_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
     trace = cpu_run().trace
     trace.save(tmp_path / "a.parquet")
     again = Trace.load(tmp_path / "a.parquet")
@@ -95,6 +83,9 @@ def test_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
         again.provenance
     )
     assert set(pq.read_table(tmp_path / "a.parquet").column_names) >= set(COLUMNS) - {"dim"}
+
+
+# ---- files ----
 
 
 @pytest.mark.parametrize("name", one_of_each_family(KERNELS))

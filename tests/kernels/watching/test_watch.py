@@ -46,34 +46,19 @@ def said(tmp_path_factory):
     return texts, times
 
 
-def test_the_first_version_has_its_facts(said):
+def test_each_version_shows_its_facts_its_first_wrong_value_its_line_its_race_and_its_changes(said):
     assert re.search(r"correct: yes\n  attention_row: \d+ registers, 0 bytes spilled\n  \d+ wavefronts", said[0][0])
-
-
-def test_a_wrong_version_shows_its_first_value_and_its_error(said):
     assert re.search(r"first value: o\[0, 0, 0, 0\] +-?\d\S+ -> -?\d", said[0][1])
     assert re.search(r"correct +yes -> no\n", said[0][1])
-
-
-def test_a_version_that_does_not_compile_shows_the_line(said):
     line = next(n for n, text in enumerate(BROKEN.splitlines(), 1) if "if (t < half_size" in text)
     assert said[0][2].startswith("mine.cu: mine.cu line ") and str(line) in said[0][2]
-
-
-def test_a_race_is_a_fault_with_its_lines(said):
     assert "fault: line" in said[0][3] and "No barrier is between them" in said[0][3]
-
-
-def test_the_changes_are_those_from_the_last_good_version(said):
     assert re.search(r"wavefronts +\d+ -> \d+", said[0][4])
     assert "first value" not in said[0][4] and "correct" not in said[0][4]
-
-
-def test_watch_is_warm_within_two_seconds(said):
     assert min(said[1][1:]) < SECONDS, said[1]
 
 
-def test_a_save_of_the_file_or_a_header_is_seen_at_once(tmp_path):
+def test_a_save_of_the_file_or_a_header_is_seen_at_once_and_lines_without_a_change_say_so(tmp_path):
     path, header = tmp_path / "a.cu", tmp_path / "b.cuh"
     path.write_text("1")
 
@@ -90,9 +75,6 @@ def test_a_save_of_the_file_or_a_header_is_seen_at_once(tmp_path):
         for _ in command.saves(path, False, saved):
             seen.append(path.read_text())
     assert seen == ["1", "1", "33"]
-
-
-def test_lines_without_a_change_say_so():
     assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]
     assert lines([Change("registers", "32", "40")]) == ["registers  32 -> 40"]
 

@@ -53,7 +53,8 @@ export function draw(panel, box) {
     after = rows.some(({ end }) => end) ? widestOf(rows.map(({ end }) => end)) + 0.5 * em : 1,
     from = left + label,
     room = Math.max(40, box.width - label - after),
-    beginOf = g => groups[g].begins[step] ?? groups[g].begins.at(-1),
+    ofStep = list => list[Math.min(step, list.length - 1)],
+    beginOf = g => ofStep(groups[g].begins),
     inside = (g, time) => Math.max(0, Math.min(length, time - beginOf(g))),
     at = (r, time) => from + (inside(rows[r].group, time) / length) * room,
     seen = ({ row, start, end }) =>
@@ -91,14 +92,14 @@ export function draw(panel, box) {
       y += places[r].h + places[r].strip;
     }
     const whole = [from, top, room, y - top],
-      marked = group.marked[step];
+      marked = ofStep(group.marked);
     if (Object.keys(datum).length) made.add(`${name} area`, 'area', whole, { datum, tip });
     if (marked) {
       const [start, end] = marked.map(time => at(own[0], time)),
         frame = [start - 1, top + 0.5, end - start + 2, y - top - 1];
       made.rect(`${name} band`, frame, { fill: pale('primary', 0.16), ease: 'both' });
       frames.push([g, frame]);
-      const text = group.said[step] ?? '',
+      const text = ofStep(group.said) ?? '',
         middle = Math.max(
           from + wide(text) / 2,
           Math.min((start + end) / 2, from + room - wide(text) / 2),
@@ -119,7 +120,7 @@ export function draw(panel, box) {
       stroke: paint.border,
     });
     if (Object.keys(row.datum).length)
-      made.add(`${name} area`, 'area', [left, place.y, label - 2, place.h], {
+      made.add(`${name} area`, 'area', [from, place.y, room, place.h], {
         ...{ datum: row.datum, tip: row.tip },
       });
   });
@@ -195,26 +196,30 @@ export function draw(panel, box) {
     if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
     made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
     if (high < 0.9 * small) return;
-    const free = Math.min(from + room, at(span.row, nexts.get(span)));
-    for (const text of span.texts) {
-      const size = wide(text, true) + 5,
-        within = size <= stop - x;
-      if (!within && size + 2 > free - stop) continue;
-      const start = within ? x + 3 : stop + 4,
-        fill = within && !span.hatch ? ink(span.colour, depth) : paint.text,
-        line = lineAt(top, high),
-        value = span.value && wide(` ${span.value}`, true);
-      if (within && span.hatch)
-        made.rect(`${name} plate`, [start - 1, line - small, size - 3, 1.3 * small], {
-          fill: paint.background,
-        });
-      made.text(`${name} text`, [start, line], text, { fill, bold: true });
-      if (value && size + value <= (within ? stop - x : free - stop - 2))
-        made.text(`${name} value`, [start + size - 5, line], ` ${span.value}`, {
-          ...{ fill, bold: true, hint: true },
-        });
-      break;
-    }
+    // Its first text is in it, or behind it if nothing follows. Else one is in it, or behind it.
+    const next = nexts.get(span),
+      [inner, behind] = [stop - x - 5, Math.min(from + room, at(span.row, next)) - stop - 7],
+      { texts } = span,
+      first = next < Infinity ? inner : Math.max(inner, behind),
+      found =
+        texts.slice(0, 1).find(text => wide(text, true) <= first) ??
+        texts.find(text => wide(text, true) <= inner) ??
+        texts.find(text => wide(text, true) <= behind);
+    if (!found) return;
+    const size = wide(found, true),
+      within = size <= inner,
+      start = within ? x + 3 : stop + 4,
+      fill = within && !span.hatch ? ink(span.colour, depth) : paint.text,
+      line = lineAt(top, high);
+    if (within && span.hatch)
+      made.rect(`${name} plate`, [start - 1, line - small, size + 2, 1.3 * small], {
+        fill: paint.background,
+      });
+    made.text(`${name} text`, [start, line], found, { fill, bold: true });
+    if (span.value && size + wide(` ${span.value}`, true) <= (within ? inner : behind))
+      made.text(`${name} value`, [start + size, line], ` ${span.value}`, {
+        ...{ fill, bold: true, hint: true },
+      });
   });
 
   // ---- over them: frames, arrows, the axis and the note ----

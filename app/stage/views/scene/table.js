@@ -8,6 +8,7 @@ const LEAST = 1.5, // em: the least and the most height of a row
   TITLE = 1.5, // em: the title of a group
   BESIDE = 11; // em: a column with room for a text next to its bar
 
+/** @param {story.Table} panel @param {PanelBox} box */
 function placed(panel, { em, width, narrow, wide, lines }) {
   const { rows, columns, groups } = panel,
     wished = Math.max(
@@ -18,12 +19,14 @@ function placed(panel, { em, width, narrow, wide, lines }) {
     count = Math.max(1, groups.length),
     w = (width - label - count * split) / columns.length,
     x = columns.map(({ group }, n) => label + split + n * w + group * split),
-    wideOf = group => w * columns.filter(one => one.group === group).length,
+    wideOf = (/** @type {number} */ group) => w * columns.filter(one => one.group === group).length,
     texts = groups.map(([, text], n) => lines(text, wideOf(n) - 0.6 * em, LINES));
   return { label, w, x, wideOf, texts, wanted: Math.max(0, ...texts.map(text => text.length)) };
 }
+/** @type {(panel: story.Table, lines: number) => number} */
 const above = (panel, lines) => (panel.groups.length ? TITLE + LINE * lines : 0) + HEAD;
 
+/** @param {story.Table} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const { wanted } = placed(panel, box),
     rows = panel.rows.length;
@@ -33,6 +36,7 @@ export function heights(panel, box) {
   ];
 }
 
+/** @param {story.Table} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, wide, fit, colour, pale, narrow, x: left, id } = box,
     { rows, columns, cells, groups, arrows } = panel,
@@ -45,10 +49,10 @@ export function draw(panel, box) {
     most = Math.max(...cells.map(cell => cell.value ?? 0)),
     beside = place.w > BESIDE * em,
     air = row > 2.4 * em ? 0.4 * em : 1,
-    at = n => left + place.x[n],
-    rowAt = n => top + n * row,
-    isNow = cell => cell.now.includes(step),
-    key = ({ datum }) => Object.values(datum).join(' ');
+    at = (/** @type {number} */ n) => left + place.x[n],
+    rowAt = (/** @type {number} */ n) => top + n * row,
+    isNow = (/** @type {story.Cell} */ cell) => cell.now.includes(step),
+    key = (/** @type {story.Cell | story.Row} */ { datum }) => Object.values(datum).join(' ');
 
   rows.forEach((one, n) => {
     const y = rowAt(n) + row / 2 + 0.36 * small,
@@ -92,7 +96,7 @@ export function draw(panel, box) {
   });
 
   // The things of one cell share its height.
-  const box_of = cell => {
+  const box_of = (/** @type {story.Cell} */ cell) => {
     const together = cells.filter(one => one.row === cell.row && one.column === cell.column),
       high = (row - 4) / together.length,
       room = place.w - (beside ? 7.4 * em : 5); // for the text and an arrow
@@ -103,9 +107,10 @@ export function draw(panel, box) {
       high - 2 * air,
     ];
   };
-  const framed = cell => {
-    const room = place.w - 10,
-      middle = [at(cell.column) + place.w / 2, rowAt(cell.row) + row / 2 + 0.36 * small, room];
+  const framed = (/** @type {story.Cell} */ cell) => {
+    const room = place.w - 10;
+    /** @type {[number, number, number]} */
+    const middle = [at(cell.column) + place.w / 2, rowAt(cell.row) + row / 2 + 0.36 * small, room];
     made.rect(
       `frame ${id} ${key(cell)}`,
       [at(cell.column) + 2, rowAt(cell.row) + 2.5, place.w - 5, row - 4],
@@ -117,7 +122,7 @@ export function draw(panel, box) {
       ...{ align: 'center', bold: true },
     });
   };
-  const barred = cell => {
+  const barred = (/** @type {story.Cell} */ cell) => {
     const bar = box_of(cell),
       [x, y, w, h] = bar,
       made_yet = cell.since === null || cell.since <= step,
@@ -148,12 +153,13 @@ export function draw(panel, box) {
     else barred(cell);
   }
   for (const { row: n, start, end } of arrows) {
-    const first = cells.find(cell => cell.row === n && cell.column === start),
-      [x, y, w, h] = box_of(first),
+    const first = cells.find(cell => cell.row === n && cell.column === start);
+    if (!first) continue;
+    const [x, y, w, h] = box_of(first),
       from = x + w + 0.9 * em + wide(fit(first.texts, place.w)),
       to = at(end) - 2;
     if (to - from >= 1.2 * em)
-      made.add(`arrow ${id} ${n}`, 'way', null, {
+      made.add(`arrow ${id} ${n}`, 'way', [], {
         points: [
           [from, y + h / 2],
           [to, y + h / 2],

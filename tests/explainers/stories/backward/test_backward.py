@@ -62,7 +62,7 @@ def near(run):
 
 
 @EACH
-def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
+def test_each_part_is_the_formula_of_its_queries_and_keys_in_its_order_with_the_bytes_of_the_trace(name):
     run, story, _ = made(name)
     due = exact(name)
     assert story.states["P"] and story.states["dS"]
@@ -71,12 +71,6 @@ def test_each_tile_is_the_formula_of_its_queries_and_keys(name):
             rows, cols, found = state(story, part, at)
             seen = ~np.isnan(found)
             assert seen.any() and np.allclose(found[seen], due[part][rows, cols][seen], atol=near(run), rtol=near(run))
-
-
-@EACH
-def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
-    run, story, _ = made(name)
-    due = exact(name)
     of = {"dV": (due["P"], due["do"], 1), "dK": (due["dS"], due["q"], due["scale"])}
     for part, (left, right, factor) in of.items():
         queries, found = set[int](), None
@@ -90,10 +84,6 @@ def test_dk_and_dv_grow_by_each_tile_and_end_as_the_kernels_outputs(name):
             grown = factor * left[seen][:, rows].T @ right[seen]
             assert np.allclose(found, grown, atol=10 * near(run)), (part, frame["title"])
         assert found is None or np.allclose(found, gradients.values(run, part, 0)[rows], atol=10 * near(run))
-
-
-@EACH
-def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
     _, story, _ = made(name)
     for frame in story.frames[1:]:
         assert len(frame["made"]) <= 1 or frame["made"] == ["S", "P"]
@@ -101,6 +91,20 @@ def test_a_frame_makes_one_part_and_reads_before_it_makes(name):
             if product.made in frame["made"]:
                 assert set(product.reads) & {"P", "dS"} <= set(frame["done"]), frame["title"]
         assert all(len(said.split()) <= 25 for said in frame["sentence"].rstrip(".").split(". ")), frame["sentence"]
+    _, story, stage = made(name)
+    whole, *steps = story.frames
+    assert whole["whole"] and not any(frame["whole"] for frame in steps)
+    first = next(frame for frame in steps if "P" in frame["made"])
+    assert (whole["queries"], whole["keys"]) == (first["queries"], first["keys"])
+    assert whole["state"]["P"] == whole["state"]["dS"] == 0
+    assert all(entry.values[0] == 0 for entry in stage.state)
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    own = gradients.symbols(run.request)
+    for part in ("LSE", "dV", "dK"):
+        kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
+        of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
+        due = int(of[of.tensor.astype(str).map(own) == part].bytes.sum())
+        assert story.frames[-1]["bytes"].get(f"{part} {kind}", 0) == due
 
 
 PRODUCTS = {"backward_1_recompute": 8, "backward_2_two_loops": 7}  # all others make five
@@ -135,35 +139,12 @@ def test_the_summary_counts_the_products_and_each_sentence_has_its_reason(name):
     assert "shared memory" in found and found <= {"", "shared memory", "registers", *either}
 
 
-@EACH
-def test_the_opening_is_a_whole_tile_and_counts_as_no_step(name):
-    _, story, stage = made(name)
-    whole, *steps = story.frames
-    assert whole["whole"] and not any(frame["whole"] for frame in steps)
-    first = next(frame for frame in steps if "P" in frame["made"])
-    assert (whole["queries"], whole["keys"]) == (first["queries"], first["keys"])
-    assert whole["state"]["P"] == whole["state"]["dS"] == 0
-    assert all(entry.values[0] == 0 for entry in stage.state)
-
-
 def test_a_kernel_that_moves_p_is_not_said_to_keep_it_on_the_chip():
     for name in ("backward_3_one_loop", "backward_4_mma"):
         _, story, _ = made(name)
         last = {**story.frames[-1], "bytes": {**story.frames[-1]["bytes"], "P store": 4}}
         said = [products.sentence(frames, "one", True) for frames in (story.frames, [*story.frames[:-1], last])]
         assert ["times the products" in one for one in said] == [True, False]
-
-
-@EACH
-def test_the_bytes_of_a_step_are_those_of_the_trace(name):
-    run, story, _ = made(name)
-    frame = run.trace.frame("event", "space", "tensor", "bytes")
-    own = gradients.symbols(run.request)
-    for part in ("LSE", "dV", "dK"):
-        kind, events = ("load", {"load"}) if part == "LSE" else ("store", {"store"})
-        of = frame[(frame.space == "global") & frame.event.astype(str).isin(events)]
-        due = int(of[of.tensor.astype(str).map(own) == part].bytes.sum())
-        assert story.frames[-1]["bytes"].get(f"{part} {kind}", 0) == due
 
 
 @EACH
@@ -216,14 +197,18 @@ def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
 
 
 @EACH
-def test_every_tab_is_made_and_goes_to_the_browser(name):
+def test_every_tab_goes_to_the_browser_and_each_launch_with_gradients_says_its_loops(name):
     run, _, stage = made(name)
     for tab in STORY.parts().values():
         assert encoding.decode(encoding.encode(tab(run.request, running)))
     assert encoding.decode(encoding.encode(stage))["frames"]
+    run, story, _ = made(name)
+    said = tabs._loops(Seen(run, story.frames, {}))
+    assert said and all(" outside, " in one for one in said)
+    assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
 
 
-def test_a_fixed_order_of_adds_is_said_and_any_order_too():
+def test_a_fixed_order_of_adds_is_said_and_a_kernel_of_the_forward_is_refused():
     fixed = [spec for spec in ACCEPTED.values() if spec.in_order]
     assert fixed
     for spec in fixed:
@@ -232,23 +217,15 @@ def test_a_fixed_order_of_adds_is_said_and_any_order_too():
             request = Request(spec, problem, tuple(spec.settings_for(problem, {spec.in_order: value}).items()))
             assert gradients.adds(request) and gradients.any_order(request) is not bool(value)
             assert tabs._deterministic(request, {})[0]["text"].startswith(said)
+    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)]
+    assert forward and all("dQ" in STORY.refusal(spec) for spec in forward)
+    assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
 
 
-@EACH
-def test_each_launch_with_gradients_says_its_loops(name):
-    run, story, _ = made(name)
-    said = tabs._loops(Seen(run, story.frames, {}))
-    assert said and all(" outside, " in one for one in said)
-    assert any("dV" in one and one.count("keys outside, queries inside") for one in said)
-
-
-def test_lse_takes_four_bytes_for_a_query_and_p_a_number_for_each_pair():
+def test_bytes_memory_gradients_and_a_missing_recording_are_told():
     request = made(next(iter(ACCEPTED)))[0].request
     rows = tabs.stored(request)[1]["rows"]
     assert rows[0][:3] == [80, "320 bytes", "25.6 kB"] and rows[-1][0] == 65536
-
-
-def test_the_gradients_of_the_check_are_the_kernels_own():
     name = next(iter(ACCEPTED))
     run, story, _ = made(name)
     meta = tabs.nudge(run, story.head)[-1]["meta"]
@@ -256,12 +233,14 @@ def test_the_gradients_of_the_check_are_the_kernels_own():
     largest = np.abs(meta["gradients"]["q"]).max()
     assert abs(meta["gradients"]["q"][at["row"], at["dim"]]) == largest
     assert np.array_equal(meta["gradients"]["v"], gradients.values(run, "dV", 0))
-
-
-def test_without_a_recording_the_page_says_so():
-    request = made(next(iter(ACCEPTED)))[0].request
     said = times.blocks(request, current().kernels, {})[-1]
     assert said["kind"] == "note" and "No recording" in said["text"]
+    first = times.memory(request)[-1]["rows"][0]
+    own = {part: t.size * t.itemsize for part, t in gradients.tensors(request).items()}
+    assert first[1:3] == [
+        tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
+        tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
+    ]
 
 
 def test_a_recorded_time_is_next_to_the_fastest_forward_of_its_sizes():
@@ -281,12 +260,6 @@ def test_a_recorded_time_is_next_to_the_fastest_forward_of_its_sizes():
     assert found["rows"] == [[4096, 64, "no", "float32", "1 ms", "400 us", 2.5, "3 MB"]]
     old = {"H200": (table, Provenance("NVIDIA H200", "580", "2026-11-26", codes={}))}
     assert times.blocks(request, current().kernels, old)[-1]["kind"] == "note"  # of another code
-
-
-def test_a_kernel_of_the_forward_is_refused_with_its_missing_tensors():
-    forward = [spec for spec in current().kernels.values() if times.is_forward(spec)]
-    assert forward and all("dQ" in STORY.refusal(spec) for spec in forward)
-    assert all(not times.is_forward(spec) for spec in ACCEPTED.values())
 
 
 @pytest.mark.parametrize("name", ["backward_1_recompute", "backward_5_hopper", "backward_6_overlap"])
@@ -353,16 +326,6 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
             assert f"in {(gain > 1).sum()} of {len(gain)} shapes: {gain.min():.2f} to" in others[0]
 
 
-def test_the_memory_is_that_of_the_tensors():
-    request = made(next(iter(ACCEPTED)))[0].request
-    first = times.memory(request)[-1]["rows"][0]
-    own = {part: t.size * t.itemsize for part, t in gradients.tensors(request).items()}
-    assert first[1:3] == [
-        tabs.amount(sum(own[part] for part in ("Q", "K", "V", "O", "LSE"))),
-        tabs.amount(sum(own[part] for part in ("dO", "dQ", "dK", "dV"))),
-    ]
-
-
 @EACH
 def test_the_kernels_error_is_about_that_of_its_roundings(name):
     run, story, _ = made(name)
@@ -377,7 +340,7 @@ def test_the_kernels_error_is_about_that_of_its_roundings(name):
     assert gradient_errors.blocks(run, story.head)[2]["rows"][-1][0] == gradient_errors.OWN
 
 
-def test_a_claim_holds_only_with_its_evidence():
+def test_a_claim_holds_only_with_its_evidence_and_a_kernel_may_wait_for_each_part():
     _, story, _ = made("backward_2_two_loops")
     said = [products.sentence(story.frames, "one", adds) for adds in (False, True)]
     assert ["needs no atomics" in one for one in said] == [True, False]
@@ -388,9 +351,6 @@ def test_a_claim_holds_only_with_its_evidence():
         problem = spec.problem_type(**{**SMALL, "seq_len": length})
         request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
         assert due in tabs._deterministic(request, {"dQ": 0})[-1]["text"]
-
-
-def test_a_kernel_may_wait_for_each_part():
     launch = walk_words.Launch(1, "keys", "queries", ["dV"], 0, frozenset(), "shared memory")
     for phase in gradients.MARKS:
         said = walk_words.sentence(walk_words.Told(f"{phase}_done", "", [], [], [], [], True, True), launch)

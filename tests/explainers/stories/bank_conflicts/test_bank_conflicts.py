@@ -50,16 +50,13 @@ def test_every_wavefront_serves_each_bank_at_most_once_and_every_lane_is_served(
         )
 
 
-def test_the_sentence_tells_a_conflict_from_a_broadcast(cpu_run):
+def test_a_conflict_is_told_from_a_broadcast_and_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
     walk = cpu_run("lab_columns", ColumnsProblem())
     conflict = bank_walk.explain([walk], walk_line(walk))
     assert "Bank 0 holds 32 of the words and serves one at a time. Now" in conflict.frames[0]["sentence"]
     run = cpu_run("03_flash")
     said = bank_walk.explain([run], read_at(run, "P")).frames[0]["sentence"]
     assert "Lanes share words, and each bank serves at most one." in said
-
-
-def test_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
     for name in ("02_tiled", "03_flash"):
         table = padding.compare_padding(cpu_run(name), cpu_run(name, settings=(("PAD_K", 4),)))
         k = table[(table.tensor == "K") & (table.kind == "load")].iloc[0]
@@ -71,7 +68,7 @@ def test_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
         )
 
 
-def test_memory_counts_in_a_story_are_those_of_the_rules(cpu_run):
+def test_counts_are_those_of_the_rules_and_probes_in_a_header_are_named_by_it(cpu_run):
     run = cpu_run("lab_columns", ColumnsProblem(36), (("WIDTH", 16),))
     story = bank_walk.explain([run], walk_line(run))
     for access in story.sides[0]["accesses"]:
@@ -79,9 +76,6 @@ def test_memory_counts_in_a_story_are_those_of_the_rules(cpu_run):
         for lane, _, _, word, *_ in sorted(access["cells"], key=lambda cell: -cell[3]):
             offsets[lane] = 4 * word
         assert model.shared_wavefronts(offsets, 16, "load").wavefronts == access["wavefronts"]
-
-
-def test_probes_in_a_header_are_named_by_it(cpu_run):
     run = cpu_run("02_tiled")
     table = sector_costs.by_line(run)
     assert {place.partition(":")[0] for place in table["source line"]} == {"02_tiled.cu", "softmax.cuh"}
@@ -91,13 +85,17 @@ def test_probes_in_a_header_are_named_by_it(cpu_run):
     assert "S_gmem" in header.access and json.dumps(story.sides)
 
 
-def test_an_access_that_takes_no_wavefront_has_a_sentence(cpu_run):
+def test_an_access_without_a_wavefront_has_a_sentence_and_a_kernel_without_remedy_is_alone(cpu_run):
     problem = KERNELS["lab_access"].problem_type
     run = cpu_run("lab_access", problem("cp_async_l2", 16, offsets=tuple(16 * n for n in range(32))))
     story = bank_walk.explain([run])
     past = [a for a in story.sides[0]["accesses"] if a["kind"] == "a cp.async past L1"]
     assert past and all(a["wavefronts"] == 0 for a in past)
     assert any("no wavefront" in f["sentence"] for f in story.frames) and json.dumps(story.sides)
+    request = Request(KERNELS["paged_v1"], PagedProblem((64,)))
+    assert padding.before_and_after(request) == (request,)
+    story = bank_walk.explain([cpu_run("paged_v1", PagedProblem((64,)))])
+    assert [side["name"] for side in story.sides] == [""] and "padd" not in story.frames[0]["sentence"]
 
 
 def beside(cpu_run, kernel, problem, settings=()):
@@ -126,7 +124,7 @@ def test_the_plain_tile_stands_beside_the_padded_or_swizzled_one(cpu_run, settin
     assert f"{names[0][1:]}: " in late and f"done after {wavefronts[1]} wavefront" in late
 
 
-def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu_run):
+def test_accesses_that_want_the_same_are_shown_once_and_free_words_are_those_that_no_lane_touches(cpu_run):
     for settings in ((), (("SWIZZLE", 1),)):
         story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
         assert [a["alike"] for a in story.sides[1]["accesses"]] == [32] and story.total == 32
@@ -135,23 +133,13 @@ def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu
     both, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), (("PAD", 1), ("SWIZZLE", 1)))
     assert len(both.sides[1]["accesses"]) > 1 and len(both.frames) <= bank_walk.SHOWN_STEPS + 32
     assert both.total == 32 and both.left_out > 0
-
-
-def test_what_padding_leaves_free_is_what_no_lane_ever_touches(cpu_run):
     story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(24), (("PAD", 2),))
     plain, padded = story.sides
     assert (plain["words"], plain["free"]) == (32 * 24, [])
     assert padded["words"] == 31 * 26 + 24 and padded["free"] == [[26 * r + 24, 26 * r + 26] for r in range(31)]
 
 
-def test_a_kernel_without_padding_or_swizzle_is_shown_alone(cpu_run):
-    request = Request(KERNELS["paged_v1"], PagedProblem((64,)))
-    assert padding.before_and_after(request) == (request,)
-    story = bank_walk.explain([cpu_run("paged_v1", PagedProblem((64,)))])
-    assert [side["name"] for side in story.sides] == [""] and "padd" not in story.frames[0]["sentence"]
-
-
-def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
+def test_the_stage_of_banks_says_what_the_trace_says_and_the_swizzle_saves_the_unused_words(cpu_run):
     story, runs = beside(cpu_run, "lab_columns", ColumnsProblem())
     made = bank_conflicts.stage_of(
         story, runs, stage.provenance(runs[0]), "32 and 2 (recorded)", chosen=runs[0].request
@@ -166,6 +154,14 @@ def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
     assert all("32 and 2 (recorded)" in q.hides for q in made.questions[:2])
     alone = bank_costs.by_line(runs[:1]).set_index("kind")
     assert alone.loc["load", "wavefronts a request"] == 32 and alone.loc["load", "wavefronts"] == 1024
+    sides = padding.before_and_after(Request(KERNELS["lab_columns"], ColumnsProblem()))
+    other = padding.swizzled(sides)
+    assert other and other.constants["SWIZZLE"] == 1 and not other.constants["PAD"]
+    padded, swizzled = (cpu_run("lab_columns", ColumnsProblem(), request.settings) for request in (sides[1], other))
+    (asks,) = bank_questions.swizzle(padded, swizzled, walk_line(padded))
+    assert asks.options[asks.answer] == "The unused words: the tile stays smaller"
+    assert "4,096 bytes of shared memory, and the padded one 4,224" in asks.why and "1 wavefront" in asks.why
+    assert not bank_questions.swizzle(padded, padded, walk_line(padded)) and padding.swizzled([other, other]) is None
 
 
 @pytest.mark.parametrize(
@@ -183,14 +179,3 @@ def test_the_questions_predict_the_conflict_and_its_remedy(cpu_run, settings, se
     assert "of 32" in plain.hides and "32 and " in "".join(plain.hides)
     for question in (plain, remedy):
         assert all(bool(said) != (n == question.answer) for n, said in enumerate(question.reasons))
-
-
-def test_the_swizzle_saves_the_unused_words(cpu_run):
-    sides = padding.before_and_after(Request(KERNELS["lab_columns"], ColumnsProblem()))
-    other = padding.swizzled(sides)
-    assert other and other.constants["SWIZZLE"] == 1 and not other.constants["PAD"]
-    padded, swizzled = (cpu_run("lab_columns", ColumnsProblem(), request.settings) for request in (sides[1], other))
-    (asks,) = bank_questions.swizzle(padded, swizzled, walk_line(padded))
-    assert asks.options[asks.answer] == "The unused words: the tile stays smaller"
-    assert "4,096 bytes of shared memory, and the padded one 4,224" in asks.why and "1 wavefront" in asks.why
-    assert not bank_questions.swizzle(padded, padded, walk_line(padded)) and padding.swizzled([other, other]) is None

@@ -40,7 +40,6 @@ def names_of(run):
 
 
 def tokens_in_pages(problem):
-    """(sequence, page) -> tokens, from the tables and lengths alone."""
     found = {}
     for sequence, (table, length) in enumerate(zip(problem.block_tables, problem.context_lens)):
         for entry, page in enumerate(table):
@@ -142,16 +141,13 @@ def test_the_stage_has_a_step_for_each_kernel_and_ratio_and_says_its_numbers():
     assert [frame["tile"] for frame in made.frames] == [n // 3 for n in range(len(found))]
 
 
-def test_where_no_page_is_shared_all_are_read_alike():
+def test_unshared_pages_are_read_alike_and_the_questions_keys_are_the_counts():
     found, made = made_of("churn", PER_HEAD[:1])
     assert "2 times. All pages are read alike, each byte 2 times. Page 0 has 4 readers" in made.frames[1]["sentence"]
     assert page_reads.sentence(found).startswith("With MHA 4:4, each kernel asks for 166,912 bytes")
     table = page_reads.reads_table(found)
     assert table["bytes asked for"].tolist() == [166912] * 3
     assert (table["distinct bytes"] * table["asked for / distinct"]).tolist() == [166912] * 3
-
-
-def test_the_questions_keys_are_the_counts():
     found, _ = made_of("shared_prompt")
     asked = {q.id: q for q in reader_questions.page_reads(found, "page_reads")}
     assert set(asked) == {"page_times", "fewest", "busiest"}

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import partition_blocks, partitions
+from explainers.stories.block_table import kv_heads, partition_blocks, partitions
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -51,19 +51,27 @@ def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context()
     assert all(lane["phase"] == "done" for lane in combine["v2"])  # the second kernel waits for every partition
 
 
-def test_lit_lines_are_of_the_steps_own_source():
+def test_lit_lines_grids_view_and_sentences_are_those_of_both_kernels():
     story, runs = comparison()
     for key, run in zip(("lines_v1", "lines_v2"), runs):
         texts = {name: text.splitlines() for name, text in run.request.kernel.files}
         for file, _, line in (place.partition(":") for f in story.frames for place in f[key]):
             assert "PROBE_" not in texts[file][int(line) - 1].replace("PROBE_PASS", "")
         assert story.frames[0][key]
-
-
-def test_the_grids_are_those_of_the_launches():
     table = partition_blocks.grids(*comparison()[1]).set_index("kernel")
     assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
+    meta = partitions.view(story, 233, "L", 1)
+    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
+    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
+    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+    story, _ = comparison()
+    for frame in story.frames:
+        one, two = frame["sentences"]
+        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
+    story, (_, cut) = comparison()
+    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
+    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
 
 
 def test_when_v2_fills_the_gpu():
@@ -77,20 +85,12 @@ def test_when_v2_fills_the_gpu():
     assert "132 SMs" in chart and "fontSize" not in chart  # the page's own size, which grows with the window
     said = partition_blocks.fill_sentence(32, 512, 132, "An H200")
     assert "a context of 2,049 tokens on. V1 has enough from 5 sequences on." in said
-
-
-def test_v1_has_no_weight_and_v2_in_all_none_and_these_cells_are_empty():
-    story, (_, cut) = comparison()
-    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
-    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
-
-
-def test_the_view_is_json_and_its_parts_are_those_of_the_table():
-    story, runs = comparison()
-    meta = partitions.view(story, 233, "L", 1)
-    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
-    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
-    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+    _, runs = comparison()
+    made = partition_blocks.blocks(*runs, 132, "An H200")
+    assert (
+        "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
+        and made[3]["label"] == "modelled"
+    )
 
 
 def test_the_strip_says_m_and_l_when_they_are_known():
@@ -107,17 +107,50 @@ def test_the_strip_says_m_and_l_when_they_are_known():
     assert len(table["rows"]) == len(story.parts) + 2 and table["rows"][-2][0] == "V2 in all"
 
 
-def test_each_side_has_its_sentence():
-    story, _ = comparison()
-    for frame in story.frames:
-        one, two = frame["sentences"]
-        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
+# ---- the ratio of heads ----
 
 
-def test_the_blocks_of_a_gpu_are_counted():
-    _, runs = comparison()
-    made = partition_blocks.blocks(*runs, 132, "An H200")
+def reads(preset, kv, dtype="float32"):
+    problem = PagedProblem.of_cache(PRESETS[preset].states(16)[-1][0], num_kv_heads=kv, dtype=dtype)
+    return kv_heads.reads(
+        execute.run(Request(KERNELS["paged_v1"], problem, (), Scope(0, problem.num_seqs * 4)))
+    ), problem
+
+
+@pytest.mark.parametrize("kv", [4, 2, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_each_byte_is_read_once_for_every_query_head_that_shares_it(kv, dtype):
+    found, problem = reads("churn", kv, dtype)
+    assert (found.k.least, found.k.most) == (found.v.least, found.v.most) == (4 // kv, 4 // kv)
+    assert found.links == [(head, head * kv // 4) for head in range(4)]
+    size = sum(problem.context_lens) * kv * 64 * (4 if dtype == "float32" else 2)
+    assert found.k.held == found.v.held == size and found.k.read == size * 4 // kv
+
+
+def test_pages_that_sequences_share_are_held_once():
+    found, problem = reads("shared_prompt", 2)
+    tokens = len({token for row in problem.token_ids for token in row})
+    copied = 3 * (44 - 32)  # each answer's copy of the prompt's last page
+    assert found.k.held == (32 + copied + tokens - 44) * 2 * 64 * 4
+
+
+def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_ratio():
+    found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
+    made = kv_heads.stage_of(found, None)
+    panels = made.views[0].meta["panels"]
+    assert [p["title"] for p in panels] == ["MHA 4:4 (multi-head)", "GQA 4:2 (grouped)", "MQA 4:1 (multi-query)"]
+    assert [p["links"] for p in panels] == [one.links for one in found]
+    assert [p["held"] for p in panels] == [one.held for one in found]
+    assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
     assert (
-        "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
-        and made[3]["label"] == "modelled"
+        len(made.frames) == 4
+        and "shares it with 1 other (GQA 4:2) and shares it with 3 others (MQA 4:1)." in made.frames[0]["sentence"]
     )
+    strip = {state.name: list(state.values) for state in made.state}
+    for one in found:
+        assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read
+    assert "4 times less" in kv_heads.reads_sentence(found)
+    assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
+    assert kv_heads.kind(32, 32).startswith("MHA") and kv_heads.kind(1, 1).startswith("MHA")
+    assert (kv_heads.kind(32, 8), kv_heads.kind(32, 1)) == ("GQA 32:8", "MQA 32:1")
+    assert kv_heads.DTYPES == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}

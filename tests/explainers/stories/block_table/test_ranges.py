@@ -13,7 +13,7 @@ from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.families.paged.fp8_cache import Fp8WriteProblem
+from kernels.families.paged.cache import Fp8WriteProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
@@ -77,21 +77,28 @@ def logged(run, event, **keys):
     return frame
 
 
-def test_two_kernels_go_by_a_work_list_and_one_of_them_by_two():
+def test_two_kernels_go_by_a_work_list_and_a_rising_max_scales_the_sum_by_what_the_sentence_says():
     assert {WHOLE, PREFIX} == set(SHOWN)
+    risen = 0
+    for story in stories_of(WHOLE, "one_long", (("ranges", 3), ("head_dim", 128), ("num_heads", 8))):
+        for unit in story.units:
+            before = {}
+            for tile in unit["tiles"]:
+                old, said = before.get(tile["warp"]), story.frames[tile["since"]]["sentence"]
+                if old and tile["m"] > old["m"]:
+                    risen += 1
+                    assert f"= {np.exp(old['m'] - tile['m']):.4g}. Now l is {tile['l']:.4g}" in said
+                before[tile["warp"]] = tile
+    assert risen > 1
 
 
-def test_the_units_of_a_sequence_are_its_pages_once_and_in_order(run, walks):
+def test_units_hold_the_pages_once_in_order_each_brought_by_the_block_of_its_list(run, walks):
     problem = run.request.problem
     for story in walks:
         pages = [page["page"] for unit in story.units for page in unit["pages"]]
         used = -(-problem.context_lens[story.sequence] // problem.block_size)
         assert pages == list(problem.block_tables[story.sequence][:used])
         assert [unit["partition"] for unit in story.units] == list(range(len(story.units)))
-
-
-def test_every_page_is_brought_by_the_block_that_the_list_says(run, walks):
-    problem = run.request.problem
     for story in walks:
         for unit in story.units:
             whole = story.lists[unit["list"]]
@@ -123,7 +130,7 @@ def test_ranges_are_equal_within_a_page_and_hold_every_page_once(run):
     assert counted == used
 
 
-def test_m_and_l_of_warps_units_and_the_whole_are_those_of_their_scores(run, walks):
+def test_scores_sums_and_outputs_are_those_of_float64(run, walks):
     for story in walks:
         assert np.isfinite(story.scores).all()
         scores = story.scores.astype(np.float64)
@@ -137,14 +144,6 @@ def test_m_and_l_of_warps_units_and_the_whole_are_those_of_their_scores(run, wal
         if len(story.units) > 1:
             total = sum(unit["l"] * unit["weight"] for unit in story.units)
             assert total == pytest.approx(story.merged["l"], rel=1e-5)
-
-
-def _holds(told, scores):
-    assert told["m"] == pytest.approx(scores.max(), abs=2e-3)
-    assert told["l"] == pytest.approx(np.exp(scores - told["m"]).sum(), rel=2e-3)
-
-
-def test_scores_and_outputs_are_those_of_float64_over_what_the_cache_holds(run, walks):
     problem = run.request.problem
     exact, truth = list(problem.scores()), problem.truth()
     for story in walks:
@@ -153,6 +152,11 @@ def test_scores_and_outputs_are_those_of_float64_over_what_the_cache_holds(run, 
         assert story.merged["m"] + np.log(story.merged["l"]) == pytest.approx(
             truth["lse"][story.sequence, story.head], abs=2e-3
         )
+
+
+def _holds(told, scores):
+    assert told["m"] == pytest.approx(scores.max(), abs=2e-3)
+    assert told["l"] == pytest.approx(np.exp(scores - told["m"]).sum(), rel=2e-3)
 
 
 def test_sentences_have_the_numbers_of_their_step(run, walks):
@@ -171,20 +175,6 @@ def test_sentences_have_the_numbers_of_their_step(run, walks):
             merger = logged(run, "weight", sequence=story.sequence, head=story.head).iloc[0]
             items = run.request.plan.launches[int(merger.launch)].blocks_per_item
             assert last["sentence"].startswith(f"Range {int(merger.block) // items}'s block arrives last")
-
-
-def test_a_rising_max_scales_the_sum_by_what_the_sentence_says():
-    risen = 0
-    for story in stories_of(WHOLE, "one_long", (("ranges", 3), ("head_dim", 128), ("num_heads", 8))):
-        for unit in story.units:
-            before = {}
-            for tile in unit["tiles"]:
-                old, said = before.get(tile["warp"]), story.frames[tile["since"]]["sentence"]
-                if old and tile["m"] > old["m"]:
-                    risen += 1
-                    assert f"= {np.exp(old['m'] - tile['m']):.4g}. Now l is {tile['l']:.4g}" in said
-                before[tile["warp"]] = tile
-    assert risen > 1
 
 
 def test_a_page_of_a_prefix_is_brought_once_for_all_who_share_it():
@@ -252,12 +242,19 @@ def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounde
         assert f"O is off by up to {story.errors.output:.4g}." in story.frames[-1]["sentence"]
 
 
-def test_the_cache_in_16_bits_says_nothing_of_rounding():
+def test_8_bits_halve_the_bytes_and_move_the_output_and_16_bits_say_nothing_of_rounding():
     story = range_walk.walk(run_of(WHOLE, "churn", ()), NAMES, 0, 0)
     assert story.errors is None and not any("8 bits" in frame["sentence"] for frame in story.frames)
+    wide, narrow = (run_of(WHOLE, "churn", (("cache_dtype", kind),)) for kind in ("", EIGHT))
+    table = range_tables.cache_blocks([wide, narrow])[1]
+    rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
+    read = [row["bytes read of K and V"] for row in rows]
+    pages = int(wide.request.problem.work_list.units[:, 2].sum())
+    assert read[0] == 2 * pages * wide.request.problem.num_kv_heads * 64 * 16 * 2 == 2 * read[1]
+    assert rows[0]["O off by, at most"] < 2e-3 < rows[1]["O off by, at most"]
 
 
-def test_tables_add_up(run):
+def test_tables_add_up_and_questions_are_of_the_lists_and_the_weights(run):
     story = range_walk.walk(run, NAMES, 1, 0)
     table = range_tables.merge_blocks(story, "B")[0]
     column = table["columns"].index("l_i e^(m_i - m)")
@@ -266,16 +263,19 @@ def test_tables_add_up(run):
     listed = range_tables.list_blocks(story, NAMES)[0]
     assert len(listed["rows"]) == sum(len(whole.table) for whole in story.lists)
     assert sum(listed["lit"]) == len(story.units)
-
-
-def test_8_bits_halve_the_bytes_and_move_the_output():
-    wide, narrow = (run_of(WHOLE, "churn", (("cache_dtype", kind),)) for kind in ("", EIGHT))
-    table = range_tables.cache_blocks([wide, narrow])[1]
-    rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
-    read = [row["bytes read of K and V"] for row in rows]
-    pages = int(wide.request.problem.work_list.units[:, 2].sum())
-    assert read[0] == 2 * pages * wide.request.problem.num_kv_heads * 64 * 16 * 2 == 2 * read[1]
-    assert rows[0]["O off by, at most"] < 2e-3 < rows[1]["O off by, at most"]
+    names = NAMES[: run.request.problem.num_seqs]
+    made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
+    found = {question.id: question for question in range_questions.ranges(made)}
+    story = range_walk.walk(run, names, 1, 0)
+    own = story.lists[-1]
+    longest = max(
+        sum(int(row[2]) for n, row in enumerate(own.table) if own.range_of[n] == r) for r in range(own.ranges)
+    )
+    if question := found.get("longest"):
+        assert question.options[question.answer].split(" ")[0] == str(longest)
+    if len(story.units) > 1:
+        weights = logged(run, "weight", sequence=1, head=0).value
+        assert found["weight"].answer == pytest.approx(weights.min(), rel=5e-3)
 
 
 def test_what_a_cache_of_8_bits_keeps_of_new_tokens_is_told_token_by_token():
@@ -300,19 +300,3 @@ def problem_type():
     import ml_dtypes
 
     return ml_dtypes.float8_e4m3fn
-
-
-def test_questions_are_of_the_lists_and_of_the_weights(run):
-    names = NAMES[: run.request.problem.num_seqs]
-    made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
-    found = {question.id: question for question in range_questions.ranges(made)}
-    story = range_walk.walk(run, names, 1, 0)
-    own = story.lists[-1]
-    longest = max(
-        sum(int(row[2]) for n, row in enumerate(own.table) if own.range_of[n] == r) for r in range(own.ranges)
-    )
-    if question := found.get("longest"):
-        assert question.options[question.answer].split(" ")[0] == str(longest)
-    if len(story.units) > 1:
-        weights = logged(run, "weight", sequence=1, head=0).value
-        assert found["weight"].answer == pytest.approx(weights.min(), rel=5e-3)

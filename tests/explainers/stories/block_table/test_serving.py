@@ -4,21 +4,18 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import cache_questions, serving
+from explainers.stories.block_table import cache_questions, generated_text, serving
+from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import SERVED, Scenario
 from kernels.kv_cache.scheduler import alone, read_visits, serve
 
 
-def layout_of(scenario, block_size=16, **shape):
-    return PagedProblem.of_cache(scenario.states(block_size)[-1][0], **shape).layout
-
-
 @pytest.mark.parametrize("block_size", [8, 16, 32])
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
-    made = serving.stage_of(scenario, block_size, layout_of(scenario, block_size))
+    made = serving.stage_of(scenario, block_size, PagedProblem.of_cache(scenario.states(block_size)[-1][0]).layout)
     steps, played, ends = scenario.steps(block_size), scenario.states(block_size), list(made.step_values)
     assert made.step_choice == "moment" and ends[-1] == len(played) - 1 and len(made.frames) == len(steps) + 1
     for frame, end in zip(made.frames, ends):
@@ -40,7 +37,7 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
     json.dumps(encoding.decode(encoding.encode(made)))
 
 
-def test_the_sentences_say_what_happened_with_its_numbers():
+def test_the_sentences_say_what_happened_and_what_is_wasted_with_its_numbers():
     scenario = SERVED["one_prompt"]
     said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
     assert said[0].endswith(
@@ -66,6 +63,13 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     )
     assert said[7].startswith("Nobody else shares R. Page 2 is free. Pages 0, 1 stay with others.")
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
+    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
+    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
+    assert said[2].endswith(". With 96 slots reserved for the request, 45%, 44,032 bytes are empty.")  # A, 53 of 96
+    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
+        "Last pages waste 9%, 12,288 bytes of K and V. With 96 slots reserved for each request, 40%, 77,824 bytes are "
+        "empty."
+    )
 
 
 def of(text):
@@ -85,16 +89,6 @@ def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
     frame = serving.serving_frames(of(text), 16, 0)[number]
     assert frame["sentence"] == words and bool(frame["sequences"]) == ("nothing is written" in words)
     assert frame["sequences"] or frame["waste"] == "Nothing is held."
-
-
-def test_the_waste_is_told_in_slots_and_bytes():
-    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
-    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
-    assert said[2].endswith(". With 96 slots reserved for the request, 45%, 44,032 bytes are empty.")  # A, 53 of 96
-    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
-        "Last pages waste 9%, 12,288 bytes of K and V. With 96 slots reserved for each request, 40%, 77,824 bytes are "
-        "empty."
-    )
 
 
 def test_the_phases_of_a_request_are_those_of_the_scheduler():
@@ -141,7 +135,7 @@ def test_the_questions_are_of_the_caches_numbers(scenario):
     assert most > reserved and f"the pool holds {most} requests" in asked["at_once"].why
 
 
-def test_a_fork_copies_only_the_block_table():
+def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_others_may_take():
     made = serving.stage_of(SERVED["one_prompt"], 16, None)
     fork = next(q for q in cache_questions.serving(made) if q.id == "fork")
     before, after = made.frames[fork.step - 1], made.frames[fork.step]
@@ -152,10 +146,6 @@ def test_a_fork_copies_only_the_block_table():
     copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
     assert f"In step {copied} somebody writes into it" in last
     assert made.frames[copied]["copied"][0][0] == tables["C"][-1]
-
-
-def test_a_request_waits_for_pages_that_others_may_still_take():
-    made = serving.stage_of(SERVED["one_prompt"], 16, None)
     waits = next(q for q in cache_questions.serving(made) if q.id == "waits")
     frame = made.frames[waits.step]
     assert (
@@ -163,3 +153,29 @@ def test_a_request_waits_for_pages_that_others_may_still_take():
     )
     start = next(v["start"] for v in made.views[0].meta["visits"] if v["name"] == frame["waiting"][0])
     assert f"starts in step {start}" in waits.why and frame["waiting"][0] not in made.frames[start]["waiting"]
+
+
+# ---- the text of a model over a served cache ----
+
+SCENARIO = SERVED["generation"]
+
+
+def made(backend):
+    result = serving.stage_of(SCENARIO, 16, None)
+    return generated_text.added(result, Serving(SCENARIO, 16, None, backend))
+
+
+def test_each_step_names_its_characters_and_both_backends_have_the_same():
+    ran, without = made("cpu"), made("recorded")
+    said = [frame["sentence"] for frame in ran.frames]
+    assert said == [frame["sentence"] for frame in without.frames]
+    chosen = "".join(s.split('" for A')[0][-1] for s in said if '" for A' in s)
+    (tab,) = (tab for tab in ran.tabs if tab.id == "text")
+    about, table, checked = tab.blocks
+    assert "random weights, so its text is noise" in about["text"]
+    assert [row[0] for row in table["rows"]] == ["A", "B", "C"] and table["rows"][0][2] == chosen
+    assert [row[3:] for row in table["rows"]] == [[53, 38, 15], [48, 38, 10], [47, 38, 9]]
+    assert "generates the same text" in checked["text"] and checked["label"] == "executed"
+    assert ran.summary.endswith("A, B and C reuse 114 tokens of their 148 prompt tokens.")
+    (tab,) = (tab for tab in without.tabs if tab.id == "text")
+    assert tab.blocks[-1]["text"].startswith("No kernel can run here")

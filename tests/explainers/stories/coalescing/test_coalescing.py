@@ -12,7 +12,7 @@ LAB_GLOBAL = KERNELS["lab_global"].problem_type
 LAYOUTS = LAB_GLOBAL.__dataclass_fields__["layout"].metadata["allowed"]
 
 
-def test_the_coalescing_tables_count_what_the_lanes_touch(cpu_run):
+def test_the_tables_count_what_the_lanes_touch_line_by_line_and_by_warp(cpu_run):
     run = cpu_run("03_flash", DenseProblem(head_dim=64), (), Scope(1))
     table = sector_costs.by_line(run).set_index("tensor")
     assert (table["used of 32 bytes"] == 32).all() and set(table.index) == {"Q", "K", "V", "O"}
@@ -24,22 +24,31 @@ def test_the_coalescing_tables_count_what_the_lanes_touch(cpu_run):
         512,
         32,
     ) and "The bytes are in 16 sectors, so 512 bytes move." in story.frames[0]["sentence"]
-
-
-def test_the_paged_k_reads_are_counted_by_warp_and_not_by_token(cpu_run):
     table = sector_costs.by_line(cpu_run("paged_v1", PagedProblem((64,)))).set_index("tensor")
     assert (
         table.loc["K", "sectors a request"].max() == 16
     )  # 32 lanes of 16 bytes, side by side thanks to the split by x
+    table = sector_costs.by_line(run)
+    story = sector_walk.explain(run, [(f, int(n)) for f, n in zip(table.file, table.line)])
+    assert [f["tile"] for f in story.frames] == sorted(f["tile"] for f in story.frames)
+    assert len({f["tile"] for f in story.frames}) == len(table)
+    assert story.total == sum(r["alike"] for r in story.sides[0]["requests"])
 
 
-def test_five_layouts_side_by_side(cpu_run):
+def test_five_layouts_are_side_by_side_on_one_clock(cpu_run):
     runs = {layout: cpu_run("lab_global", LAB_GLOBAL(layout, 16 if "paged" in layout else 4)) for layout in LAYOUTS}
     table = sector_costs.layouts(runs).set_index("layout")
     assert list(table.index) == list(LAYOUTS)
     assert table.sectors.tolist() == [4, 32, 5, 16, 32] and table["at best"].tolist() == [4, 4, 4, 16, 16]
     assert table["used of 32 bytes"].tolist() == [32, 4, 25.6, 32, 16]
     assert sector_costs.layouts_chart(sector_costs.layouts(runs)).to_dict()["mark"]["type"] == "bar"
+    at = next((s.file, s.line) for s in sites_of(runs["strided"].request) if (s.event, s.space) == ("load", "global"))
+    story = sector_walk.explain_layouts(runs, "strided", at)
+    assert len(story.frames) == 8 and [side["name"] for side in story.sides] == list(LAYOUTS)
+    assert [side["requests"][0]["sectors"] for side in story.sides] == [4, 32, 5, 16, 32]
+    assert story.frames[0]["sentence"].endswith("row_major: 4 sectors for 128 bytes.")
+    made = coalescing.stage_of(story, runs["strided"], stage.provenance(runs["strided"]), "strided")
+    assert [view.id for view in made.views] == ["layouts", "sectors"] and made.state[0].values[0] == 32
 
 
 def test_coalescing_opens_on_the_worst_use_of_sectors_and_not_on_the_most_sectors(cpu_run):
@@ -57,27 +66,7 @@ def test_coalescing_opens_on_the_worst_use_of_sectors_and_not_on_the_most_sector
     assert moved.options[moved.answer] == "64 bytes: whole sectors"
 
 
-def test_requests_at_every_line_are_stepped_through_line_by_line(cpu_run):
-    run = cpu_run("03_flash", DenseProblem(head_dim=64), (), Scope(1))
-    table = sector_costs.by_line(run)
-    story = sector_walk.explain(run, [(f, int(n)) for f, n in zip(table.file, table.line)])
-    assert [f["tile"] for f in story.frames] == sorted(f["tile"] for f in story.frames)
-    assert len({f["tile"] for f in story.frames}) == len(table)
-    assert story.total == sum(r["alike"] for r in story.sides[0]["requests"])
-
-
-def test_layouts_stand_beside_one_another_on_one_clock(cpu_run):
-    runs = {layout: cpu_run("lab_global", LAB_GLOBAL(layout, 16 if "paged" in layout else 4)) for layout in LAYOUTS}
-    at = next((s.file, s.line) for s in sites_of(runs["strided"].request) if (s.event, s.space) == ("load", "global"))
-    story = sector_walk.explain_layouts(runs, "strided", at)
-    assert len(story.frames) == 8 and [side["name"] for side in story.sides] == list(LAYOUTS)
-    assert [side["requests"][0]["sectors"] for side in story.sides] == [4, 32, 5, 16, 32]
-    assert story.frames[0]["sentence"].endswith("row_major: 4 sectors for 128 bytes.")
-    made = coalescing.stage_of(story, runs["strided"], stage.provenance(runs["strided"]), "strided")
-    assert [view.id for view in made.views] == ["layouts", "sectors"] and made.state[0].values[0] == 32
-
-
-def test_the_story_opens_on_neighbours_and_then_on_a_stride(cpu_run):
+def test_the_story_opens_on_neighbours_and_then_on_a_stride_and_says_the_used_share(cpu_run):
     assert ways.accepts(KERNELS["lab_global"]) and not ways.accepts(KERNELS["01_naive"])
     runs = [cpu_run("lab_global", LAB_GLOBAL(**way.fields)) for way in ways.WAYS]
     story = ways.explain(ways.WAYS, runs)
@@ -94,9 +83,6 @@ def test_the_story_opens_on_neighbours_and_then_on_a_stride(cpu_run):
     for question in (stride, late):
         assert [bool(said) for said in question.reasons].count(False) == 1 and not question.reasons[question.answer]
         assert question.covers and f"{requests[question.step]['sectors']} sectors" in question.hides
-
-
-def test_the_used_share_is_said_as_a_person_says_it():
     said = {
         (128, 128): "every byte is used",
         (5, 10): "half of the bytes are used",

@@ -6,14 +6,11 @@ from explainers.stories.glossary.story import entries
 from explainers.story.terms import TERMS
 
 
-def test_the_page_lists_every_term_by_the_alphabet():
+def test_the_page_lists_every_term_by_the_alphabet_with_its_place():
     stage = open_page("glossary").stage
     (view,) = stage.views
     listed = [entry["term"] for entry in view["meta"]["entries"]]
     assert set(listed) == set(TERMS) and listed == sorted(listed, key=str.lower)
     assert str(len(TERMS)) in stage.summary
-
-
-def test_a_term_has_its_place_as_a_page_and_choices():
     slot = next(entry for entry in entries() if entry["term"] == "slot")
     assert slot["story"] == "block_table" and slot["query"].startswith("view=")

@@ -14,7 +14,7 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 
 
-def test_occupancy_in_words_and_tables():
+def test_occupancy_in_words_tables_and_stages():
     kernel, problem = KERNELS["03_flash"], DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
     found = occupancy.occupancy(kernel, problem, ())
     sentence = block_limits.sentence(found[0], occupancy.MACHINES["sm_90"], 132, "an H200")
@@ -26,6 +26,18 @@ def test_occupancy_in_words_and_tables():
     assert block_limits.launches_table(found)["blocks per SM"].tolist() == [found[0].blocks]
     other = block_limits.alternatives_table(occupancy.alternatives(kernel, problem, ()), kernel.settings())
     assert len(other) == 9 and (other.now == "now").sum() == 1
+    kernel, problem = KERNELS["01_naive"], DenseProblem(seq_len=512, head_dim=64, num_heads=8)
+    found, on = occupancy.occupancy(kernel, problem, ()), occupancy.MACHINES["sm_90"]
+    made = block_limits.stage_of(kernel, found, "sm_90a", on, 132, "an H200", "Checked.")
+    assert sum(block["kind"] == "chart" for block in made.side) == 3  # a scale for each launch
+    assert len(made.frames) == 15 and len(encoding.encode(made)) < 50_000
+    rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 9 * n, "end_ns": 9 * n + 50} for n in range(8)]
+    request = Request(KERNELS["03_flash"], DenseProblem())
+    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
+    drawn = grid_timeline.timeline_stage(timeline, "a label")
+    assert [v.kind for v in drawn.views] == ["grid"] and len(drawn.frames) == len(drawn.state[0].values)
+    assert drawn.provenance.label == "recorded" and "a label" in drawn.provenance.said
+    assert drawn.side[0]["spec"]["params"][0]["name"] == "step"
 
 
 def test_one_block_of_one_warp_is_singular_in_each_text():
@@ -66,7 +78,7 @@ def test_each_resource_is_a_step_with_its_own_arithmetic():
     assert strip["blocks so far"][4::5] == [o.blocks for o in found]
 
 
-def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
+def test_the_strip_names_a_limit_only_at_the_end_and_the_last_step_has_twice_the_registers():
     """The first step showed "limited by warps" where registers set the limit four steps later."""
     on = occupancy.MACHINES["sm_90"]
     found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
@@ -74,11 +86,6 @@ def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
     limit = next(state.values for state in block_limits.states(found, on, frames) if state.name == "limited by")
     set_by = found[0].limited_by
     assert limit == [*(f"not known yet: {n} of 4" for n in range(1, 4)), set_by, set_by, "registers"]
-
-
-def test_the_last_step_has_twice_the_registers():
-    on = occupancy.MACHINES["sm_90"]
-    found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
     meta, frames = block_limits.view(found, on, "an H200")
     now, more = meta["launches"]
     assert more["what_if"] and not now["what_if"]
@@ -106,18 +113,3 @@ def test_table_chart_picture_and_words_name_all_that_limit_equally():
     assert {r["name"] for r in meta["launches"][0]["resources"] if r["limit"]} == marked
     assert block_limits.states([o], on, frames)[2].values[4] == "warps and registers"
     assert "Warps and registers are the limit." in frames[4]["sentence"]
-
-
-def test_the_stages_of_occupancy():
-    kernel, problem = KERNELS["01_naive"], DenseProblem(seq_len=512, head_dim=64, num_heads=8)
-    found, on = occupancy.occupancy(kernel, problem, ()), occupancy.MACHINES["sm_90"]
-    made = block_limits.stage_of(kernel, found, "sm_90a", on, 132, "an H200", "Checked.")
-    assert sum(block["kind"] == "chart" for block in made.side) == 3  # a scale for each launch
-    assert len(made.frames) == 15 and len(encoding.encode(made)) < 50_000
-    rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 9 * n, "end_ns": 9 * n + 50} for n in range(8)]
-    request = Request(KERNELS["03_flash"], DenseProblem())
-    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
-    drawn = grid_timeline.timeline_stage(timeline, "a label")
-    assert [v.kind for v in drawn.views] == ["grid"] and len(drawn.frames) == len(drawn.state[0].values)
-    assert drawn.provenance.label == "recorded" and "a label" in drawn.provenance.said
-    assert drawn.side[0]["spec"]["params"][0]["name"] == "step"

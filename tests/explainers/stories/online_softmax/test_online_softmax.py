@@ -47,7 +47,7 @@ def test_the_row_of_a_kernel_as_written_is_right_at_every_step(cpu_run, pair):
         assert row_charts.ordinary_chart(story).to_dict()["layer"]
 
 
-def test_flash_steps_and_sentence_numbers(cpu_run):
+def test_the_steps_of_flash_have_their_sentences_numbers_and_lines(cpu_run):
     run = cpu_run("03_flash")
     story = online_softmax.explain(run, 6)
     assert [f["group"] for f in story.frames[:6]] == ["scores", "max", "rescale", "weights", "sum", "output"]
@@ -62,36 +62,6 @@ def test_flash_steps_and_sentence_numbers(cpu_run):
         for sentence in frame["sentence"].replace("float64", "").removesuffix(".").split(". "):
             assert len(sentence.split()) <= 25 and len(re.findall(r"\d[\d.]*", sentence)) <= 2
     assert story.frames[-1]["lines"]  # the code pane stays where the row ended
-
-
-def test_the_factor_in_float64_follows_from_the_float64_scores(cpu_run):
-    """It was computed from the kernel's own float32 maxima: 0.946956 where float64 has 0.946955."""
-    problem = DenseProblem(seq_len=64, head_dim=32)
-    story = online_softmax.explain(cpu_run("03_flash", problem, small_tiles("03_flash")), 6)
-    strip = {state.name: state.values for state in row_states.states(story, False, False)}
-    at = [n for n, frame in enumerate(story.frames) if frame["group"] == "rescale" and frame["m_before"] is not None]
-    due = np.exp(-np.diff(story.tiles.m_true.to_numpy()))
-    assert [strip["factor in float64"][n] for n in at] == [f"{factor:.6g}" for factor in due]
-    assert strip["rescale factor"][at[0]] == "0.946956" and strip["factor in float64"][at[0]] == "0.946955"
-
-
-def test_the_factor_in_float64_of_a_build_without_max_subtraction_is_that_of_its_own_m(cpu_run):
-    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("SUBTRACT_MAX", 0),)), 6)
-    strip = {state.name: state.values for state in row_states.states(story, False, False)}
-    assert set(strip["factor in float64"]) <= {None, "1"}
-
-
-def test_an_axis_of_sums_too_large_for_separators_has_exponents(cpu_run):
-    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
-    for scale, form in ((1.0, None), (30.0, "~g")):
-        story = online_softmax.explain(cpu_run("03_flash", DenseProblem(score_scale=scale), settings), 6)
-        assert story.tiles.l.max() > 1e12 or form is None
-        axis = row_charts.state_chart(story, "l").to_dict()["layer"][0]["encoding"]["y"]["axis"]
-        assert axis.get("format") == form
-
-
-def test_each_step_lights_the_line_that_made_its_value(cpu_run):
-    run = cpu_run("03_flash")
     source = run.request.kernel.source.splitlines()
     wanted = {
         "scores": "const float score",
@@ -106,7 +76,30 @@ def test_each_step_lights_the_line_that_made_its_value(cpu_run):
             assert [source[int(line) - 1].strip().startswith(wanted[frame["group"]]) for _, _, line in places] == [True]
 
 
-def test_without_rescaling_the_row_goes_wrong_where_the_max_first_moves(cpu_run):
+def test_the_factor_in_float64_follows_from_the_scores_or_without_max_subtraction_from_its_own_m(cpu_run):
+    """It was computed from the kernel's own float32 maxima: 0.946956 where float64 has 0.946955."""
+    problem = DenseProblem(seq_len=64, head_dim=32)
+    story = online_softmax.explain(cpu_run("03_flash", problem, small_tiles("03_flash")), 6)
+    strip = {state.name: state.values for state in row_states.states(story, False, False)}
+    at = [n for n, frame in enumerate(story.frames) if frame["group"] == "rescale" and frame["m_before"] is not None]
+    due = np.exp(-np.diff(story.tiles.m_true.to_numpy()))
+    assert [strip["factor in float64"][n] for n in at] == [f"{factor:.6g}" for factor in due]
+    assert strip["rescale factor"][at[0]] == "0.946956" and strip["factor in float64"][at[0]] == "0.946955"
+    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("SUBTRACT_MAX", 0),)), 6)
+    strip = {state.name: state.values for state in row_states.states(story, False, False)}
+    assert set(strip["factor in float64"]) <= {None, "1"}
+
+
+def test_an_axis_of_sums_too_large_for_separators_has_exponents(cpu_run):
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    for scale, form in ((1.0, None), (30.0, "~g")):
+        story = online_softmax.explain(cpu_run("03_flash", DenseProblem(score_scale=scale), settings), 6)
+        assert story.tiles.l.max() > 1e12 or form is None
+        axis = row_charts.state_chart(story, "l").to_dict()["layer"][0]["encoding"]["y"]["axis"]
+        assert axis.get("format") == form
+
+
+def test_a_what_if_goes_wrong_where_the_max_first_moves_or_is_not_said_to_agree(cpu_run):
     run = cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),))
     story = online_softmax.explain(run, 6)
     wrong = story.frames[story.first_wrong]
@@ -114,6 +107,13 @@ def test_without_rescaling_the_row_goes_wrong_where_the_max_first_moves(cpu_run)
     assert "this build multiplies by 1" in wrong["sentence"]
     assert "goes wrong at step 9, Tile 1" in story.summary and "No rescaling" in story.summary
     assert story.frames[-1]["wrong"] and story.error > 0.01
+    off = (("SUBTRACT_MAX", 0),)
+    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), off), 6)
+    assert story.tone == "info" and "agrees" not in story.summary
+    assert story.summary.endswith("It makes no difference in this row.")
+    assert row_states.states(story, False, False)[-1].values[-1] == "no difference here"
+    assert online_softmax.explain(cpu_run("03_flash"), 6).tone == "good"
+    assert online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6).tone == "bad"
 
 
 def test_without_max_subtraction_small_scores_pass_and_large_ones_overflow(cpu_run):
@@ -148,18 +148,8 @@ def test_nan_and_infinity_of_a_row_are_those_of_the_trace(cpu_run):
     assert meta["frames"][-1]["l"] == "inf"  # the browser reads it as infinity, not as NaN
 
 
-def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
-    off = (("SUBTRACT_MAX", 0),)
-    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), off), 6)
-    assert story.tone == "info" and "agrees" not in story.summary
-    assert story.summary.endswith("It makes no difference in this row.")
-    assert row_states.states(story, False, False)[-1].values[-1] == "no difference here"
-    assert online_softmax.explain(cpu_run("03_flash"), 6).tone == "good"
-    assert online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6).tone == "bad"
-
-
 @pytest.mark.parametrize("name", ROWS)
-def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
+def test_the_strip_has_m_and_l_of_every_step_beside_float64_and_each_frame_knows_its_step(cpu_run, name):
     story, ordinary = online_softmax.explain(cpu_run(name), 6), softmax_rows.is_ordinary(ROWS[name])
     strip = {state.name: state.values for state in row_states.states(story, ordinary, False)}
     running = "" if ordinary else "running "
@@ -172,10 +162,6 @@ def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
     for frame, factor in zip(story.frames, strip.get("rescale factor", ())):
         assert (factor is None) is (frame["rescale"] is None)
     assert strip["this row"][-1] == "agrees with float64"
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_each_frame_knows_its_step_of_the_trace(cpu_run, name):
     run = cpu_run(name)
     story = online_softmax.explain(run, 6)
     assert story.steps == sorted(story.steps)
@@ -183,7 +169,7 @@ def test_each_frame_knows_its_step_of_the_trace(cpu_run, name):
     assert all(set(frame["lines"]) <= set(lit[step]) for frame, step in zip(story.frames, story.steps))
 
 
-def test_the_keys_of_the_questions_are_the_logged_values(cpu_run):
+def test_the_keys_of_the_questions_are_logged_values_and_ordinary_softmax_is_next_to_the_row(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", None, small_tiles("03_flash")), 6)
     rescale, raises = factor_questions.questions(story, False)
     scores = story.keys.score.to_numpy()
@@ -191,14 +177,13 @@ def test_the_keys_of_the_questions_are_the_logged_values(cpu_run):
     assert story.frames[raises.step]["group"] == "max" and story.frames[rescale.step]["group"] == "rescale"
     assert f"{story.frames[rescale.step]['rescale']:.4g}" in rescale.why
     assert not factor_questions.questions(online_softmax.explain(cpu_run("02_tiled"), 6), True)
-
-
-def test_ordinary_softmax_stands_beside_the_row_at_its_end(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash"), 6)
     table = online_softmax.ordinary_table(story).set_index("")
     assert list(table.index) == ["max m", "sum l", "O, dim 0", "largest error of the row"]
     assert float(table.loc["sum l"].iloc[0]) == pytest.approx(float(table.loc["sum l"].iloc[1]), rel=1e-5)
     assert float(table.loc["O, dim 0"].iloc[1]) == pytest.approx(story.o_true[0], rel=1e-5)
+    run = cpu_run("03_flash", DenseProblem(seq_len=50, num_heads=2, batch=2), (), Scope(7 + 4))
+    assert online_softmax.rows_of(run) == (48, 49, (1, 0))
 
 
 def test_the_whole_stage_of_a_row(cpu_run, with_more):
@@ -229,11 +214,6 @@ def test_the_chart_shows_the_logged_values_beside_float64(cpu_run, name, quantit
     assert set(at) - {len(story.frames)} == {n for n, f in enumerate(story.frames, 1) if f["group"] == group}
 
 
-def test_rows_are_those_of_the_traced_tile(cpu_run):
-    run = cpu_run("03_flash", DenseProblem(seq_len=50, num_heads=2, batch=2), (), Scope(7 + 4))
-    assert online_softmax.rows_of(run) == (48, 49, (1, 0))
-
-
 def test_values_that_the_story_does_not_know_change_nothing(with_more):
     """Fault 3: a value of a new name raised a KeyError."""
     problem = DenseProblem(seq_len=50, causal=True)
@@ -248,16 +228,12 @@ def test_values_that_the_story_does_not_know_change_nothing(with_more):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_view_says_which_tile_each_key_is_of(cpu_run, name):
+def test_the_view_has_the_tile_of_each_key_and_scores_and_output_in_float64(cpu_run, name):
     run = cpu_run(name, DenseProblem(seq_len=50), small_tiles(name))
     meta, columns = online_softmax.view(run, online_softmax.explain(run, 3), 3)
     assert meta["tile_of"] == [key // 16 for key in range(50)] and meta["block_kv"] == 16
     assert len(columns["scores"]) == 50 and columns["o"].shape[1] == len(meta["o_true"]) == 32
     json.dumps(meta)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_the_view_has_the_rows_scores_and_output_in_float64(cpu_run, name):
     run = cpu_run(name, DenseProblem(score_scale=30.0), small_tiles(name))
     meta = encoding.decode(encoding.encode(online_softmax.view(run, online_softmax.explain(run, 6), 6)))[0]
     q, k, v = (run.arrays[n].astype(np.float64)[0, 0] for n in "qkv")
@@ -268,7 +244,7 @@ def test_the_view_has_the_rows_scores_and_output_in_float64(cpu_run, name):
     assert meta["o_true"] == pytest.approx(weights @ v, rel=1e-11, abs=1e-13)
 
 
-def test_a_wrong_max_of_a_kernel_as_written_is_told_as_wrong(variant):
+def test_a_max_that_is_wrong_or_nan_is_told_as_wrong_and_one_that_is_not_subtracted_is_said(variant, cpu_run):
     """It was told as if no max were subtracted, and not as wrong."""
     spec = variant(
         "03_flash", "SUBTRACT_MAX ? fmaxf(m, tile_max) : 0.f", "SUBTRACT_MAX ? fmaxf(m, tile_max) + 2.f : 0.f"
@@ -278,16 +254,10 @@ def test_a_wrong_max_of_a_kernel_as_written_is_told_as_wrong(variant):
     assert first["wrong"] and story.frames[story.first_wrong] is first
     assert f"The running max m is {first['m']:.4g}. It should be {first['m_true']:.4g}." in first["sentence"]
     assert not any("subtracted" in frame["sentence"] for frame in story.frames)
-
-
-def test_without_max_subtraction_it_is_said_that_none_is_subtracted(cpu_run):
     settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), settings), 6)
     told = [frame for frame in story.frames if frame["group"] == "max"]
     assert all("No max is subtracted: m stays 0." in f["sentence"] and not f["wrong"] for f in told)
-
-
-def test_a_max_that_is_nan_is_wrong(variant):
     spec = variant("03_flash", "SUBTRACT_MAX ? fmaxf(m, tile_max) : 0.f", "SUBTRACT_MAX ? sqrtf(-1.f) : 0.f")
     story = online_softmax.explain(execute.run(Request(spec, DenseProblem(), small_tiles("03_flash"))), 6)
     first = next(frame for frame in story.frames if frame["group"] == "max")

@@ -72,7 +72,7 @@ def story(overlap):
     return pipeline.explain(overlap)
 
 
-def test_the_steps_are_the_key_tiles_of_the_first_that_computes(overlap, story):
+def test_the_steps_are_the_key_tiles_of_the_first_that_computes_with_their_times(overlap, story):
     mine = story.bars[story.bars.writer == story.leader]
     assert story.leader == 1 and mine.role.iloc[-1] == "consumer"
     begins = mine[mine.event.isin(["tile_begin", "write"])]
@@ -89,9 +89,6 @@ def test_the_steps_are_the_key_tiles_of_the_first_that_computes(overlap, story):
         a for a, _ in spans[1:]
     ]
     assert spans[0][0] == 0 and spans[-1][1] == mine.end_ns.max()
-
-
-def test_a_step_s_sentence_has_its_time(story):
     frame = story.frames[1]
     start, end = frame["span"]
     assert frame["sentence"].startswith(f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns.")
@@ -181,7 +178,7 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
     )
 
 
-def test_two_kernels_stand_on_one_scale(overlap, story):
+def test_two_kernels_are_on_one_scale_and_the_strip_and_the_table_have_the_marks_numbers(overlap, story):
     beneath = pipeline.explain(made_up("08_pipeline"))
     assert beneath.made.noun == "warp" and beneath.flight.empty
     made = pipeline.stage_of([story, beneath], stage.Provenance("recorded", "Made up."))
@@ -193,9 +190,6 @@ def test_two_kernels_stand_on_one_scale(overlap, story):
     assert "is 10.0% faster: it is another build" in pipeline.cost(faster)
     decoded = encoding.decode(encoding.encode(made))
     assert len(decoded["views"][0]["columns"]["start"]) == len(shown.columns["start"])
-
-
-def test_the_strip_and_the_table_have_the_marks_numbers(story):
     begins, lasts, flight = pipeline.states(story)
     assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
     assert begins.values[0] == 0 and flight.values[2].endswith("%")
@@ -219,7 +213,7 @@ def recorded(tmp_path, monkeypatch, overlap):
     return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": choices.ALONE, "backend": "recorded"}
 
 
-def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
+def test_the_page_shows_a_recording_alone_and_with_another_beneath_and_tells_a_missing_block(recorded):
     alone = page.STORY.make(page.subject(page_of("pipeline"), recorded, "recorded"))
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
     assert choices.possible_beneath(page_of("pipeline"), recorded) == [choices.ALONE, "10_warp_roles"]
@@ -227,9 +221,6 @@ def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
     assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
     look = page.subject(page_of("pipeline"), recorded, "recorded")
     assert json.dumps(stage.plain(page.STORY.parts["shares"](look)))
-
-
-def test_a_block_that_is_not_recorded_is_told(recorded):
     high = choices.chosen(recorded).said["blocks"] - 1
     state = {**recorded, "block": high + 5, "recorded": 3}
     moved = dict(choices.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))
@@ -272,7 +263,7 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
 # ---- two warpgroups ----
 
 
-def test_the_overlap_of_two_warpgroups_is_the_marks(story):
+def test_the_overlap_of_two_warpgroups_is_the_marks_and_each_step_has_the_partners_work(story):
     """Counted in steps of a nanosecond."""
     at = np.arange(0, story.bars.end_ns.max(), 1.0) + 0.5
 
@@ -288,9 +279,6 @@ def test_the_overlap_of_two_warpgroups_is_the_marks(story):
     assert f"multiplies for {shares['products']:.0%} of the time" in pipeline.summary(story)
     (said,) = pipeline.meanwhile_sentences(story)
     assert f"{shares['products']:.1%}" in said and f"in its own softmax for {shares['softmax']:.1%}." in said
-
-
-def test_a_step_has_the_work_of_the_partner_during_its_softmax(story):
     frame = story.frames[3]
     start, end = frame["span"]
     mine = overlaps.softmax_of(story.bars, 1)
@@ -326,20 +314,27 @@ def test_the_modelled_schedules():
 
 
 def test_the_schedule_has_the_models_and_the_marks(overlap, story):
-    turns, shown = schedule.views(story)
-    assert [view.id for view in (turns, shown)] == ["schedule", "own_output"]
-    assert [panel["own"] for panel in turns.meta["panels"]] == [False, False, True]
-    labels = [panel["label"] for panel in shown.meta["panels"]]
-    assert labels == ["modelled", "modelled", "recorded"] and shown.kind == "schedule"
-    assert [panel["own"] for panel in shown.meta["panels"]] == [False, True, True]  # it takes turns
-    columns = {name: np.asarray(column) for name, column in shown.columns.items()}
-    softmax = shown.meta["kinds"].index("softmax")
-    mine = (columns["panel"] == 2) & (columns["row"] == 1) & (columns["kind"] == softmax)
+    turns, shown = (view.meta.lines[0][0] for view in schedule.views(story))
+    assert [view.id for view in schedule.views(story)] == ["schedule", "own_output"]
+    assert [group.title for group in turns.groups] == [
+        "Without turns (modelled)",
+        "In turns (modelled)",
+        "This run (recorded)",
+    ]
+    assert [group.title for group in shown.groups][:2] == [
+        "In turns (modelled)",
+        "Own output, too, as this kernel (modelled)",
+    ]
+    mine = [span for span in shown.spans if span.datum["panel"] == 2 and span.datum["row"] == 1]
     due = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
-    assert list(columns["start"][mine]) == list(due.start_ns) and list(columns["end"][mine]) == list(due.end_ns)
+    assert [(span.start, span.end) for span in mine if span.colour == "P"] == [*zip(due.start_ns, due.end_ns)]
+    assert shown.groups[2].begins == [frame["span"][0] for frame in story.frames]
+    rests = {group.title: set(group.said) for group in turns.groups}
+    assert rests["Without turns (modelled)"] == {"the tensor cores are at rest"}
+    assert rests["In turns (modelled)"] == rests["This run (recorded)"] == set()
     assert schedule.views(pipeline.explain(made_up("08_pipeline"))) == []
-    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0]
-    assert [panel["own"] for panel in other.meta["panels"]] == [True, False, True]
+    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0].meta.lines[0][0]
+    assert other.groups[0].title == "Without turns, as this kernel (modelled)"
 
 
 def right(question):
@@ -350,7 +345,6 @@ def right(question):
 
 @pytest.fixture(scope="module")
 def long():
-    """A recorded block with many key tiles."""
     return pipeline.explain(choices.of("11_overlap")[0].load())
 
 

@@ -84,14 +84,21 @@ def _asked():
 every = pytest.mark.parametrize("name, changes, case", list(_asked()))
 
 
-def test_each_case_is_asked_of_a_kernel_of_each_type():
+def test_each_case_is_asked_of_a_kernel_of_each_type_and_rows_without_a_key_have_no_error():
     quick = [asked.values for asked in _asked() if not asked.marks]
     for case in CASES:
         assert {str(changes) for _, changes, asked in quick if asked == case} == {str(made) for _, made in TYPES}
+    # The first queries of a causal problem with fewer keys than queries.
+    run = run_of("06_mma", {"seq_len": 40, "seq_len_kv": 24, "causal": True, "dtype": "float16"})
+    replay = rounding.replay(run)
+    blind = np.isnan(replay.score[0]).all(1)
+    assert blind.sum() == 16 and not np.abs(replay.o[:, blind]).any()
 
 
 @every
-def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, changes, case):
+def test_the_parts_add_up_to_the_kernels_own_error_and_none_is_larger_than_its_rounding_allows(
+    made, name, changes, case
+):
     """The last stage is computed from what was logged; the kernel's own O is at most 1 % of its error away."""
     run, replay = made(name, changes, case)
     o = picture.matrix(run, "O", picture.query_rows(run.request)[0])[slice(*replay.rows)].astype(np.float64)
@@ -100,11 +107,6 @@ def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, ch
     assert rms(replay.parts.sum(0) - error) <= 0.01 * rms(error)
     assert np.allclose(error - replay.parts.sum(0), replay.left_over, atol=1e-18)
     assert replay.shares.sum() == pytest.approx(1) and replay.ends_there
-
-
-@every
-def test_no_part_is_larger_than_its_rounding_allows(made, name, changes, case):
-    run, replay = made(name, changes, case)
     request = run.request
     head, first, end = picture.query_rows(request)
     q, k, v = (picture.matrix(run, place, head).astype(np.float64) for place in "QKV")
@@ -183,7 +185,7 @@ def test_each_type_has_what_it_rounds(made, name):
         assert half[AT[stage_name]] > 100 * half[AT["scores"]]
 
 
-def test_the_types_of_the_ladder():
+def test_the_types_of_the_ladder_draw_the_same_numbers():
     found = precision.of_each_type(TAKEN.values())
     assert {label: (spec.name, changes) for label, (spec, changes) in found.items()} == {
         "float32": ("03_flash", {}),
@@ -191,9 +193,6 @@ def test_the_types_of_the_ladder():
         "float16": ("06_mma", {"dtype": "float16"}),
         "bfloat16": ("06_mma", {"dtype": "bfloat16"}),
     }
-
-
-def test_both_kinds_of_problem_draw_the_same_numbers():
     dense = Request(KERNELS["03_flash"], DenseProblem(seq_len=50, head_dim=64, score_scale=3.0))
     same = SixteenBitProblem(seq_len=50, score_scale=3.0, layout="bshd", dtype="bfloat16")
     low = Request(KERNELS["06_mma"], same)
@@ -206,13 +205,16 @@ def test_both_kinds_of_problem_draw_the_same_numbers():
 # ---- broken on purpose ----
 
 
-def test_fp16_sums_enter_with_the_scores_and_the_products():
+def test_fp16_sums_and_a_missing_rescaling_enter_with_their_own_stages():
     case = {"seq_len": 96, "dtype": "float16"}
     right, broken = (rounding.replay(run_of("06_mma", case, SUM_BITS=bits)) for bits in (32, 16))
     for name in ("scores", "output"):
         assert broken.sizes[AT[name]] > 100 * right.sizes[AT[name]]
     assert broken.ends_there and np.isclose(broken.sizes[AT["inputs"]], right.sizes[AT["inputs"]])
     assert broken.so_far[-1] > 1.1 * right.so_far[-1]
+    replay = rounding.replay(run_of("03_flash", {"seq_len": 96, "score_scale": 5.0}, RESCALE=0))
+    assert int(np.argmax(np.abs(replay.shares))) == AT["exponential"] and replay.so_far[-1] > 1e-2
+    assert replay.ends_there
 
 
 def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
@@ -228,13 +230,7 @@ def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
     assert "NaN" in error_tables.meaning(replay)
 
 
-def test_without_rescaling_the_error_enters_with_the_exponential():
-    replay = rounding.replay(run_of("03_flash", {"seq_len": 96, "score_scale": 5.0}, RESCALE=0))
-    assert int(np.argmax(np.abs(replay.shares))) == AT["exponential"] and replay.so_far[-1] > 1e-2
-    assert replay.ends_there
-
-
-def test_a_log_that_is_not_what_was_written_is_told():
+def test_a_log_that_is_not_what_was_written_is_told_in_the_stages_around_it():
     run = run_of("06_mma", {"seq_len": 64, "dtype": "bfloat16"})
     arrays = {**run.arrays, "o": run.arrays["o"].copy()}
     first = arrays["o"][0, 0, 0].astype(np.float32)
@@ -244,11 +240,7 @@ def test_a_log_that_is_not_what_was_written_is_told():
     assert not story.chosen.ends_there
     made = precision.stage_of(story, wrong, stage.provenance(wrong), ("", ""), [])
     assert any("Do not trust its parts" in said for said in made.provenance.warnings)
-
-
-def test_a_wrong_weight_of_the_log_is_told_in_the_stages_around_it():
-    """What is logged is taken as it is: a weight that is off shows in the exponential, and O as logged takes it
-    back."""
+    # What is logged is taken as it is: a weight that is off shows in the exponential, and O as logged takes it back.
     run = run_of("03_flash", {"seq_len": 64})
     before = rounding.replay(run)
     table = run.trace.table
@@ -272,7 +264,7 @@ def four(made):
     return chosen, precision.explain(chosen, [*runs, low])
 
 
-def test_frames_say_what_the_replay_found(four):
+def test_the_summary_frames_and_picture_have_the_errors_of_the_replay(four):
     _, story = four
     made = story.chosen
     assert [frame["phase"] for frame in story.frames] == list(STAGES)
@@ -286,21 +278,14 @@ def test_frames_say_what_the_replay_found(four):
     assert np.abs(made.o[-1, at]).max() == np.abs(made.o[-1]).max()
     lit = [set(frame.get("lines", {})) for frame in story.frames]
     assert not lit[0] and all(lit[1:]) and lit[AT["sum"]] != lit[AT["output"]]
-
-
-def test_the_summary_names_the_main_source_and_the_strip_says_by_covariance(four):
-    """The share of the squared error was told as if it were the plain ratio of two squares."""
+    # The share of the squared error was told as if it were the plain ratio of two squares.
     replay = four[1].chosen
     summary, most = precision._summary(replay), int(np.argmax(replay.shares))
     assert summary.endswith(f"The largest part comes from the step \u201c{replays.TITLES[STAGES[most]]}\u201d.")
     assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
     assert "by covariance" in terms.TERMS
-
-
-def test_the_picture_holds_the_errors(four):
     run, story = four
     shown = precision.view(story, [("float64", "no kernel has it.")])
-    made = story.chosen
     for name, errors in (("S", made.score), ("P", made.weight), ("l", made.sum), ("O", made.o)):
         kept = shown.columns[name][shown.meta["at"][name]]
         assert np.array_equal(kept, errors, equal_nan=True)
@@ -311,7 +296,7 @@ def test_the_picture_holds_the_errors(four):
     assert len(encoding.encode(precision.stage_of(story, run, stage.provenance(run), ("", ""), []))) < 1_000_000
 
 
-def test_tables_and_questions_have_the_replays_numbers(four):
+def test_tables_questions_and_the_worst_row_have_the_replays_numbers(four):
     _, story = four
     table = error_tables.types_table(story)
     assert list(table["computes in"]) == [r.label for r in story.all] and table.chosen.sum() == 1
@@ -330,9 +315,6 @@ def test_tables_and_questions_have_the_replays_numbers(four):
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])
     rows = error_tables.worst_rows_table(made)
     assert rows.O.iloc[0] == replays.short(np.abs(made.o[-1]).max())
-
-
-def test_the_worst_row_is_told_with_the_error_that_online_softmax_says_of_it(four):
     run, story = four
     said, row = error_tables.lead_sentence(story.chosen)
     assert row == story.chosen.worst_rows()[0] and f"is {row}" in said
@@ -368,11 +350,3 @@ def test_charts_have_the_errors(four, made):
     lines = data_of(precision_charts.sweep("score_scale", table))
     assert [r["relative error"] for r in lines] == list(table["relative error"])
     assert table["RMS error of O"][1] > table["RMS error of O"][0]
-
-
-def test_rows_that_see_no_key_have_no_error():
-    """The first queries of a causal problem with fewer keys than queries."""
-    run = run_of("06_mma", {"seq_len": 40, "seq_len_kv": 24, "causal": True, "dtype": "float16"})
-    replay = rounding.replay(run)
-    blind = np.isnan(replay.score[0]).all(1)
-    assert blind.sum() == 16 and not np.abs(replay.o[:, blind]).any()

@@ -24,7 +24,7 @@ def test_the_view_holds_every_line_with_its_labels_and_addresses():
     json.dumps(meta)
 
 
-def test_the_sentence_names_where_the_most_registers_are_live():
+def test_the_stage_has_one_picture_and_names_where_the_most_registers_are_live():
     kernel = KERNELS["03_flash"]
     listing = disassembly.listing(kernel, kernel.problem_type(), ())
     said, most = source.sentence(listing), max(line.live for line in listing.sass)
@@ -32,9 +32,6 @@ def test_the_sentence_names_where_the_most_registers_are_live():
     assert f"at most {most} live registers" in said and f"address {peak.address:04x}" in said
     assert f"{len(listing.sass)} instructions" in said and source.most_live(listing) == {"flash": most}
     assert source.live_table(listing).iloc[0].tolist() == ["flash", most, listing.registers["flash"]]
-
-
-def test_the_stage_has_no_steps_and_one_picture():
     kernel = KERNELS["02_tiled"]
     of = kernel, kernel.problem_type(), ()
     made = source.stage_of(kernel, disassembly.listing(*of), disassembly.check_widths(*of), "timed", "sm_90a")

@@ -47,10 +47,13 @@ def mask_of(run):
     return masks[head if len(masks) > 1 else 0].dense()
 
 
-def test_kernels_are_accepted_by_what_they_log_and_not_those_of_a_causal_mask_alone():
+def test_kernels_are_accepted_by_their_logs_and_a_mask_that_shows_nothing_has_no_lse():
     assert len(LISTED) >= 2 and len(ACCEPTED) > len(LISTED)
     assert not any(tiling.accepts(KERNELS[name]) for name in ACCEPTED)
     assert all(probed.has_masks(KERNELS[name]) for name in ACCEPTED)
+    run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
+    assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
+    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -74,7 +77,6 @@ def test_every_entry_is_a_block_of_the_mask_and_its_scores_m_and_l_are_the_rows_
 
 
 def check_row(run, walk, sees):
-    """A row's walk against float64."""
     head, problem = walk.place.head, run.request.problem
     q, k = (picture.matrix(run, at, head).astype(np.float64) for at in "QK")
     due = problem.sizes["scale"] * k @ q[walk.row]
@@ -106,12 +108,6 @@ def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_
     assert not walk.entries and len(walk.frames) == 2 and walk.frames[-1]["loaded"] == 0
     assert "64 rows see no key" in walk.frames[0]["sentence"]
     assert walk.frames[1]["sentence"].startswith("Each row saw no key: the kernel writes O = 0 and lse = -inf.")
-
-
-def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_sink_s():
-    run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
-    assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
-    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -196,7 +192,7 @@ def words(blocks):
     return json.dumps(blocks)
 
 
-def test_blocks_that_hold_a_seen_pair_are_counted_for_every_size():
+def test_blocks_that_hold_a_seen_pair_are_counted_and_lists_win_where_they_skip_something():
     run = run_of(mask="random", density=0.02, seq_len=256)
     seen, ways = run.request.problem.masks[0].dense(), executions.ways(run.request)
     row = 2 * run.request.problem.head_dim * 2
@@ -207,6 +203,18 @@ def test_blocks_that_hold_a_seen_pair_are_counted_for_every_size():
         assert way.bytes == sum(parts) * size * row and way.users == size
     shares = [way.executed for way in ways[1:]]
     assert shares == sorted(shares) and ways[0].sectors * 32 >= ways[0].bytes
+    for fields, skips in (({"mask": "window", "window": 1}, True), ({"mask": "random", "density": 0.25}, False)):
+        run = run_of(seq_len=128, causal=False, **fields)
+        said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
+        assert ("lists of blocks win" in said) == skips and ("lists of blocks skip nothing" in said) != skips
+    run = run_of(mask="window", window=1, seq_len=64)  # one key in each row: one lane reads at a time
+    csr = executions.ways(run.request)[0]
+    bytes_of_row = run.request.problem.head_dim * 2
+    assert csr.sectors == 64 * (bytes_of_row // executions.VECTOR + bytes_of_row // 32)
+    assert mask_walk.explain(run_of(item=5, mask="sinks", window=192), 326).frames[0]["sentence"] == (
+        "A query sees a window, the last 192 keys. It also sees the first 4 keys, the sinks. "
+        "Query block 5 needs 5 of 6 key blocks: 3 are partial and 2 are full."
+    )
 
 
 @pytest.mark.parametrize("length", [1, 8, 20])
@@ -220,21 +228,7 @@ def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
         assert f"at random, {1 - (7 / 8) ** 64:.1%} would have one" in said
 
 
-def test_lists_of_blocks_are_said_to_win_where_they_skip_something():
-    for fields, skips in (({"mask": "window", "window": 1}, True), ({"mask": "random", "density": 0.25}, False)):
-        run = run_of(seq_len=128, causal=False, **fields)
-        said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
-        assert ("lists of blocks win" in said) == skips and ("lists of blocks skip nothing" in said) != skips
-
-
-def test_a_gather_moves_a_sector_for_each_lane_of_k_and_whole_sectors_of_v():
-    run = run_of(mask="window", window=1, seq_len=64)  # one key in each row: one lane reads at a time
-    csr = executions.ways(run.request)[0]
-    bytes_of_row = run.request.problem.head_dim * 2
-    assert csr.sectors == 64 * (bytes_of_row // executions.VECTOR + bytes_of_row // 32)
-
-
-def test_times_are_those_of_the_same_kind_of_mask_beside_the_fastest_dense_one():
+def test_times_are_next_to_the_fastest_dense_one_and_say_which_kernels_add_the_mask():
     run = run_of(mask="window")
     fields = {"mask": "window", "window": 1024, "seq_len": 4096, "num_heads": 8, "head_dim": 64, "causal": True}
 
@@ -250,9 +244,6 @@ def test_times_are_those_of_the_same_kind_of_mask_beside_the_fastest_dense_one()
     assert blocks[0]["rows"][0][2:] == ["20 us", "5"] and "A GPU" in blocks[0]["caption"]
     nothing = mask_times.time_blocks(run_of(mask="strided").request, times)
     assert "No time is recorded with the mask strided." in nothing[0]["text"]
-
-
-def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types_a_dense_one_has_a_time():
     sizes = {"seq_len": 64, "num_heads": 1, "head_dim": 64, "batch": 1, "causal": True}
     listed = json.dumps(sizes | {"mask": "random", "density": 0.1})
     masked = [{"name": name, "problem": listed} for name in ("csr_attention", "sdpa_math", "flex_attention")]
@@ -262,13 +253,6 @@ def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types
     assert "SDPA's kernels (torch math) compute every pair and add the mask." in caption
     assert "flex_attention skips blocks in which no pair is seen." in caption
     assert "with a recorded time (float16, float32)" in caption and "flex" not in caption.split("SDPA")[0]
-
-
-def test_a_window_and_its_sinks_are_explained_in_the_first_sentence():
-    assert mask_walk.explain(run_of(item=5, mask="sinks", window=192), 326).frames[0]["sentence"] == (
-        "A query sees a window, the last 192 keys. It also sees the first 4 keys, the sinks. "
-        "Query block 5 needs 5 of 6 key blocks: 3 are partial and 2 are full."
-    )
 
 
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():

@@ -21,15 +21,11 @@ def run_of(kernel, fields, scope=0, **constants):
     return execute.run(Request(kernel, problem, tuple(chosen.items()), Scope(scope), "cpu"))
 
 
-def small(kernel):
-    """The smallest tiles of keys, and a quarter of them as queries."""
-    keys, rows = kernel.constant_of("key_rows"), kernel.constant_of("query_rows")
-    return {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
-
-
 @pytest.fixture(scope="module", params=KERNELS.values(), ids=KERNELS)
 def run(request):
-    return run_of(request.param, {"causal": True}, **small(request.param))
+    keys, rows = (request.param.constant_of(role) for role in ("key_rows", "query_rows"))
+    small = {keys.name: min(keys.values), rows.name: min(rows.values)} if len(keys.values) > 1 else {}
+    return run_of(request.param, {"causal": True}, **small)
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +33,13 @@ def story(run):
     return tensor_cores.explain(run)
 
 
-def test_every_logged_sum_is_that_of_its_products(run, story):
+def test_every_logged_sum_is_that_of_its_products_with_a_frame_and_each_term_once(run, story):
     wrong, compared = fragments.disagreeing(story)
     logged = {site.event for site in run.sites if site.kind == "value"}
     assert wrong == 0 and (compared > 20) == ("dk" in logged)
     assert {product.c for product in story.products} == {product.made for product in gradients.PRODUCTS}
     assert "left out" not in tensor_cores.unlogged(story)
-
-
-def test_all_terms_of_a_tile_are_there_once(run, story):
-    """Added up over its products, each sum has every term of its axis: the whole product of the matrices."""
+    # Added up over its products, each sum has every term of its axis: the whole product of the matrices.
     for c, kind in story.kinds.items():
         last = max((p for p in story.last.values() if p.c == c), key=lambda p: p.tile)
         group = [p for p in story.products if p.part == last.part]
@@ -54,6 +47,12 @@ def test_all_terms_of_a_tile_are_there_once(run, story):
         assert covered == [*range(covered[0], covered[0] + len(covered))] and len(set(covered)) == len(covered)
         if kind.axes[2] == "dim":
             assert len(covered) == run.request.problem.head_dim
+    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
+    assert len(made["frames"]) == len(story.products) and {q["id"] for q in made["questions"]} >= {"spread", "owner"}
+    for frame in made["frames"]:
+        assert all(len(said.split()) <= 25 for said in frame["sentence"].split(". ")), frame["sentence"]
+    table = tensor_cores.layout_table(story)
+    assert {f"C = {kind.label('C')}" for kind in story.kinds.values()} <= set(table.of)
 
 
 def test_owners_lie_as_ptx_has_them(story):
@@ -69,15 +68,6 @@ def test_owners_lie_as_ptx_has_them(story):
                     assert who == 4 * j + i % 8 // 2
                 elif who >= 0:
                     assert who == 32 * (i // 16) + 4 * (i % 8) + j % 8 // 2
-
-
-def test_the_stage_has_a_frame_for_each_product(run, story):
-    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
-    assert len(made["frames"]) == len(story.products) and {q["id"] for q in made["questions"]} >= {"spread", "owner"}
-    for frame in made["frames"]:
-        assert all(len(said.split()) <= 25 for said in frame["sentence"].split(". ")), frame["sentence"]
-    table = tensor_cores.layout_table(story)
-    assert {f"C = {kind.label('C')}" for kind in story.kinds.values()} <= set(table.of)
 
 
 def test_a_later_tile_starts_from_the_sums_before_it(run):

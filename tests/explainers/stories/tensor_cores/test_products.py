@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from conftest import in_turn, small_tiles
 
-from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
+from explainers.stories.tensor_cores import (
+    fragment_reader,
+    fragments,
+    pieces,
+    product_questions,
+    tensor_cores,
+    tensor_products,
+)
 from explainers.stories.tensor_cores.tensor_products import FORWARD, K
 from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
@@ -55,10 +62,21 @@ def logged(run, event, col):
     return {(int(r), int(c)): (v, int(t)) for r, c, v, t in zip(part.row, part[col], part.value, part.thread)}
 
 
-def test_the_story_takes_the_rungs_of_sixteen_bits_alone():
+def test_rungs_of_sixteen_bits_broken_builds_long_walks_and_one_query_are_told():
     taken = {name for name, spec in KERNELS.items() if tensor_cores.accepts(spec)}
     backward = {name for name, spec in current().of_family("backward").items() if spec.rung > 3}
     assert {*RUNGS, *backward} <= taken and not taken & set(current().of_family("dense"))
+    run = run_of("06_mma", SixteenBitProblem(64, num_heads=1, score_scale=5.0), RESCALE=0)
+    made = tensor_cores.stage_of(run, tensor_cores.explain(run), stage.provenance(run), ("It is off.", "bad"))
+    assert made.summary == "It is off." and made.tone == "bad"
+    story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
+    assert len(story.products) == fragment_reader.MOST and story.left_out == 32 * 16 - fragment_reader.MOST
+    assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
+    for name in ("06_mma", "09_wgmma"):
+        run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
+        story = tensor_cores.explain(run)
+        assert story.products and not [q for q in product_questions.questions(story) if q.id == "owner"]
+        assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
 
 
 def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
@@ -85,8 +103,9 @@ def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
 
 
 def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run, story):
-    unit = 128 if run.request.kernel.name in BY_GROUP else 32
-    first = _first_unit(run, unit)
+    unit, operands = (128, "product") if run.request.kernel.name in BY_GROUP else (32, "ldmatrix")
+    frame = run.trace.table.to_pandas()
+    first = int(frame.thread[frame.event == operands].min()) // unit
     for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
         m, found = story.matrices[name], 0
         for (row, column), (value, thread) in logged(run, event, col).items():
@@ -98,12 +117,6 @@ def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run,
                 assert m.value[at] == np.float32(value)
             found += 1
         assert found
-
-
-def _first_unit(run, unit):
-    frame = run.trace.table.to_pandas()
-    events = ("product",) if unit == 128 else ("ldmatrix",)
-    return int(frame.thread[frame.event.isin(events)].min()) // unit
 
 
 def test_every_operand_is_the_input_at_the_address_that_is_told(run, story):
@@ -197,7 +210,7 @@ def test_a_wgmma_has_c_in_registers_and_operands_swizzled_as_ptx_has_them(name):
             assert byte % (len(m.value[:rows]) * 256) == plain ^ (plain >> 7 & 7) << 4
 
 
-def test_c_is_logged_in_the_order_of_its_registers():
+def test_c_is_logged_in_the_order_of_its_registers_and_ldmatrix_waits_without_the_swizzle():
     """The order in which a lane logs what it holds is that of its registers; the story does not go by it."""
     for name in ("07_swizzle", "09_wgmma"):
         run = run_of(name, SixteenBitProblem(64))
@@ -209,18 +222,15 @@ def test_c_is_logged_in_the_order_of_its_registers():
             mine = part[(part.col >= first) & (part.col < first + size)]
             held = [int(m.register[int(r) - m.row0, int(c) - m.col0]) for r, c in zip(mine.row, mine.col)]
             assert held == (list(range(len(held))) if name == "09_wgmma" else [0, 1, 2, 3] * (len(held) // 4))
-
-
-# ---- what-ifs, and what is shown ----
-
-
-def test_without_the_swizzle_every_ldmatrix_waits():
     cost = {}
     for swizzle in (1, 0):
         story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(32), SWIZZLE=swizzle))
         cost[swizzle] = {f.wavefronts for f in story.fetches}
         assert {f.ideal for f in story.fetches} == {4}
     assert cost == {1: {4}, 0: {32}}
+
+
+# ---- what-ifs, and what is shown ----
 
 
 def test_sums_of_16_bits_are_followed_too():
@@ -247,7 +257,7 @@ def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
         assert any("logged something else" in said for said in made.provenance.warnings) == warned
 
 
-def test_another_warp_and_a_later_key_tile():
+def test_another_warp_a_later_key_tile_and_zeros_past_the_last_key_are_told():
     run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
     assert tensor_products.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
     story = tensor_cores.explain(run, 1, 5)
@@ -258,27 +268,12 @@ def test_another_warp_and_a_later_key_tile():
         tensor_cores.explain(run, 0, 8)
     with pytest.raises(ProblemError, match="warp is 2. This block has products in 2 warps, counted from 0"):
         tensor_cores.explain(run, 2)
-
-
-def test_what_lies_past_the_last_key_and_the_last_query_is_told_to_be_zeros():
     story = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
     told = [frame["sentence"] for frame in story.frames if "do not exist" in frame["sentence"]]
     assert any("Rows 37 to 47 do not exist and count as zeros." in said for said in told)
     assert any("Keys 83 to 95 do not exist" in said for said in told)
     whole = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
     assert not any("do not exist" in frame["sentence"] for frame in whole.frames)
-
-
-def test_a_broken_build_says_what_is_wrong():
-    run = run_of("06_mma", SixteenBitProblem(64, num_heads=1, score_scale=5.0), RESCALE=0)
-    made = tensor_cores.stage_of(run, tensor_cores.explain(run), stage.provenance(run), ("It is off.", "bad"))
-    assert made.summary == "It is off." and made.tone == "bad"
-
-
-def test_a_long_walk_ends_after_a_whole_key_tile():
-    story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
-    assert len(story.products) == fragment_reader.MOST and story.left_out == 32 * 16 - fragment_reader.MOST
-    assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
 
 
 def test_the_stage_and_its_questions(run, story):
@@ -318,47 +313,26 @@ def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
     }
 
 
-def test_show_me_points_at_the_score_of_the_question(story):
+def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run):
     owner = next(q for q in product_questions.questions(story) if q.id == "owner")
     row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner.text).groups())
     first = story.products[0]
     assert owner.shows == {"part": "C", "i": row - first.rows[0], "j": col - first.cols[0]}
     (cover,) = owner.covers
     assert cover["i"] == owner.shows["i"] and cover["j"][0] <= owner.shows["j"] <= cover["j"][1]
-
-
-def test_a_swizzle_is_asked_where_rows_conflict(story):
     asked = [q for q in product_questions.questions(story) if q.id == "swizzle"]
-    first = story.products[0]
     clash = first.b >= 0 and story.fetches[first.b].wavefronts > story.fetches[first.b].ideal
     assert bool(asked) == clash
     if clash:
         starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(product_questions.ROWS)}
         assert len(starts) == 1 and asked[0].options[asked[0].answer].startswith("Another order")
         assert {4 * (0 ^ row) for row in range(product_questions.ROWS)} == set(range(0, 32, 4))
-
-
-def test_no_sentence_of_a_product_is_long(story):
     for frame in story.frames:
         for said in re.split(r"(?<=\.) ", frame["sentence"]):
             assert len(said.split()) <= 25, said
-
-
-def test_one_query_and_one_key_are_a_story_too():
-    for name in ("06_mma", "09_wgmma"):
-        run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
-        story = tensor_cores.explain(run)
-        assert story.products and not [q for q in product_questions.questions(story) if q.id == "owner"]
-        assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
-
-
-def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
     for product in (story.products[0], story.products[-1]):
         made = fragments.factors(story, product, product.rows[0], product.cols[0])
         assert [n for n, _, _ in made] == list(range(*product.k)) and len(made) == K
-
-
-def test_the_bases_are_those_of_the_head(run, story):
     head, _, _ = picture.query_rows(run.request)
     for place in "QKV":
         tensor = picture.tensor_at(run.request, place)
@@ -367,3 +341,36 @@ def test_the_bases_are_those_of_the_head(run, story):
         due = axes.matrix(tensor, flat, head, heads)
         base, row_step, dim_step, _ = tensor_cores.view(run, story).meta["bases"][place]
         assert (due[0, 0], due[1, 0] - due[0, 0], due[0, 1] - due[0, 0]) == (base, row_step, dim_step)
+
+
+# ---- the pieces of an ldmatrix ----
+
+
+def story_of(name):
+    spec, problem = KERNELS[name], SixteenBitProblem()
+    chosen = spec.settings_for(problem, dict(small_tiles(name)))
+    return tensor_cores.explain(execute.run(Request(spec, problem, tuple(chosen.items()), Scope(0))))
+
+
+@pytest.mark.parametrize(("name", "own"), [("06_mma", "In order"), ("07_swizzle", "Swizzled")])
+def test_the_own_order_is_the_trace_s_and_its_turns_are_the_wavefronts(name, own):
+    story = story_of(name)
+    (view,) = pieces.views(story)
+    side = next(side for side in view.meta["sides"] if side["own"])
+    assert side["title"] == own and sum(side["own"] for side in view.meta["sides"]) == 1
+    first, k = story.products[0], story.matrices["K"]
+    for r, row in enumerate(side["places"]):
+        due = [int(k.byte[first.cols[0] - k.row0 + r, 8 * p]) % 128 // 16 for p in range(8)]
+        assert row == due
+    fetch = story.fetches[first.b]
+    assert side["turns"] == fetch.wavefronts // fetch.ideal
+    assert all(sorted(row) == list(range(8)) for other in view.meta["sides"] for row in other["places"])
+
+
+def test_the_questions_on_banks_cover_their_answer_and_a_warpgroups_product_has_no_picture_of_them():
+    asked = {q.id: q for q in product_questions.questions(story_of("06_mma"))}
+    assert {asked["fetch"].view, asked["swizzle"].view} == {"pieces"}
+    assert {"side": 1} in asked["fetch"].covers and {"turns": 1} in asked["fetch"].covers
+    assert asked["swizzle"].covers == [{"side": 1}]
+    story = story_of("09_wgmma")
+    assert pieces.views(story) == [] and np.all([p.b < 0 for p in story.products])

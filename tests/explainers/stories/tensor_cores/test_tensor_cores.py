@@ -41,12 +41,19 @@ def run(request):
     return execute.run(Request(kernel, problem, settings, Scope(item)))
 
 
-def test_every_rung_is_shown_by_both_stories():
+def test_every_rung_is_shown_shared_tiles_are_refused_and_a_matrix_is_found_in_either_order():
     assert len(RUNGS) == 7 and len(ROLES) == 3 and OPTIMISTIC == ["12_optimistic"]
     assert all(tiling.accepts(KERNELS[name]) and softmax_rows.accepts(KERNELS[name]) for name in RUNGS)
+    request = Request(KERNELS["10_warp_roles"], SixteenBitProblem(128 * 140, num_heads=1))
+    with pytest.raises(ProblemError, match="140 query tiles for 132 blocks of 10_warp_roles"):
+        picture.tiles_of(request)
+    problem = GROUPED
+    k = next(t for t in problem.tensors() if t.name == "k")
+    array = problem.inputs()["k"]
+    assert np.array_equal(axes.matrix(k, array, 1, 2), problem.logical(array)[0, 0]) and axes.heads(k) == 1
 
 
-def test_the_scores_are_those_of_the_queries_and_keys_of_that_head(run):
+def test_scores_and_matrices_are_those_of_the_query_head(run):
     problem, story = run.request.problem, tiling.explain(run)
     head, first, end = picture.query_rows(run.request)
     q, k = (problem.logical(run.arrays[name])[0].astype(np.float64) for name in "qk")
@@ -54,6 +61,13 @@ def test_the_scores_are_those_of_the_queries_and_keys_of_that_head(run):
     seen = np.arange(problem.keys) <= np.arange(first, end)[:, None] + problem.offset
     assert (story.logged == (seen if problem.causal else True)).all()
     assert np.allclose(story.scores[story.logged], due[story.logged], atol=1e-4)
+    meta, columns = tiling.view(run, tiling.explain(run))
+    problem = run.request.problem
+    kv = head // (problem.num_heads // problem.kv_heads)
+    assert (meta["n"], meta["keys"], meta["offset"]) == (problem.seq_len, problem.keys, problem.offset)
+    for name, of in (("q", head), ("k", kv), ("v", kv)):
+        assert np.array_equal(columns[name], problem.logical(run.arrays[name])[0, of].astype(np.float32))
+    assert np.array_equal(columns["o_final"], problem.logical(run.arrays["o"])[0, head, first:end].astype(np.float32))
 
 
 def test_what_a_step_reads_is_the_tile_that_it_is_about_and_lies_in_shared_memory(run):
@@ -71,17 +85,6 @@ def test_what_a_step_reads_is_the_tile_that_it_is_about_and_lies_in_shared_memor
         read.pop()
     tiles = sorted({int(tile) for tile in np.flatnonzero(story.logged.any(0)) // size})
     assert sorted(set(read)) == [(tensor, tile, tile, tile) for tensor in "KV" for tile in tiles]
-
-
-def test_the_view_holds_the_matrices_as_the_query_head_meets_them(run):
-    meta, columns = tiling.view(run, tiling.explain(run))
-    problem = run.request.problem
-    head, first, end = picture.query_rows(run.request)
-    kv = head // (problem.num_heads // problem.kv_heads)
-    assert (meta["n"], meta["keys"], meta["offset"]) == (problem.seq_len, problem.keys, problem.offset)
-    for name, of in (("q", head), ("k", kv), ("v", kv)):
-        assert np.array_equal(columns[name], problem.logical(run.arrays[name])[0, of].astype(np.float32))
-    assert np.array_equal(columns["o_final"], problem.logical(run.arrays["o"])[0, head, first:end].astype(np.float32))
 
 
 def test_bytes_of_global_memory_are_those_of_the_tile(run):
@@ -138,32 +141,16 @@ def test_an_optimistic_kernel_says_when_a_tile_is_refused_and_when_its_reference
     assert labels[:2] == ["reference m", "max in float64"]
 
 
-def test_a_missing_wait_shows_on_the_cpu_too(cpu_run):
+def test_a_missing_wait_shows_on_the_cpu_and_a_row_without_a_key_is_refused(cpu_run):
     settings = (*small_tiles("08_pipeline"), ("WAIT", 0))
     run = cpu_run("08_pipeline", SixteenBitProblem(128, num_heads=1), settings, Scope(1))
     story = online_softmax.explain(run, 20)
     assert story.tone == "bad" and "A missing wait: the tile may not have come" in story.summary
-
-
-def test_a_row_that_sees_no_key_is_refused_with_the_first_that_does(cpu_run):
     problem = SixteenBitProblem(100, seq_len_kv=40, num_heads=1, causal=True)
     run = cpu_run("06_mma", problem, small_tiles("06_mma"), Scope(3))
     with pytest.raises(ProblemError, match="Row 50 sees no key: its last would be -10. Choose row 60 or later."):
         online_softmax.explain(run, 50)
     assert online_softmax.explain(run, 60).tone == "good"
-
-
-def test_query_tiles_that_blocks_share_out_as_they_go_are_refused():
-    request = Request(KERNELS["10_warp_roles"], SixteenBitProblem(128 * 140, num_heads=1))
-    with pytest.raises(ProblemError, match="140 query tiles for 132 blocks of 10_warp_roles"):
-        picture.tiles_of(request)
-
-
-def test_a_matrix_of_a_group_of_heads_is_found_in_either_order():
-    problem = GROUPED
-    k = next(t for t in problem.tensors() if t.name == "k")
-    array = problem.inputs()["k"]
-    assert np.array_equal(axes.matrix(k, array, 1, 2), problem.logical(array)[0, 0]) and axes.heads(k) == 1
 
 
 def test_an_optimistic_row_asks_how_large_a_weight_became():

@@ -7,16 +7,18 @@ import pytest
 from conftest import of_fp32, small_tiles
 
 from explainers.models import generic, tiling
-from explainers.stories.tiling import traffic
-from explainers.story import glossary, picture
+from explainers.stories.tiling import reuse, traffic
+from explainers.story import encoding, glossary, picture
 from kernels.core.problem import Work
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
 from kernels.run.results import Traffic
+from kernels.trace import steps
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import WRITES
+from kernels.trace.probes import sites_of
 
 RAGGED = DenseProblem(seq_len=50, causal=True, num_heads=3)
 TILED = of_fp32(tiling)
@@ -28,24 +30,16 @@ def story(request, cpu_run):
     return run, tiling.explain(run)
 
 
-def test_bytes_so_far_end_at_what_the_trace_holds(story):
+def test_bytes_scores_and_outputs_so_far_are_those_of_the_trace(story):
     run, made = story
     frame = run.trace.frame("event", "space", "tensor", "bytes")
     for (tensor, kind), part in frame[frame.space == "global"].groupby(["tensor", "event"], observed=True):
         assert made.frames[-1]["bytes"].get(f"{tensor} {kind}", 0) == part.bytes.sum()
-
-
-def test_every_score_of_the_tile_is_the_one_logged_and_no_other(story):
-    run, made = story
     assert made.rows == (16, 32) and made.head == 1
     s = run.arrays["q"][0, 1, 16:32].astype(float) @ run.arrays["k"][0, 1].astype(float).T * run.request.problem.scale
     seen = np.arange(50)[None, :] <= np.arange(16, 32)[:, None]
     assert np.array_equal(~np.isnan(made.scores), seen)
     assert np.allclose(made.scores[seen], s[seen], rtol=1e-4, atol=1e-5)
-
-
-def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
-    run, made = story
     l = run.trace.frame("event", "row", "tile", "value")
     l = (
         l[l.event == "l"].sort_values("tile").groupby("row").value.last().to_numpy()
@@ -55,7 +49,7 @@ def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
     assert np.allclose(made.o_values[-1] / l[:, None], run.arrays["o"][0, 1, 16:32], rtol=1e-6)
 
 
-def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
+def test_touched_rectangles_stay_inside_what_is_resident_was_stored_and_blocks_cover_o_once(story):
     run, made = story
     for frame in made.frames:
         for part in frame["touched"]:
@@ -65,10 +59,6 @@ def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
                 assert 16 <= r0 <= r1 <= 31
             else:
                 assert r1 <= 31  # causal: no key after the last query is read
-
-
-def test_what_is_resident_was_stored_by_this_block(story):
-    run, made = story
     stores = run.trace.frame("launch", "block", "event", "space", "tensor", "bytes")
     stores = stores[(stores.space == "shared") & stores.event.isin(WRITES)]
     assert any(f["resident"] for f in made.frames) == bool(len(stores))
@@ -78,9 +68,6 @@ def test_what_is_resident_was_stored_by_this_block(story):
             assert len(mine) and held["bytes"] <= mine.bytes.sum()
         for used in frame["uses"]:
             assert used["rect"] in frame["resident"][used["tensor"]]["rects"]
-
-
-def test_the_output_blocks_cover_o_once(story):
     _, made = story
     cover = np.zeros((50, 32), int)
     for r0, r1, c0, c1, _ in made.output_blocks:
@@ -88,25 +75,13 @@ def test_the_output_blocks_cover_o_once(story):
     assert (cover == 1).all()
 
 
-def test_the_blocks_named_are_those_that_stored_o(cpu_run):
+def test_the_blocks_named_stored_o_and_flash_reuses_what_naive_reads_again(cpu_run):
     for name in TILED:
         run = cpu_run(name, RAGGED, small_tiles(name), Scope(5))
         frame = run.trace.frame("block", "event", "space", "tensor")
         stored = set(frame[(frame.tensor == "O") & (frame.event == "store")].block)
         named = {block for r0, _, _, _, block in tiling.explain(run).output_blocks if r0 == 16}
         assert stored == named
-
-
-def test_frames_are_json_with_a_plain_sentence_and_exact_details(story):
-    _, made = story
-    json.dumps(made.frames)
-    for frame in made.frames:
-        assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["details"])
-        for sentence in frame["sentence"].removesuffix(".").split(". "):
-            assert len(sentence.split()) <= 25 and len(re.findall(r"\d[\d.,]*", sentence)) <= 2
-
-
-def test_naive_reads_k_n_times_and_flash_reuses_it():
     requests = [Request(spec, DenseProblem(), small_tiles(spec.name)) for spec in TILED.values()]
     counted = [(request, execute.traffic(request)) for request in requests]
     comparison, reuse = traffic.comparison(counted), traffic.reuse(counted)
@@ -116,6 +91,29 @@ def test_naive_reads_k_n_times_and_flash_reuses_it():
     assert factors.to_dict() == {spec.title: 1 if spec.name == "01_naive" else 16 for spec in TILED.values()}
     assert "Naive 64 times" in traffic.sentence(counted) and "over all 2 heads" in traffic.sentence(counted)
     assert traffic.chart(counted).to_dict()["data"]
+
+
+def test_frames_are_json_the_chart_follows_the_clock_and_the_view_has_the_traced_head(story):
+    _, made = story
+    json.dumps(made.frames)
+    for frame in made.frames:
+        assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["details"])
+        for sentence in frame["sentence"].removesuffix(".").split(". "):
+            assert len(sentence.split()) <= 25 and len(re.findall(r"\d[\d.,]*", sentence)) <= 2
+    spec = traffic.cumulative_chart(*story).to_dict()
+    assert spec["params"][0] == {"name": "step", "value": 1}
+    rows = next(iter(spec["datasets"].values()))
+    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
+    run, made = story
+    meta, columns = tiling.view(run, made)
+    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
+    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
+        columns["o_final"], run.arrays["o"][0, 1, 16:32]
+    )
+    assert meta["traced"] == [
+        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
+    ]
+    json.dumps(meta)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -142,18 +140,10 @@ def test_a_reuse_factor_is_left_out_where_the_pairs_of_a_tile_are_not_known(cpu_
 
 
 def count_of(run):
-    """The table of Traffic, of what a run traced."""
     frame = run.trace.frame("event", "space", "tensor", "bytes").dropna(subset=["space"])
     frame = frame.astype({"event": str, "space": str, "tensor": str}).rename(columns={"event": "kind"})
     grouped = frame.groupby(["tensor", "space", "kind"], as_index=False).bytes
     return grouped.sum().assign(accesses=grouped.count().bytes)
-
-
-def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story):
-    spec = traffic.cumulative_chart(*story).to_dict()
-    assert spec["params"][0] == {"name": "step", "value": 1}
-    rows = next(iter(spec["datasets"].values()))
-    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
 
 
 @pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
@@ -172,19 +162,6 @@ def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
     assert set(found) == set(found.values()) <= set("QKVSPO")
     for place, tensor in (("Q", "q"), ("K", "k"), ("V", "v"), ("O", "o")):
         assert picture.tensor_at(request, place).name == tensor
-
-
-def test_the_view_gets_the_tensors_of_the_traced_head(story):
-    run, made = story
-    meta, columns = tiling.view(run, made)
-    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
-    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
-        columns["o_final"], run.arrays["o"][0, 1, 16:32]
-    )
-    assert meta["traced"] == [
-        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
-    ]
-    json.dumps(meta)
 
 
 def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_and_not_drawn(with_more):
@@ -206,7 +183,7 @@ def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_an
     assert traffic.cumulative_chart(run, made).to_dict()["layer"]
 
 
-def test_what_no_view_knows_is_in_the_generic_one(with_more):
+def test_what_no_view_knows_is_in_the_generic_one_under_its_own_name(with_more):
     run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
     story = generic.explain(run)
     lse = next(t for t in story.tensors if t["name"] == "lse")
@@ -238,15 +215,11 @@ def test_what_no_view_knows_is_in_the_generic_one(with_more):
         novel["cols"] == 2
         and "entropy 16 times" in next(f for f in story.frames if f["phase"] == "odd_phase")["sentence"]
     )
-
-
-def test_a_phase_without_a_title_is_called_by_its_own_name(with_more):
-    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
     assert "Tile 1 · odd phase" in [f["title"] for f in tiling.explain(run).frames]
     assert "Tile 1 · odd phase" in [f["title"] for f in generic.explain(run).frames]
 
 
-def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
+def test_nan_is_told_from_never_logged_and_an_element_of_o_is_known_from_its_step_on(variant, cpu_run):
     """Both were NaN in the picture's data: a lost value was drawn as a masked one."""
     old = "PROBE_VALUE(score, row, col, score)"
     spec = variant("03_flash", old, "PROBE_VALUE(score, row, col, col == row ? sqrtf(-1.f) : score)")
@@ -257,6 +230,12 @@ def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
     keys, rows = np.arange(50), np.arange(16, 32)
     assert (columns["s_logged"] == (keys <= rows[:, None])).all()
     assert (np.isnan(columns["s"]) & columns["s_logged"] == (keys == rows[:, None])).all()
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
+    assert np.isnan(lost.o_values[-1]).all() and (lost.o_since == 0).all()
+    kept = tiling.explain(cpu_run("02_tiled", DenseProblem(), small_tiles("02_tiled")))
+    for number, state in enumerate(kept.o_values):
+        assert (np.isfinite(state) == (kept.o_since <= number)).all()
 
 
 @pytest.mark.parametrize("name", ["03_flash", "01_naive"])
@@ -274,15 +253,6 @@ def test_the_weights_of_the_picture_are_shares_of_the_largest_one_so_far(name, c
             assert shares[key] == pytest.approx(np.exp(scores[key] - most))
 
 
-def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_value(cpu_run):
-    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
-    lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
-    assert np.isnan(lost.o_values[-1]).all() and (lost.o_since == 0).all()
-    kept = tiling.explain(cpu_run("02_tiled", DenseProblem(), small_tiles("02_tiled")))
-    for number, state in enumerate(kept.o_values):
-        assert (np.isfinite(state) == (kept.o_since <= number)).all()
-
-
 def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwhile(cpu_run, monkeypatch):
     run, cut = cpu_run("10_warp_roles"), cutting.cut
     plain = [frame["sentence"] for frame in tiling.explain(run).frames]
@@ -292,3 +262,75 @@ def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwh
         said = [frame["sentence"] for frame in story.frames]
         assert [n for n, sentence in enumerate(said) if sentence.endswith(f" {glossary.UNORDERED}")] == [4, 5]
         assert not any(" Meanwhile, " in said[n] for n in (4, 5))
+
+
+# ---- how often each element of Q is read ----
+
+DENSE = of_fp32(tiling)
+CASES = {
+    "whole": (DenseProblem(), Scope(1), 16, 32),
+    "causal and ragged": (DenseProblem(seq_len=50, causal=True), Scope(3), 48, 50),
+    "wide": (DenseProblem(seq_len=40, head_dim=64), Scope(0), 0, 16),
+}
+
+
+def made_of(run):
+    return reuse.explain(run, tiling.view(run, tiling.explain(run))[0])
+
+
+def counted(run, row0, end):
+    """[steps of the trace, rows, dims]: how often each element of Q is read, from the offsets alone."""
+    width, settings = run.request.problem.head_dim, run.request.constants
+    cut = steps.cut(run.trace, sites_of(run.request))
+    frame = run.trace.frame().assign(step=cut.of_record)
+    frame = frame[(frame.step >= 0) & (frame.tensor == "Q") & frame.event.isin(["load", "ldmatrix"])]
+    shared = frame[frame.space == "shared"]
+    found = np.zeros((len(cut.table), end - row0, width), int)
+    if shared.empty:  # Q is read where it lies, of head 0
+        for step, offset, size in zip(frame.step, frame.offset, frame.bytes):
+            for element in range(int(offset) // 4, (int(offset) + int(size)) // 4):
+                found[step, element // width - row0, element % width] += 1
+        return found
+    item = 2 if (shared.event == "ldmatrix").any() else 4  # Q in three parts of bfloat16, or as it is
+    stride = width + settings.get("PAD", 0) + settings.get("PAD_QK", 0)
+    for step, offset, size in zip(shared.step, shared.offset, shared.bytes):
+        for at in range(int(offset) // item, (int(offset) + int(size)) // item):
+            row, dim = divmod(at, stride)
+            if row < end - row0 and dim < width:  # the first of the parts; rows beyond the last query hold no element
+                found[step, row, dim] += 1
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", DENSE)
+def test_every_read_of_an_element_of_q_is_counted_once(cpu_run, name, case):
+    problem, scope, row0, end = CASES[case]
+    run = cpu_run(name, problem, small_tiles(name), scope)
+    made, truth = made_of(run), counted(run, row0, end)
+    assert made.steps == [n for n in range(len(truth)) if truth[n].any()] and truth.sum() > 0
+    assert (made.least == truth[made.steps].min(2)).all() and (made.most == truth[made.steps].max(2)).all()
+    so_far = truth[made.steps].cumsum(0)
+    assert (made.so_far[0] == so_far.min(2)).all() and (made.so_far[1] == so_far.max(2)).all()
+    assert made.read.tolist() == truth.sum((1, 2)).cumsum().tolist()
+    frame = run.trace.frame()
+    fetched = frame[(frame.space == "global") & (frame.tensor == "Q") & (frame.event == "load")].bytes.sum()
+    assert made.fetched[-1] == fetched
+
+
+def test_the_words_have_the_numbers_of_both_memories_and_the_picture_is_small(cpu_run):
+    flash = made_of(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
+    assert reuse.sentence(flash, 0) == "No lane has read Q yet. The block has fetched 2,048 bytes from global memory."
+    assert reuse.sentence(flash, len(flash.read) - 1) == (
+        "The lanes read each element of Q 64 times from shared memory. The block fetched only 2,048 bytes from global "
+        "memory. It would fetch 131,072 without the copy."
+    )
+    naive = made_of(cpu_run("01_naive", DenseProblem(seq_len=50, causal=True), small_tiles("01_naive"), Scope(3)))
+    assert reuse.sentence(naive, len(naive.read) - 1) == (
+        "The lanes read each element of Q 49 to 50 times, always from global memory: 12,672 bytes."
+    )
+    run = cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"))
+    story = tiling.explain(run)
+    (view,) = reuse.views(run, tiling.view(run, story)[0])
+    assert (view.kind, view.id) == ("reuse", "reuse") and len(view.meta["said"]) == len(story.frames)
+    assert view.meta["tiles"] == [0, 1, 2, 3] and view.columns["least"].shape == (4, 16)
+    assert len(encoding.encode(view)) < 10_000

@@ -55,7 +55,6 @@ def walled(tmp_path):
 
 
 def output(code):
-    """The words of the code's output."""
     done = subprocess.run([sys.executable, "-c", BEFORE + code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert not done.returncode, done.stderr
     return done.stdout.split()
@@ -123,17 +122,13 @@ def test_a_guest_reads_no_file_starts_nothing_and_reaches_nobody(tmp_path, machi
         neighbour.wait()
 
 
-def test_a_guest_computes_reads_its_build_and_starts_threads(tmp_path):
+def test_a_guest_computes_without_a_capability_and_writes_no_byte(tmp_path):
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "kernel.cubin").write_text("the-build")
     code = "import numpy\nthread = threading.Thread(target=lambda: print('ran'))\nthread.start()\nthread.join()\n"
     code += f"print(open({str(tmp_path / 'shown' / 'kernel.cubin')!r}).read())\nopen('/dev/null', 'w').write('x')\n"
     code += "signal.raise_signal(signal.SIGCHLD)"
     assert output(walled(tmp_path) + code) == ["ran", "the-build"]
-
-
-def test_a_guest_has_no_capability_and_writes_no_byte_into_a_file(tmp_path):
-    (tmp_path / "shown").mkdir()
     code = "print(*resource.getrlimit(resource.RLIMIT_FSIZE), *resource.getrlimit(resource.RLIMIT_CORE))\n"
     code += "print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapPrm', 'CapEff'))])"
     assert set("".join(output(walled(tmp_path) + code))) == {"0"}
@@ -168,7 +163,7 @@ def guest(tmp_path, monkeypatch):
     """guest(what its start of CUDA does, its answer to HMM) asks a guest with a made-up CuPy."""
 
     def ask(free, attribute=0, seconds=20.0):
-        (tmp_path / "site").mkdir()
+        (tmp_path / "site").mkdir(exist_ok=True)
         (tmp_path / "site" / "cupy.py").write_text(FAKE.format(free=free, attribute=attribute))
         monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
         monkeypatch.setattr(parent, "SECONDS", seconds)
@@ -180,32 +175,23 @@ def guest(tmp_path, monkeypatch):
     return ask
 
 
-def test_a_guest_behind_all_its_walls_answers(guest):
+def test_a_guest_behind_its_walls_answers_and_one_that_dies_or_reads_too_much_is_an_error(guest):
     assert guest("pass") == []
-
-
-def test_a_gpu_that_reads_host_memory_runs_no_strangers_kernel(guest):
     with pytest.raises(ProblemError, match="read the host's memory.*uvm_disable_hmm=1"):
         guest("pass", attribute=1)
+    with pytest.raises(RunError, match="without an answer .by signal 9"):
+        guest("os.kill(os.getpid(), 9)")
+    with pytest.raises(ProblemError, match="PermissionError"):
+        guest("os.ftruncate(int(sys.argv[2]), 0)")
 
 
 def test_an_endless_guest_ends_at_its_limit_with_its_threads(guest, monkeypatch):
-    ended, end = [], parent._end
-    monkeypatch.setattr(parent, "_end", lambda process: (end(process), ended.append(process.pid)))
+    ended, kill = [], os.killpg
+    monkeypatch.setattr(os, "killpg", lambda group, number: (ended.append(group), kill(group, number)))
     with pytest.raises(RunTimeout, match="ran past its limit of 2 s on the GPU"):
         guest("threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)", seconds=2.0)
     with pytest.raises(ProcessLookupError):
-        os.killpg(ended[0], 0)
-
-
-def test_a_guest_that_dies_is_an_error_and_no_harm(guest):
-    with pytest.raises(RunError, match="without an answer .by signal 9"):
-        guest("os.kill(os.getpid(), 9)")
-
-
-def test_a_guest_cannot_change_the_size_of_the_shared_memory(guest):
-    with pytest.raises(ProblemError, match="PermissionError"):
-        guest("os.ftruncate(int(sys.argv[2]), 0)")
+        kill(ended[0], 0)
 
 
 def test_a_guest_that_does_not_start_leaves_no_descriptor(guest, monkeypatch):

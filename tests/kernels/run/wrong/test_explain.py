@@ -83,8 +83,18 @@ def test_a_planted_mistake_is_named(name, kind):
     assert reason and reason.kind == kind, reason
 
 
-def test_a_right_kernel_has_no_reason():
+def test_right_kernels_bounds_barriers_and_factors_are_told_apart_from_rounding():
     assert _explained("RIGHT") is None
+    assert explain(_request(find("03_flash")), {}, [], [], "o differs").kind == "barrier"
+    reason = _of_numpy(_request(find("03_flash")), lambda h: (1 + 4e-5) * softmax(h.scores, h.seen) @ h.values)
+    assert reason.kind == "scale" and "1.00004 times" in reason.text
+    request = Request(find("paged_v1"), find("paged_v1").problem_type(context_lens=(40, 19, 70)), (), Scope(), "cpu")
+    reason = _of_numpy(request, lambda h: _of_pages(h))
+    assert reason.kind == "bound"
+    found = _rounding([OutputError("o", 2e-6, 4e-7, 1e-6)])
+    assert found.kind == "rounding" and "2 times the limit" in found.text
+    assert not _rounding([OutputError("o", 2e-5, 4e-7, 1e-6)])
+    assert not _rounding([OutputError("o", 0.2, 4e-2, 0.1)])
 
 
 @pytest.mark.parametrize(("kind", "word"), [("block race", "atomic"), ("race", "barrier"), ("warp race", "barrier")])
@@ -92,10 +102,6 @@ def test_a_race_names_a_missing_atomic_or_barrier(kind, word):
     request = _request(find("03_flash"))
     fault = Fault(kind, "error", "line 3 writes o[0], and so does another.", "k.cu", (3,))
     assert explain(request, {}, [], [fault]).kind == word
-
-
-def test_different_results_in_the_two_orders_name_a_missing_barrier():
-    assert explain(_request(find("03_flash")), {}, [], [], "o differs").kind == "barrier"
 
 
 @pytest.mark.parametrize("factor", [0.5, 5.656854, 0.6931472, 1.25])
@@ -137,17 +143,6 @@ def test_small_errors_are_rounding_only_without_a_pattern(places, kind):
     assert _of_numpy(request, lambda h: _after(h, **places, size=6 * ALLOWED)).kind == kind
 
 
-def test_small_errors_of_one_factor_are_no_rounding():
-    reason = _of_numpy(_request(find("03_flash")), lambda h: (1 + 4e-5) * softmax(h.scores, h.seen) @ h.values)
-    assert reason.kind == "scale" and "1.00004 times" in reason.text
-
-
-def test_a_page_that_is_left_out_is_a_bound():
-    request = Request(find("paged_v1"), find("paged_v1").problem_type(context_lens=(40, 19, 70)), (), Scope(), "cpu")
-    reason = _of_numpy(request, lambda h: _of_pages(h))
-    assert reason.kind == "bound"
-
-
 def test_check_gives_the_reason_and_the_first_wrong_probe(tmp_path):
     path = tmp_path / "old_o.cu"
     path.write_text(Path(find("03_flash").path).read_text().replace("O_rmem[j] *= rescale", "O_rmem[j] *= 1.f"))
@@ -177,16 +172,8 @@ def _after(head, rows=slice(None), columns=slice(None), size=None):
 
 
 def _of_numpy(request, mistake):
-    """The reason of outputs that `mistake` computes for each head."""
     arrays = execute.start_arrays(request)
     for head in request.problem.heads():
         arrays["o"][head.at] = mistake(head).reshape(arrays["o"][head.at].shape)
     request = replace(request, backend="recorded")  # so that no kernel runs for its probes
     return explain(request, arrays, _errors(request, arrays))
-
-
-def test_an_error_of_a_few_small_limits_is_rounding():
-    found = _rounding([OutputError("o", 2e-6, 4e-7, 1e-6)])
-    assert found.kind == "rounding" and "2 times the limit" in found.text
-    assert not _rounding([OutputError("o", 2e-5, 4e-7, 1e-6)])
-    assert not _rounding([OutputError("o", 0.2, 4e-2, 0.1)])
