@@ -24,7 +24,7 @@ COLOURS = (*SEQUENCES, AXIS)  # of the keys of each GPU
 PRODUCTS, COPIES = TENSORS["S"], TENSORS["K"]
 TOKENS, MEMORY = 10**6, 80.0  # of a long text, and GB of an H100
 MODEL = {"name": "Llama 3 8B", "layers": 32, "kv_heads": 8, "head_dim": 128}  # K and V in 16 bits
-NOTES = {"m": "largest score", "factor": "e^(m - m after)", "l": "sum of e^(score - m)", "O 0": "not divided by l"}
+MEANINGS = {"m": "the largest score", "factor": "e^(m - m after)", "l": "the sum of e^(score - m)"}
 
 
 class Ring(Story[Request]):
@@ -38,13 +38,12 @@ class Ring(Story[Request]):
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)
         data = data_of(subject, runner)
-        steps = data["steps"]
         summary, tone = runner.broken(run)
         where, hiding = runner.provenance(run), data["hiding"]
         return stage.of_request(
             subject,
-            WORDS.frames(steps, data),
-            [picture(data, steps), *([orders_picture(data, steps)] if data["gpus"] > 1 else [])],
+            WORDS.frames(data["steps"], data),
+            [picture(data), *([orders_picture(data)] if data["gpus"] > 1 else [])],
             tabs=[Tab("steps", "Bytes and products"), Tab("times", "Times on several GPUs"), stage.BUILDS, stage.DATA],
             provenance=replace(where, place=stage.place(hiding["place"], hiding["date"]) if hiding else where.place),
             questions=WORDS.questions(data, 0),
@@ -67,8 +66,7 @@ def data_of(subject: Request, runner: Runner) -> dict[str, Any]:
     followed, merges = ring.merges(run)
     q, k = (plan.tensor(subject.kernel.tensor_in(plan.launches[0], part)).shape for part in "QK")
     passes = len(own["ends"]) > 1
-    gathers = not passes and not own["copies"].empty
-    known = not gathers and not (causal and own["name"] == ring.THIS)
+    gathers, order = not passes and not own["copies"].empty, str(subject.problem.values().get("order", ""))
     whole = 4 * TOKENS * MODEL["layers"] * MODEL["kv_heads"] * MODEL["head_dim"] / 1e9
     data: dict[str, Any] = {
         "run": run,
@@ -94,7 +92,7 @@ def data_of(subject: Request, runner: Runner) -> dict[str, Any]:
         "parts": WORDS.table("parts"),
         "model": MODEL
         | {"whole": whole, "part": whole / plan.devices, "layer": 2 * whole / plan.devices / MODEL["layers"]},
-        "hiding": times.hiding(causal, own["name"] if causal else "") if known else None,
+        "hiding": None if gathers else times.hiding(causal, order if causal else ""),
         "hidden": times.hidden_question(),
         "gains": times.gains(),
     }
@@ -171,13 +169,14 @@ def asked(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[s
 # ---- the ring ----
 
 
-def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View:
+def picture(data: Mapping[str, Any]) -> View:
     """The ring, and under it the bars of its first and last step, the met keys, or a merge."""
+    steps = data["steps"]
     at = {
         kind: [n for n, s in enumerate(steps) if s["kind"] == kind] for kind in ("figures", "products", "merge", "gain")
     }
     orders = [] if data["gathers"] else sorted(data["orders"], key=lambda order: not order["own"])
-    lines: list[Sequence[scene.Panel]] = [[flow(data, steps)]]
+    lines: list[Sequence[scene.Panel]] = [[flow(data)]]
     if at["figures"]:
         lines += figures(data, at["figures"])
     if orders:
@@ -185,8 +184,9 @@ def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View
     for n in at["merge"]:
         lines.append([*(met(data, order, [n]) for order in orders[:1]), merged(data, steps[n]["merge"], n)])
     lines.append([texts([WORDS.say("meaning", data)], at["merge"])])
-    for one in data["gains"] if at["gain"] else []:
-        lines += gained(one, at["gain"])
+    if at["gain"]:
+        lines += [line for one in data["gains"] for line in gained(one, at["gain"])]
+        lines.append([replace(waiting(data), shown=at["gain"])])
     legend = [
         (COLOURS[0], "K and V, in the colour of their first GPU"),
         ("", "dashed: the second buffer, for the next round. Pale: an earlier round, or hidden by the mask"),
@@ -195,9 +195,9 @@ def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View
     return scene.view("ring", "The ring", lines, legend=legend)
 
 
-def flow(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> scene.Flow:
+def flow(data: Mapping[str, Any]) -> scene.Flow:
     """The GPUs with their queries, K and V, and the copies to other GPUs."""
-    work, gathers = data["own"]["work"], data["gathers"]
+    steps, work, gathers = data["steps"], data["own"]["work"], data["gathers"]
     grid = {(row.round, row.gpu): row for row in work.itertuples()}
     shown = [n for n, step in enumerate(steps) if step["kind"] != "gain"]
     places, items = [], []
@@ -297,7 +297,7 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
         colours=colours,
         words=words,
         axes=("query piece", "key piece"),
-        heads=[f"GPU {owner[n]}" for n in range(len(owner))],
+        heads=[f"{'GPU ' if len(owner) <= 8 else ''}{owner[n]}" for n in range(len(owner))],
         ringed=ringed,
         shown=shown,
     )
@@ -323,7 +323,14 @@ def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scen
         for column, value in enumerate(values)
         if value is not None
     ]
-    rows = [scene.Row(name=name, note=NOTES.get(name, ""), datum={"merge": merge["round"], "row": name}) for name in of]
+    rows = [
+        scene.Row(
+            name=name,
+            datum={"merge": merge["round"], "row": name},
+            tip=f"{name}: {MEANINGS.get(name, 'a number of O, not divided by l before the last column')}",
+        )
+        for name in of
+    ]
     title = f"Query {data['followed']['query']} on GPU {data['followed']['gpu']}, round {merge['round'] + 1}"
     heads = [scene.Column(name=name) for name in columns]
     return scene.Table(rows=rows, columns=heads, cells=cells, groups=[(title, "")], shown=[step])
@@ -380,8 +387,26 @@ def texts(lines: Sequence[str], shown: Sequence[int] = ()) -> scene.Lines:
 # ---- the orders ----
 
 
-def orders_picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View:
+def orders_picture(data: Mapping[str, Any]) -> View:
     """The work and the waiting of each GPU in each order, and the recorded products and copies."""
+    lines: list[Sequence[scene.Panel]] = [[waiting(data)]]
+    if hiding := data["hiding"]:
+        bars = [
+            scene.Bars(title=[f"{one['tokens']:,} tokens"], bars=against(one["products"], one["copies"], one["tokens"]))
+            for one in hiding["lengths"]
+        ]
+        lines += [[texts([WORDS.say("hiding", data)])], bars]
+        lines += [[texts([WORDS.say("rule", data), WORDS.say("whole", data)])]]
+    legend = [
+        (PRODUCTS, "works: one unit of time for each pair of a query and a key"),
+        ("", "hatched: waits for the busiest GPU of the round"),
+    ]
+    return scene.view("orders", "Work and waiting", lines, legend=legend)
+
+
+def waiting(data: Mapping[str, Any]) -> scene.Lanes:
+    """The pairs of each GPU in each round, and its wait for the busiest one."""
+    steps = data["steps"]
     groups, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
     since = {step["round"]: n for n, step in reversed([*enumerate(steps)])}
     for order in data["orders"]:
@@ -415,20 +440,7 @@ def orders_picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
             tip = f"{title}, GPU {gpu}: {waits} of the time"
             lanes.append(scene.Lane(name=f"GPU {gpu}", group=len(groups) - 1, end=waits, datum=datum, tip=tip))
     length = max(order["ends"][-1] for order in data["orders"])
-    work = scene.Lanes(groups=groups, rows=lanes, spans=spans, length=length, units=[(1, "pairs")])
-    lines: list[Sequence[scene.Panel]] = [[work]]
-    if hiding := data["hiding"]:
-        bars = [
-            scene.Bars(title=[f"{one['tokens']:,} tokens"], bars=against(one["products"], one["copies"], one["tokens"]))
-            for one in hiding["lengths"]
-        ]
-        lines += [[texts([WORDS.say("hiding", data)])], bars]
-        lines += [[texts([WORDS.say("rule", data), WORDS.say("whole", data)])]]
-    legend = [
-        (PRODUCTS, "works: one unit of time for each pair of a query and a key"),
-        ("", "hatched: waits for the busiest GPU of the round"),
-    ]
-    return scene.view("orders", "Work and waiting", lines, legend=legend)
+    return scene.Lanes(groups=groups, rows=lanes, spans=spans, length=length, units=[(1, "pairs")])
 
 
 def steps_tab(subject: Request, runner: Runner) -> list[Block]:

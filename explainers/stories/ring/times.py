@@ -54,6 +54,7 @@ def hiding(causal: bool, order: str = "") -> dict[str, Any] | None:
     products, copy = us.iloc[-1, 0] / gpus, us.iloc[-1, 1] / (gpus - 1)
     most = table[(table.way == rings.RING) & table.causal & (table.seq_len == longest)]
     return {
+        "order": order,
         "place": place_of(where),
         "date": where.date,
         "both_ways": where.more["link"]["both_ways"],

@@ -1,6 +1,7 @@
 // A grid of small cells with a title: explainers/story/scene.py Cells.
 const HEAD = 1.25, // of small text: the title
   LEAST = 0.32, // em: the least height of a cell
+  HEADED = 8, // em: the least height of all cells next to heads
   MOST = 1.6; // of its width: the most
 
 const rowsOf = ({ states, columns }) =>
@@ -15,7 +16,8 @@ export function heights(panel, box) {
     [left, top] = headRoom(panel, box),
     head = HEAD * box.small + top,
     room = box.width - left;
-  return [head + rows * LEAST * box.em, head + (rows * MOST * room) / panel.columns];
+  const least = Math.max(rows * LEAST, left ? HEADED : 0);
+  return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
 }
 
 /** The rectangle of the cells: as wide as the panel, and as high as its rows. */
