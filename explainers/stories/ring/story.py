@@ -13,7 +13,7 @@ from explainers.stories.ring import times
 from explainers.stories.ring.times import WORDS
 from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import count, short
+from explainers.story.glossary import count, logged, short
 from explainers.story.stage import Block, Stage, Tab, View
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -23,7 +23,7 @@ LIT = {"products": ("score",), "merge": ("m_after", "l_after", "o_after")}  # th
 COLOURS = (*SEQUENCES, AXIS)  # of the keys of each GPU
 PRODUCTS, COPIES = TENSORS["S"], TENSORS["K"]
 TOKENS, MEMORY = 10**6, 80.0  # of a long text, and GB of an H100
-MODEL = {"name": "Llama 3 8B", "layers": 32, "kv_heads": 8, "head_dim": 128}  # K and V in 16 bits
+MODEL: dict[str, Any] = {"name": "Llama 3 8B", "layers": 32, "kv_heads": 8, "head_dim": 128}  # K and V in 16 bits
 MEANINGS = {"m": "the largest score", "factor": "e^(m - m after)", "l": "the sum of e^(score - m)"}
 
 
@@ -316,7 +316,7 @@ def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scen
             column=column,
             texts=[f"× {short(value, 3)}" if name == "factor" else short(value)],
             datum={"merge": merge["round"], "figure": name, "column": columns[column]},
-            tip=f"{name}, {columns[column]}: {value:.9g}"
+            tip=f"{name}, {columns[column]}: {logged(value)}"
             + (" (derived from O before and after)" if name[0] == "O" and column == 1 else ""),
         )
         for row, (name, values) in enumerate(of.items())
@@ -355,7 +355,8 @@ def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scen
 
 def gained(one: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.Panel]]:
     """The recorded times of a long causal text on one GPU and on several."""
-    place, alone, datum = f"Recorded on {one['place']}", one["alone"], {"figure": "gain", "gpus": one["gpus"]}
+    place, alone = f"Recorded on {one['place']}", one["alone"]
+    datum: scene.Datum = {"figure": "gain", "gpus": one["gpus"]}
     bars = [bar("one GPU", alone, PRODUCTS, datum)]
     for name, us in one["orders"].items():
         bars.append(bar(f"{name} order", us, PRODUCTS, datum, f": {alone / us:.2f} times as fast"))
@@ -366,7 +367,7 @@ def gained(one: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.
 
 def against(products: float, copies: float, tokens: int) -> list[scene.Bar]:
     """The bars of recorded products and copies, in us. tokens: of the text, or 0 for a round."""
-    datum = {"figure": "hiding", "tokens": tokens}
+    datum: scene.Datum = {"figure": "hiding", "tokens": tokens}
     share = f" ({copies / products:.0%})"
     return [bar("products", products, PRODUCTS, datum), bar("copies", copies, COPIES, datum, share)]
 
