@@ -9,12 +9,14 @@ const IN_A_ROW = 4,
   BETWEEN = 0.9, // em: under a row of places
   LANE = 0.45; // em: between two ways back
 
+/** @param {number} at @param {number} columns */
 const spotOf = (at, columns) => {
   const row = Math.floor(at / columns),
     column = at % columns;
   return [row % 2 ? columns - 1 - column : column, row];
 };
 
+/** @param {story.Flow} panel @param {PanelBox} box */
 function placed({ places, items, slots }, { em, width, narrow }) {
   const columns =
       places.length <= IN_A_ROW && !narrow
@@ -36,28 +38,30 @@ function placed({ places, items, slots }, { em, width, narrow }) {
   };
 }
 
+/** @param {story.Flow} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const { height } = placed(panel, box);
   return [height, height];
 }
 
+/** @param {story.Flow} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, fit, colour, pale, ink, id } = box,
     { title, places, items, slots } = panel,
     { columns, gap, foot, high, backs, wide } = placed(panel, box),
     left = box.x + (box.width - columns * (wide + gap) + gap) / 2,
     top = box.y + TITLE * em,
-    cornerOf = at => {
+    cornerOf = (/** @type {number} */ at) => {
       const [column, row] = spotOf(at, columns);
       return [left + column * (wide + gap), top + row * (high + BETWEEN * em)];
     },
-    slotOf = ([at, slot]) => {
+    slotOf = (/** @type {number[]} */ [at, slot]) => {
       const [x, y] = cornerOf(at);
       return [x + 0.5 * em, y + (HEAD + slot * SLOT) * em, wide - em, 1.5 * em];
     },
-    key = ({ datum }) => `${id} ${Object.values(datum).join(' ')}`,
+    key = (/** @type {story.Item} */ { datum }) => `${id} ${Object.values(datum).join(' ')}`,
     here = items.filter(item => item.spots[step]?.length),
-    together = ([at, slot]) =>
+    together = (/** @type {number[]} */ [at, slot]) =>
       here.filter(({ spots }) => spots[step][0] === at && spots[step][1] === slot);
   made.text(`${id} title`, [box.x, box.y + em, box.width], fit(title, box.width));
 
@@ -92,8 +96,9 @@ export function draw(panel, box) {
   });
 
   // From slot to slot: to the next place, to the next row, or back to an earlier place.
-  const wayOf = (item, [from, to] = item.way) => {
-    const [a, b] = [slotOf(from), slotOf(to)],
+  const wayOf = (/** @type {story.Item} */ item) => {
+    const [from, to] = item.way,
+      [a, b] = [slotOf(from), slotOf(to)],
       [[column, row], [toColumn, toRow]] = [spotOf(from[0], columns), spotOf(to[0], columns)],
       side = row % 2 ? -1 : 1, // to the left in each second row
       out = side > 0 ? a[0] + a[2] + 0.5 * em : a[0] - 0.5 * em,
