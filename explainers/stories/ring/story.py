@@ -179,13 +179,14 @@ def picture(data: Mapping[str, Any]) -> View:
     lines: list[Sequence[scene.Panel]] = [[flow(data)]]
     if at["figures"]:
         lines += figures(data, at["figures"])
-    if orders:
-        lines.append([met(data, order, at["products"]) for order in orders])
+    lines.append([met(data, order, at["products"]) for order in orders])
+    if data["gathers"]:
+        lines.append([replace(waiting(data), shown=at["products"])])
     for n in at["merge"]:
         lines.append([*(met(data, order, [n]) for order in orders[:1]), merged(data, steps[n]["merge"], n)])
     lines.append([texts([WORDS.say("meaning", data)], at["merge"])])
     if at["gain"]:
-        lines += [line for one in data["gains"] for line in gained(one, at["gain"])]
+        lines += zip(*(gained(one, at["gain"]) for one in data["gains"]))
         lines.append([replace(waiting(data), shown=at["gain"])])
     legend = [
         (COLOURS[0], "K and V, in the colour of their first GPU"),
@@ -305,7 +306,7 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
 
 def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scene.Table:
     """A merge: m, l and the first numbers of O before it, of this part, and after it, with the factors."""
-    of = {"m": merge["m"], "factor": merge["factors"], "l": merge["l"]}
+    of = {"m": merge["m"], **({"factor": merge["factors"]} if merge["factors"] else {}), "l": merge["l"]}
     output = [merge["output"]] if merge["output"] else []
     for dim in range(ring.SHOWN):
         of[f"O {dim}"] = [part[dim] if part else None for part in [*merge["o"], *output]]
@@ -353,7 +354,7 @@ def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scen
     return [panels, notes]
 
 
-def gained(one: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.Panel]]:
+def gained(one: Mapping[str, Any], shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
     """The recorded times of a long causal text on one GPU and on several."""
     place, alone = f"Recorded on {one['place']}", one["alone"]
     datum: scene.Datum = {"figure": "gain", "gpus": one["gpus"]}
@@ -362,7 +363,7 @@ def gained(one: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.
         bars.append(bar(f"{name} order", us, PRODUCTS, datum, f": {alone / us:.2f} times as fast"))
     title = [f"{place}, {one['date']}: {one['tokens']:,} tokens, causal", f"{place}: {one['tokens']:,} tokens", place]
     notes = texts([WORDS.say("counted", one), f"{one['hides']}."], shown)
-    return [[scene.Bars(title=title, bars=bars, shown=shown)], [notes]]
+    return scene.Bars(title=title, bars=bars, shown=shown), notes
 
 
 def against(products: float, copies: float, tokens: int) -> list[scene.Bar]:

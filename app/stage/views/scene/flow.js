@@ -121,7 +121,7 @@ export function draw(panel, box) {
   };
   for (const item of items)
     if (item.moves.includes(step))
-      made.add(`${key(item)} way`, 'way', null, {
+      made.add(`${key(item)} way`, 'way', [], {
         ...{ points: wayOf(item), width: 3, head: 0.42 * em },
         stroke: here.includes(item) ? colour(item.colour) : paint.border,
         ...{ grown: 1, enter: { grown: 0 }, span: [0, 0.6] },
