@@ -15,7 +15,6 @@ from app.choices.links import read_link
 from app.choices.page import Page
 from app.course import stops
 from app.stories import pipeline as page
-from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import (
     before,
     copy_questions,
@@ -208,22 +207,22 @@ def recorded(tmp_path, monkeypatch, overlap):
     for made in (overlap, made_up("10_warp_roles")):
         request = replace(made.request, backend="gpu")
         pipeline_files.save(replace(made, request=request), pipeline_files._path(request, "made up"))
-    monkeypatch.setattr(choices, "recorded", lambda: tuple(pipeline_files.recorded()))
+    monkeypatch.setattr(page, "recorded", lambda: tuple(pipeline_files.recorded()))
     shown_pipelines.load.cache_clear()
-    return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": choices.ALONE, "backend": "recorded"}
+    return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": page.ALONE, "backend": "recorded"}
 
 
 def test_the_page_shows_a_recording_alone_and_with_another_beneath_and_tells_a_missing_block(recorded):
     alone = page.STORY.make(page.subject(page_of("pipeline"), recorded, "recorded"))
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
-    assert choices.possible_beneath(page_of("pipeline"), recorded) == [choices.ALONE, "10_warp_roles"]
+    assert page.possible_beneath(page_of("pipeline"), recorded) == [page.ALONE, "10_warp_roles"]
     both = page.STORY.make(page.subject(page_of("pipeline"), {**recorded, "beneath": "10_warp_roles"}, "recorded"))
     assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
     look = page.subject(page_of("pipeline"), recorded, "recorded")
     assert json.dumps(stage.plain(page.STORY.parts["shares"](look)))
-    high = choices.chosen(recorded).said["blocks"] - 1
+    high = page.chosen(recorded).said["blocks"] - 1
     state = {**recorded, "block": high + 5, "recorded": 3}
-    moved = dict(choices.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))
+    moved = dict(page.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))
     assert state["block"] == 0 and state["recorded"] == ""
     assert (
         f"The recording has blocks 0 to {high}." in moved["block"]
@@ -235,13 +234,13 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     state, _ = read_link(
         page_of("pipeline"), {"kernel": "11_overlap", "seq_len": "300", "num_heads": "1", "beneath": "10_warp_roles"}
     )
-    assert not choices.live(state)  # no GPU is here
-    monkeypatch.setattr(choices.workers, "survey", lambda: SimpleNamespace(devices={"gpu": object()}))
+    assert not page.live(state)  # no GPU is here
+    monkeypatch.setattr(page.workers, "survey", lambda: SimpleNamespace(devices={"gpu": object()}))
     look = page.subject(page_of("pipeline"), state, "gpu")
     assert [r.kernel.name for r in look.requests] == ["11_overlap", "10_warp_roles"]
     assert {(r.backend, r.problem.seq_len) for r in look.requests} == {("gpu", 300)}
-    assert choices.last_block(page_of("pipeline"), state) == look.requests[0].plan.launches[0].blocks - 1
-    beneath = choices.possible_beneath(page_of("pipeline"), state)
+    assert page.last_block(page_of("pipeline"), state) == look.requests[0].plan.launches[0].blocks - 1
+    beneath = page.possible_beneath(page_of("pipeline"), state)
     assert {"06_mma", "12_optimistic"} <= set(beneath) and "03_flash" not in beneath and "11_overlap" not in beneath
     told = page.describe(page_of("pipeline"), state)
     assert told["recorded"]["hidden"] and "seq_len" not in told
@@ -345,7 +344,7 @@ def right(question):
 
 @pytest.fixture(scope="module")
 def long():
-    return pipeline.explain(choices.of("11_overlap")[0].load())
+    return pipeline.explain(page.of("11_overlap")[0].load())
 
 
 def test_the_questions_on_turns_have_the_marks_answers(long):
@@ -396,8 +395,8 @@ def test_every_stop_of_the_course_has_its_questions():
 
 def entries():
     """Every recorded pipeline. Without -m slow, the last of each kernel."""
-    last = {entry.request.kernel.name: entry for entry in choices.recorded()}
-    for entry in choices.recorded():
+    last = {entry.request.kernel.name: entry for entry in page.recorded()}
+    for entry in page.recorded():
         name = entry.request.kernel.name
         marks = [] if entry is last[name] else pytest.mark.slow
         yield pytest.param(entry, id=f"{name}-{entry.request.problem.size}", marks=marks)
@@ -424,7 +423,7 @@ def test_every_recorded_pipeline_has_its_steps(entry):
 
 
 def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
-    now, then = (pipeline.explain(choices.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
+    now, then = (pipeline.explain(page.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
     made = pipeline.stage_of([now, then], stage.Provenance("recorded", ""))
     shown = next(view for view in made.views if view.id == before.ID)
     assert [row["label"] for row in shown.meta["rows"]] == [
