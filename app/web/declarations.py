@@ -36,7 +36,7 @@ def text() -> str:
         queue += new
     names = [_name(cls) for cls in found]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two classes are {', '.join(doubled)} for the browser. Rename one of them.")
+        raise ValueError(f"two classes have the name {doubled[0]} in the browser. Rename one class.")
     spaces = groupby(sorted(found, key=_name), key=lambda cls: _name(cls).split(".")[0])
     return "".join(f"declare namespace {space} {{\n{''.join(map(interface, own))}}}\n" for space, own in spaces)
 

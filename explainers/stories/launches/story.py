@@ -92,10 +92,10 @@ def data_of(pair: list[LaunchTimes]) -> dict[str, Any]:
     held = [_held_step(runs, len(free) + n, run, bar) for n, run in enumerate(runs) for bar in order(run)]
     if free:  # the host's calls are known by now, so the first starts are one step
         held = held[:1] + [step for step in held[1:] if step["start"]]
-    end: dict[str, Any] = {"about": "end", "tile": -1, "panel": len(free) + len(runs) - 1, "place": -1}
-    end["lines"] = host_code(made.request).last if own["graph"] else {}  # another run's calls have steps of their own
-    steps, panels = [*before, *held, end], [*free, *runs]
-    for n, step in enumerate(steps):
+    last: dict[str, Any] = {"about": "end", "tile": -1, "panel": len(free) + len(runs) - 1, "place": -1}
+    last["lines"] = host_code(made.request).last if own["graph"] else {}  # another run's calls have steps of their own
+    rows, panels = [*before, *held, last], [*free, *runs]
+    for n, step in enumerate(rows):
         run = panels[step["panel"]]
         bar, gap = run["bars"][step["place"]] if step["place"] >= 0 else {}, run["of_bar"].get(step["place"])
         first = {"launch": "first kernel", "copy": "first copy"}.get(bar.get("kind", ""), "–")
@@ -105,7 +105,9 @@ def data_of(pair: list[LaunchTimes]) -> dict[str, Any]:
     between = [
         gap
         for gap in plain["gaps"]
-        if gap["ns"] > 0 and gap["since"] == "end" and not {gap["of"][:8], gap["to"][:8]} & {"copy of "}
+        if gap["ns"] > 0
+        and gap["since"] == "end"
+        and all(plain["bars"][gap[end]]["kind"] == "launch" for end in ("before", "after"))
     ]
     waits = [gap for gap in own["gaps"] if gap["since"] == "end"]
     longest = max(waits, key=lambda gap: gap["ns"], default={"ns": 0})
@@ -116,7 +118,7 @@ def data_of(pair: list[LaunchTimes]) -> dict[str, Any]:
         "panels": panels,
         "first": len(free),
         "last": len(panels) - 1,
-        "steps": steps,
+        "steps": rows,
         "before": len(before),
         "plain": plain,
         "own": own,
@@ -253,7 +255,7 @@ def picture(data: dict[str, Any]) -> View:
     legend.append(("", "└┘ a gap: the row is idle"))
     if any(gap["since"] == "start" for gap in gaps):
         legend.append(("", "└┘ before the first of children: from the start of their parent"))
-    return scene.view("launches", "Time line", [[_lanes(data, one, colours)] for one in scenes if one], legend)
+    return scene.view("launches", "Time line", [[_lanes(data, one, colours)] for one in scenes if one], legend=legend)
 
 
 def title_of(data: dict[str, Any], run: Run) -> str:

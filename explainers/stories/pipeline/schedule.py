@@ -230,7 +230,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
         f"{figure(model.softmax, 3)} ns. Simplified: softmaxes at once do not slow each other. Nothing else takes time."
     )
     lines = [[scene.Lanes(groups=panels, rows=lanes, spans=spans, length=window, units=[(1, "ns")], note=rule)]]
-    return scene.view(id, title, lines, LEGEND)
+    return scene.view(id, title, lines, legend=LEGEND)
 
 
 def _softmax_from(bars: list[Bar], begin: float, end: float) -> tuple[float, float] | None:

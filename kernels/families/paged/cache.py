@@ -63,8 +63,7 @@ def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _CacheProblem(Problem):
-    """What writes into a cache that holds random numbers from before. Nothing is rounded, so any error at all is a
-    miss."""
+    """Writes into a cache with random numbers. Nothing is rounded, so any error is a miss."""
 
     num_kv_heads: int = problem_field(2, "KV heads", low=1, high=128)
     head_dim: int = head_dim_field()
@@ -136,7 +135,7 @@ class CacheWriteProblem(_CacheProblem):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        """The slots only have the right number: the kernel reads those of the call."""
+        """The slots only have the right number. The kernel reads the slots of the call."""
         call.only()
         if call.has("k_scale"):
             raise ProblemError("Its kernels have no scales.")

@@ -183,7 +183,7 @@ export function draw(panel, box) {
     const bar = [x, top, Math.max(2, stop - x - 0.5), high],
       name = `${id} span ${n}`,
       now = isNow(span),
-      depth = now ? 0.95 : span.since === null || span.since <= step ? 0.6 : 0.25;
+      depth = now ? 0.95 : span.since === null || span.since <= step ? 0.8 : 0.3;
     until.set(key, x + 1);
     made.rect(name, bar, {
       fill: span.hatch ? paint.background : pale(span.colour, depth),
