@@ -22,7 +22,7 @@ from app.web.bundles import Waiting
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "app" / "stage" / "types.d.ts"
 ENCODED = ("explainers.story.stage", "explainers.story.scene")  # the modules with dataclasses in a bundle
-SIMPLE = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
+SIMPLE: dict[object, str] = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
 SIMPLE |= {np.ndarray: "Float32Array", dict: "Record<string, any>", Any: "any", object: "any"}
 
 
@@ -36,7 +36,7 @@ def text() -> str:
         queue += new
     names = [_name(cls) for cls in found]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two classes are {', '.join(doubled)} for the browser. Rename one of them.")
+        raise ValueError(f"two classes have the name {doubled[0]} in the browser. Rename one class.")
     spaces = groupby(sorted(found, key=_name), key=lambda cls: _name(cls).split(".")[0])
     return "".join(f"declare namespace {space} {{\n{''.join(map(interface, own))}}}\n" for space, own in spaces)
 
@@ -56,13 +56,13 @@ def _name(cls: type) -> str:
     return f"{folder}.{cls.__name__}"
 
 
-def _fields(cls: type) -> dict[str, Any]:
+def _fields(cls: type) -> dict[str, object]:
     return {name: hint for name, hint in typing.get_type_hints(cls).items() if typing.get_origin(hint) != ClassVar}
 
 
-def _classes(hint: Any) -> Iterator[type]:
+def _classes(hint: object) -> Iterator[type]:
     """The classes with fields in a type."""
-    if typing.is_typeddict(hint) or dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and (typing.is_typeddict(hint) or dataclasses.is_dataclass(hint)):
         yield hint
     for part in typing.get_args(hint):
         yield from _classes(part)
@@ -75,11 +75,11 @@ def interface(cls: type) -> str:
     return f"  interface {cls.__name__} {{\n{''.join(lines)}  }}\n"
 
 
-def _written(hint: Any) -> str:
+def _written(hint: object) -> str:
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if hint in SIMPLE:
         return SIMPLE[hint]
-    if any(_classes(hint)) and not parts:
+    if isinstance(hint, type) and any(_classes(hint)) and not parts:
         return _name(hint)
     if origin is typing.Literal:
         return " | ".join(map(repr, parts))

@@ -60,6 +60,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 _SANDBOX = _Sandbox(undefined=StrictUndefined, autoescape=False)
 _SANDBOX.filters |= {
     "n": lambda value: f"{value:,}",
+    "whole": lambda value: f"{value:,.0f}",
     "two": lambda value: f"{value:.2f}",
     "one": lambda value: f"{value:.1f}",
     "percent": lambda share: f"{share:.0%}",
@@ -89,9 +90,9 @@ class Words:
         """A text of [texts]."""
         return _said(self._toml["texts"][name], names)
 
-    def table(self, name: str) -> dict[str, Any]:
-        """A table of plain texts."""
-        return dict(self._toml[name])
+    def table(self, name: str) -> dict[str, str]:
+        """A table of plain texts, each in one line."""
+        return {key: " ".join(text.split()) for key, text in self._toml[name].items()}
 
     def frames(self, steps: Iterable[Names], names: Names) -> list[Any]:
         """The frames of a story: for each step its row, with title, sentence and details of the first [[step]] with a

@@ -98,7 +98,7 @@ class Exercise:
         return problems
 
     def as_json(self) -> dict[str, object]:
-        """What a page shows. The problems stay hidden."""
+        """The content of a page. The problems stay hidden."""
         return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of")}
 
 

@@ -71,7 +71,7 @@ def attention(
 
 
 class _Context(torch.autograd.function.FunctionCtx):
-    """What the forward keeps for the backward."""
+    """The context of a forward for its backward."""
 
     saved_tensors: tuple[Tensor, ...]
     given: tuple[float, bool, str]

@@ -1,7 +1,5 @@
 """Makes an operator of any kernel: load("my.cu", seq_len=64, head_dim=32)(q, k, v)."""
 
-from collections.abc import Callable
-
 import torch
 
 from kernels.core.tensors import Initial
@@ -9,7 +7,6 @@ from kernels.ops import binding
 from kernels.ops.operators import Axes, Operator
 
 Tensor = torch.Tensor
-Function = Callable[..., list[Tensor]]
 _known: dict[tuple[object, ...], "Loaded"] = {}
 
 
@@ -74,16 +71,11 @@ def load(kernel: str, **fields: object) -> Loaded:
         places = [t for t in problem.tensors() if t.name in outputs]
         return [tensors[0].new_empty(t.shape, dtype=binding.torch_type(t.dtype)) for t in places]
 
-    _define(name, operator, run, fake)
-    _known[key] = Loaded(operator, name)
-    return _known[key]
-
-
-def _define(name: str, operator: Operator, run: Function, fake: Function) -> None:
-    """Registers the operator for the CPU and for CUDA."""
-    marks = {given: f"Tensor({chr(97 + n)}!)" for n, given in enumerate(operator.updated)}
-    arguments = ", ".join(f"{marks.get(given, 'Tensor')} {given}" for given in operator.inputs)
+    marks = {given: f"Tensor({chr(97 + n)}!)" for n, given in enumerate(updated)}
+    arguments = ", ".join(f"{marks.get(given, 'Tensor')} {given}" for given in inputs)
     torch.library.define(name, f"({arguments}) -> Tensor[]")
     torch.library.register_fake(name, fake)
     for device in ("CPU", "CUDA"):
         torch.library.impl(name, device, run)
+    _known[key] = Loaded(operator, name)
+    return _known[key]

@@ -85,7 +85,7 @@ class Gpu(Processor):
         return _facts(self.place)
 
     def stream(self) -> int | None:
-        """As a CPU's, of torch's current stream."""
+        """A number for torch's current stream, or None during a graph capture."""
         return None if torch.cuda.is_current_stream_capturing() else torch._C._cuda_getCurrentRawStream(self.index)
 
     def lasting(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -100,7 +100,7 @@ class Gpu(Processor):
             return pool.submit(made).result()
 
     def launcher(self, chosen: Choice, plan: Plan) -> Run:
-        """As a CPU's. Raises ProblemError during a graph capture, as it compiles."""
+        """Builds the kernel and returns its function. Raises ProblemError during a graph capture, as it compiles."""
         if torch.cuda.is_current_stream_capturing():
             raise ProblemError(
                 f"The first call of {chosen.kernel.name} with these shapes is inside a graph capture, and it compiles. "

@@ -21,14 +21,6 @@ HEADROOM = 0.25  # share of the axis above the lines, for these names
 PLATEAUS = {"in L1": "through L1", "in L2": "L2", "in device memory": "device memory"}
 FAR, SPREAD = "partly in L2", 0.05  # a level, and the spread of a plateau
 HALVES = {FAR: "far half of L2 (likely)"}  # names if FAR is a plateau
-NOTES = {
-    "latency": "One thread follows a chain in random order, one load at a time: the worst case. At a grey band, the "
-    "data stops fitting into a cache.",
-    "others": "One thread follows a chain, one load at a time. Constant memory has its own caches. A texture "
-    "uses L1, but on a longer way.",
-    "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
-}
-DASHED = "The dashed line is the shared memory of an SM, from CUDA's table. "
 
 
 @dataclass(frozen=True)

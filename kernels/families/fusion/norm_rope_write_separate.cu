@@ -11,10 +11,16 @@ problem = "norm_rotary"
 rung = 7
 tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
 constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
-scratch.normed = {dtype = "dtype", axes = ["token", "head", "dim"], shape = [
-  "tokens", "num_heads + num_kv_heads", "head_dim"]}
-scratch.k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = [
-  "tokens", "num_kv_heads", "head_dim"]}
+
+[scratch.normed]
+shape = ["tokens", "num_heads + num_kv_heads", "head_dim"]
+axes = ["token", "head", "dim"]
+dtype = "dtype"
+
+[scratch.k_rotated]
+shape = ["tokens", "num_kv_heads", "head_dim"]
+axes = ["token", "kv_head", "dim"]
+dtype = "dtype"
 
 [[launches]]
 entry = "head_norm"

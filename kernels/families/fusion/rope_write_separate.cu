@@ -11,8 +11,11 @@ problem = "rotary"
 rung = 5
 tuned = [{when = "tokens >= 512", TOKENS = 8, HEADS = 4}, {when = "tokens >= 4096", TOKENS = 16, HEADS = 8, WARPS = 2}]
 constants."TOKENS, HEADS, WARPS, WRONG_PAIRS" = {}  # meaning and effect: rotary.cuh
-scratch.k_rotated = {dtype = "dtype", axes = ["token", "kv_head", "dim"], shape = [
-  "tokens", "num_kv_heads", "head_dim"]}
+
+[scratch.k_rotated]
+shape = ["tokens", "num_kv_heads", "head_dim"]
+axes = ["token", "kv_head", "dim"]
+dtype = "dtype"
 
 [[launches]]
 entry = "rope"

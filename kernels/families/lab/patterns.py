@@ -198,7 +198,7 @@ class ReadsProblem(Pattern):
         return replace(self, passes=PASSES)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
-        """Of one read."""
+        """The cycles of one read."""
         return clocks / LINKS
 
     @property
@@ -253,7 +253,7 @@ class ShapesProblem(Pattern):
         return replace(self, reads=TIMED_READS, passes=PASSES, seed=0)
 
     def cycles(self, clocks: np.ndarray) -> np.ndarray:
-        """Of one read of a warp, while 16 warps read."""
+        """The cycles of one read of a warp, while 16 warps read."""
         return clocks / self.reads
 
     @property

@@ -43,7 +43,7 @@ class DecodingProblem(Problem):
 
     @property
     def scale(self) -> float:
-        """Of the scores."""
+        """The factor on the scores."""
         return float(self.head_dim) ** -0.5
 
     @property
@@ -103,7 +103,7 @@ class DecodingProblem(Problem):
 
     @classmethod
     def shapes(cls) -> Iterator[tuple[int, ...]]:
-        """The fields of each check case: those before num_heads, and head_dim."""
+        """The fields before num_heads, and head_dim, of each check case."""
         raise NotImplementedError
 
     @classmethod

@@ -63,8 +63,7 @@ def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _CacheProblem(Problem):
-    """What writes into a cache that holds random numbers from before. Nothing is rounded, so any error at all is a
-    miss."""
+    """Writes into a cache with random numbers. Nothing is rounded, so any error is a miss."""
 
     num_kv_heads: int = problem_field(2, "KV heads", low=1, high=128)
     head_dim: int = head_dim_field()
@@ -110,7 +109,7 @@ class _CacheProblem(Problem):
         return {"k_cache": k, "v_cache": v}
 
     @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+    def recorded_cases(cls, kernel: KernelSpec) -> Iterable[Case]:
         return [Case(cls(), (), Scope(0, kernel.plan(cls()).items))]
 
 
@@ -136,7 +135,7 @@ class CacheWriteProblem(_CacheProblem):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        """The slots only have the right number: the kernel reads those of the call."""
+        """The slots only have the right number. The kernel reads the slots of the call."""
         call.only()
         if call.has("k_scale"):
             raise ProblemError("Its kernels have no scales.")
@@ -318,7 +317,7 @@ class Fp8WriteProblem(CacheWriteProblem):
         return to_fp8(arrays["key"], arrays["k_scale"]), to_fp8(arrays["value"], arrays["v_scale"])
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> list[Case]:
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """Every layout with 1 to 8 KV heads and random slots. Some slots are padding."""
         cases: list[Case] = []
         for heads, head_dim, size, dtype in product(

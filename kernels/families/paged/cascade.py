@@ -133,7 +133,7 @@ class CascadeProblem(RangesProblem):
 
     @property
     def work_list(self) -> WorkList:  # type: ignore[override]
-        """Of the pages that each sequence has to itself."""
+        """The work list of the pages that each sequence has to itself."""
         return self.lists[1]
 
     @property

@@ -15,10 +15,14 @@ rung = 2
 constants.WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "warps per block. Each takes every WARPS-th page."}
 constants.PARTITION = {default = 512, values = [32, 64, 128, 256, 512, 1024], meaning = """\
   tokens per partition, each walked by a block of its own"""}
-scratch."m_part, l_part" = {axes = ["sequence", "head", "partition"], shape = [
-  "num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)"]}
-scratch.o_part = {axes = ["sequence", "head", "partition", "dim"], shape = [
-  "num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)", "head_dim"]}
+
+[scratch."m_part, l_part"]
+shape = ["num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)"]
+axes = ["sequence", "head", "partition"]
+
+[scratch.o_part]
+shape = ["num_seqs", "num_heads", "ceil_div(max(context_lens), PARTITION)", "head_dim"]
+axes = ["sequence", "head", "partition", "dim"]
 
 [[launches]]
 entry = "paged_v2"

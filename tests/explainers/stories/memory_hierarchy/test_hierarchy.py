@@ -4,13 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.memory_hierarchy import hierarchy, level_charts, levels_tab, memory_levels
+from explainers.stories.memory_hierarchy import level_charts, memory_levels, story
 from explainers.story import encoding, probed
 from kernels.build import occupancy
 from kernels.catalog import KERNELS
 from kernels.errors import BackendUnavailable
 from kernels.measure.hierarchy import Measured
 from kernels.measure.hierarchy import recorded as recorded_hierarchy
+
+CHAIN = "One thread follows a chain: each load brings the address of the next."
+
+
+def frames_of(table, lines):
+    return story.WORDS.frames(story.steps_of(table, lines), story.data_of(table))
+
+
+def said_on(table, device):
+    return story.WORDS.say("on_device", story.data_of(table) | {"device": device})
 
 
 def hierarchy_table():
@@ -50,13 +60,8 @@ def test_the_levels_are_medians_of_the_plateaus(measured):
     assert levels.cycles["Shared memory"] == shared.cycles.median() and np.isnan(levels.cycles["Registers"])
     path = levels.cycles[[level.name for level in memory_levels.LEVELS]].dropna()
     assert list(path) == sorted(path)
-    assert f"{levels.cycles['L2 cache']:.0f} in L2 and" in levels_tab.sentence(
-        memory_levels.plateaus(table), measured.device
-    )
-    assert (
-        levels_tab.sentence(memory_levels.plateaus(table[table.space == "shared"]), "a GPU")
-        == "Only a part of a GPU has been measured so far."
-    )
+    assert f"{levels.cycles['L2 cache']:.0f} in L2 and" in said_on(table, measured.device)
+    assert said_on(table[table.space == "shared"], "a GPU") == "Only a part of a GPU has been measured so far."
     for chart in (level_charts.latency_chart, level_charts.bandwidth_chart):
         assert chart(memory_levels.labelled(table, "recorded")).to_dict()["layer"]
     beside = memory_levels.beside(measured, table[:3])
@@ -72,14 +77,14 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     met = memory_levels.levels_met(table)
     assert met[2**17] == "in L1" and met[2**18] == met[2**25] == "in L2"
     assert met[2**26] == "in device memory"
-    frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
+    frames = frames_of(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
     stairs = ["1 KiB", "32 KiB", "128 KiB", "256 KiB", "32 MiB", "64 MiB", "512 MiB"]  # both ends of each plateau
     assert [f["title"] for f in frames] == [f"{size} of data" for size in stairs]
     assert all(frame["lines"] == {"a.cu:2": 1} for frame in frames)
     why = "All of it fits in L1, the cache of one SM."
     assert (
         frames[0]["sentence"]
-        == f"{hierarchy.CHAIN} With 1 KiB of data, a load takes 40 cycles. {why} From shared memory, it takes 30."
+        == f"{CHAIN} With 1 KiB of data, a load takes 40 cycles. {why} From shared memory, it takes 30."
     )
     assert frames[1]["sentence"].endswith(f"{why} A load past L1 takes 220.")
     assert frames[2]["sentence"].endswith(f"{why} More data takes longer.")
@@ -96,7 +101,7 @@ def test_sizes_partly_in_l2_name_its_far_half_only_if_they_are_a_plateau():
         changed = table.copy()
         for size, value in cycles.items():
             changed.loc[chain & (table.working_set == size), "cycles"] = value
-        return {frame["title"]: frame["sentence"] for frame in hierarchy.frames(changed, {})}
+        return {frame["title"]: frame["sentence"] for frame in frames_of(changed, {})}
 
     slope, plateau = said({2**26: 300.0, 2**27: 400.0}), said({2**26: 400.0, 2**27: 401.0})
     assert slope["64 MiB of data"].endswith("L2 holds only a part of it, and device memory brings the rest.")
@@ -107,16 +112,16 @@ def test_the_picture_of_bandwidth_has_its_own_steps_with_the_rates_of_its_stream
     table = hierarchy_table()
     table.loc[table.kind == "bandwidth", "working_set"] += 2**9  # no chain has a size of a stream
     known, steps = memory_levels.bandwidths(table), memory_levels.stairs(table, "bandwidth")
-    for size, frame in zip(steps, hierarchy.bandwidth_frames(table), strict=True):
+    for size, frame in zip(steps, story.bandwidth_frames(table), strict=True):
         assert f"read {known['through_l1', size]:,.0f} GB/s through L1" in frame["sentence"]
         assert "cycles" not in frame["sentence"]
 
 
 def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_every_step():
     measured = Measured(hierarchy_table(), "NVIDIA H200", "580", "2026-11-22", "NVRTC 13.0")
-    spec = probed.first(hierarchy)
+    spec = probed.first(story.STORY)
     assert spec.problem_type is KERNELS["lab_chase"].problem_type
-    lines = hierarchy.lines_of(spec)
+    lines = story.lines_of(spec)
     texts = {space: spec.source.splitlines()[int(place.split(":")[1]) - 1].strip() for space, place in lines.items()}
     assert {s: t.split("<")[0] for s, t in texts.items()} == {
         "shared": "at = lds",
@@ -124,7 +129,7 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
         "through_l1": "at = ldg",
     }
     shown = memory_levels.labelled(measured.table, "recorded")
-    made = encoding.decode(encoding.encode(hierarchy.stage_of(measured, shown, "recorded", spec, [])))
+    made = encoding.decode(encoding.encode(story.stage_of(measured, shown, "recorded", spec, [])))
     steps = memory_levels.stairs(measured.table)
     assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
     data = made["views"][0]["meta"]["spec"]["datasets"]
@@ -145,7 +150,7 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     assert made["frames"][holds["step"]]["title"] == "128 KiB of data" and "128 KiB" in holds["why"]
     for question in (farther, holds):
         assert all(bool(said) != (n == question["answer"]) for n, said in enumerate(question["reasons"]))
-        assert question["covers"] and question["veils"] == ["strip", "tabs"]
+        assert question["covers"] and question["veils"][:3] == ["strip", "tabs", "headline"]
     assert {s["name"] for s in made["state"]} >= {"this load", "Shared memory", "L1", "L2", "Device memory"}
     for state in made["state"]:
         assert len(state["values"]) == len(steps)
@@ -155,7 +160,7 @@ def test_constant_memory_and_textures_have_rows_once_they_are_measured():
     table = hierarchy_table()
     lacking = memory_levels.plateaus(table).level.tolist()
     assert "Texture, up to 128 KiB: not measured yet" in lacking
-    assert not {"constant memory", "texture"} & {state.name for state in hierarchy.states(table)}
+    assert not {"constant memory", "texture"} & {state.name for state in story.states(table)}
     more = [
         {"kind": "latency", "space": space, "working_set": 2**n, "cycles": cycles, "ns": 10.0}
         for space, cycles in (("constant", 30.0), ("texture", 90.0))
@@ -163,7 +168,7 @@ def test_constant_memory_and_textures_have_rows_once_they_are_measured():
     ]
     found = memory_levels.plateaus(pd.concat([table, pd.DataFrame(more)])).set_index("level").cycles
     assert found["Constant memory, up to 1.5 KiB"] == 30 and found["Texture, up to 128 KiB"] == 90
-    shown = {state.name: state.values for state in hierarchy.states(pd.concat([table, pd.DataFrame(more)]))}
+    shown = {state.name: state.values for state in story.states(pd.concat([table, pd.DataFrame(more)]))}
     assert shown["constant memory"][0] == 30 and shown["texture"][0] == 90
 
 

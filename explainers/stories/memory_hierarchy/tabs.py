@@ -1,13 +1,114 @@
-"""The tab on rows, tiles and columns of a matrix: a 2-D texture against global memory."""
+"""The tabs of Memory: the levels, reads of one address or many, and shapes of reads."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
+from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, machine_of, plateaus, short_name
 from explainers.story import stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block
+from explainers.story.words import Words
 from kernels.measure import pattern_cycles
+from kernels.measure.hierarchy import Measured
+
+WORDS = Words.of(str(__package__))
+SOURCES = {
+    "latency": "One SM, by a chain of loads",
+    "bandwidth": "All SMs, each with its own L1, by streaming reads",
+}
+PAGES: tuple[tuple[str, str, str, dict[str, str]], ...] = (  # level, path of a story, its sight, choices
+    ("Registers", "registers", "scores that never leave the registers", {}),  # it opens at the step with a held row
+    ("Shared memory", "bank_conflicts", "32 lanes that want the same bank", {"step": "1"}),
+    ("L1 cache", "coalescing", "how many sectors a load of a warp brings", {"step": "1"}),
+    ("L2 cache", "block_table", "a KV cache whose pages lie anywhere", {"view": "walk", "step": "2"}),
+    ("Device memory", "tiling", "a tile that a kernel fetches from it", {"step": "2"}),
+)
+
+
+def as_text(levels: pd.DataFrame) -> pd.DataFrame:
+    """Returns the plateaus as texts, empty without a measurement. A level without any figure, such as registers, has no
+    row."""
+    formats = {"cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
+    levels = levels[levels[list(formats)].notna().any(axis=1) | levels.level.str.endswith("not measured yet")]
+    texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
+    return levels.assign(**texts)
+
+
+def levels_tab(measured: Measured, label: str, data: Mapping[str, Any]) -> list[Block]:
+    """The plateaus, the ends of the caches, and links to stories. data: names of words.toml."""
+    machine = machine_of(measured.device)
+    ends = [
+        {
+            "source": source,
+            "level": short_name(edge.level),
+            "fits": bytes_said(edge.fits),
+            "leaves": bytes_said(edge.leaves) if edge.leaves else "",
+        }
+        for kind, source in SOURCES.items()
+        for edge in edges(measured.table, kind)
+    ]
+    held = {"gpu": machine.gpu, "bytes": bytes_said(machine.shared_bytes)} if machine else {}
+    facts = [
+        stage.text(WORDS.say("additions", {})),
+        *(stage.text(WORDS.say("end", end), "derived") for end in ends),
+        *([stage.text(WORDS.say("shared_bytes", held))] if machine else []),
+        *(stage.text(said) for gpu, said in WORDS.table("stores").items() if gpu in measured.device),
+        *([stage.text(WORDS.say("far_half", {}))] if data["far_half"] else []),
+    ]
+    table = stage.table(as_text(plateaus(measured.table)), WORDS.say("caption", {"label": label}))
+    return [
+        stage.text(WORDS.say("on_device", {**data, "device": measured.device})),
+        stage.row([table], [stage.heading("Content of the figures"), *facts]),
+        stage.heading("Kernels that meet the levels"),
+        *(stage.link(f"{level}: {sight}", story, query) for level, story, sight, query in PAGES),
+    ]
+
+
+# ---- one address or many ----
+
+
+def broadcast_blocks() -> list[Block]:
+    """The recorded cycles of a read against the number of different words in a warp. Empty without a recording."""
+    table, source = pattern_cycles.broadcasts()
+    if source is None:
+        return []
+    memories = list(dict.fromkeys(table.memory))
+    first, most = table.different.min(), table.different.max()
+    at = table.set_index(["memory", "different"]).cycles
+    said = [
+        f"{name}: {figure(at[name, first])} cycles if all read one word, {figure(at[name, most])} if they read {most}."
+        for name in memories
+    ]
+    constant = at[memories[0]]
+    step = (constant[most] - constant[first]) / (most - first)
+    scale = alt.Scale(domain=memories, range=[OKABE_ITO["vermillion"], OKABE_ITO["green"]])
+    chart = (
+        alt.Chart(table)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("different:Q", title="different words that the 32 lanes read"),
+            y=alt.Y("cycles:Q", title="cycles of a read"),
+            color=alt.Color("memory:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
+            tooltip=["memory:N", "different:Q", alt.Tooltip("cycles:Q", format=".4g")],
+        )
+        .properties(height=260)
+    )
+    caption = f"Recorded on {source.device}, {source.date}: one warp, each read with the address from the read before."
+    lesson = f"Each further word costs {figure(step)} cycles in constant memory. It serves one address at a time."
+    return [
+        stage.heading("One address or many"),
+        stage.text(" ".join(said), source.label),
+        stage.text(f"{lesson} L1 serves all words of a line of 128 bytes at once."),
+        stage.chart(chart, "Cycles of a read against the number of different words", caption),
+    ]
+
+
+# ---- shapes ----
+
 
 LANES, SIDE = 32, 32  # of a warp, of the drawn part of the matrix
 WARPS = 16  # of the block
