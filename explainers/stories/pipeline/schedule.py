@@ -177,7 +177,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
     panels, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
 
     def add(
-        title: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
+        heading: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
     ) -> None:
         panel, top = len(panels), len(lanes)
         marked = [_softmax_from(bars, begin, begin + window) for begin in begins]
@@ -189,7 +189,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
         ]
         panels.append(
             scene.Group(
-                title=f"{order} ({label})",
+                title=f"{heading} ({label})",
                 value=f"{figure(ns, 3)} ns per key tile",
                 note=note,
                 begins=begins,
