@@ -315,7 +315,8 @@ def test_the_modelled_schedules():
 
 def test_the_schedule_has_the_models_and_the_marks(overlap, story):
     turns, shown = (view.meta.lines[0][0] for view in schedule.views(story))
-    assert [view.id for view in schedule.views(story)] == ["schedule", "own_output"]
+    named = [(view.id, view.title) for view in schedule.views(story)]
+    assert named == [("schedule", "Idea and run"), ("own_output", "Its own output")]
     assert [group.title for group in turns.groups] == [
         "Without turns (modelled)",
         "In turns (modelled)",
