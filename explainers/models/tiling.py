@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.models.frames import MatricesMeta, TilingFrame
-from explainers.models.tile_frames import TileFrames, accesses_of
+from explainers.models.tile_frames import accesses_of, frames_of
 from explainers.story import axes, picture, probed, stage
 from explainers.story.glossary import short
 from explainers.story.picture import in_order, mask_offset, query_rows, tensor_at
@@ -33,32 +33,19 @@ WANTS = ("score", "p", "m", "l", "rescale", "o")
 
 @dataclass(frozen=True)
 class Tiling:
-    """A query tile, step by step.
+    """A query tile, step by step."""
 
-    frames: one per step, for the browser. frame["o"] is a place in o_values, or -1.
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed.
-    scores: float32 [rows, keys].
-    logged: bool [rows, keys], whether a score has a record, as a score may be NaN.
-    o_values: float32 [n, rows, head_dim].
-    o_since: [rows, head_dim], the first of o_values with the element, or n.
-    rows: first and end of the query tile.
-    head: counted over the batch.
-    output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
-    places: see picture.places.
-    k_width: bytes of a row of K.
-    """
-
-    frames: list[TilingFrame]
-    traffic: pd.DataFrame
-    scores: np.ndarray
-    logged: np.ndarray
-    o_values: np.ndarray
-    o_since: np.ndarray
-    rows: tuple[int, int]
-    head: int
-    output_blocks: list[list[int]]
-    places: dict[str, str]
-    k_width: int
+    frames: list[TilingFrame]  # one per step, for the browser. frame["o"] is a place in o_values, or -1.
+    traffic: pd.DataFrame  # step, tensor, space, kind, accesses, bytes: the logged accesses, summed
+    scores: np.ndarray  # float32 [rows, keys]
+    logged: np.ndarray  # bool [rows, keys], whether a score has a record, as a score may be NaN
+    o_values: np.ndarray  # float32 [n, rows, head_dim]
+    o_since: np.ndarray  # [rows, head_dim], the first of o_values with the element, or n
+    rows: tuple[int, int]  # first and end of the query tile
+    head: int  # counted over the batch
+    output_blocks: list[list[int]]  # [row0, row1, col0, col1, block] of each block's part of this head's O
+    places: dict[str, str]  # see picture.places
+    k_width: int  # bytes of a row of K
 
     @property
     def k_times(self) -> list[float]:
@@ -110,7 +97,7 @@ def explain(run: Run) -> Tiling:
         [(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
         columns=["step", "tensor", "space", "kind", "accesses", "bytes"],
     )
-    frames = TileFrames(at, accesses, values, o_of_step).all(steps, cutting.lit_lines(trace, steps, sites))
+    frames = frames_of(at, accesses, values, o_of_step, steps, cutting.lit_lines(trace, steps, sites))
     blocks, width = _output_blocks(request, head), axes.length(o, "dim") * picture.tensor_at(request, "K").itemsize
     return Tiling(frames, traffic, scores, logged, o_values, o_since, (rows[0], rows[1]), head, blocks, at, width)
 

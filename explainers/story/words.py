@@ -82,13 +82,17 @@ class Words:
         self._toml, self._file = tomllib.loads(text), file
 
     @classmethod
-    def of(cls, package: str) -> "Words":
-        """The words.toml of a story. package: the __package__ of one of its modules."""
-        return cls(files(package).joinpath("words.toml").read_text(), f"{package}/words.toml")
+    def of(cls, package: str, file: str = "words.toml") -> "Words":
+        """The words of a story, or of a model. package: the __package__ of one of its modules."""
+        return cls(files(package).joinpath(file).read_text(), f"{package}/{file}")
 
     def say(self, name: str, names: Names) -> str:
         """A text of [texts]."""
         return _said(self._toml["texts"][name], names)
+
+    def parts(self, name: str, names: Names) -> list[str]:
+        """Every text with a true condition in a list of [texts]."""
+        return [_said(entry["say"], names) for entry in self._toml["texts"][name] if _true(entry.get("when"), names)]
 
     def table(self, name: str) -> dict[str, str]:
         """A table of plain texts, each in one line."""
