@@ -33,15 +33,12 @@ from kernels.trace.steps import StepRow, Steps
 
 @dataclass(frozen=True)
 class Generic:
-    """The frames, tensors and values for the browser (frames.py).
-
-    columns: their arrays, with the names of frames.py.
-    """
+    """The frames, tensors and values for the browser (frames.py)."""
 
     frames: list[TensorsFrame]
     tensors: list[ShownTensor]
     values: list[ShownValue]
-    columns: dict[str, np.ndarray] = field(repr=False)
+    columns: dict[str, np.ndarray] = field(repr=False)  # their arrays, with the names of frames.py
 
 
 def explain(run: Run) -> Generic:

@@ -29,15 +29,13 @@ MOST = 1000  # steps. With more moments, neighbouring moments share a step.
 class Grid:
     """The grid of a request.
 
-    frames: one for each moment with the start or end of blocks.
     meta, columns: of the view `grid`.
-    states: the strip.
     """
 
-    frames: list[GridFrame]
+    frames: list[GridFrame]  # one for each moment with the start or end of blocks
     meta: GridMeta
     columns: dict[str, np.ndarray]
-    states: list[stage.State]
+    states: list[stage.State]  # the strip
 
 
 def explain(request: Request, schedule: Schedule, traced: bool = True, names: Sequence[str] = ()) -> Grid:

@@ -21,17 +21,12 @@ from kernels.run.results import Run
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the request's query tile.
-
-    row: counted in its head.
-    head: counted over the batch, for a request without query tiles.
-    walk: the number of a walk over a part of the row's keys, or "" for the first.
-    """
+    """A row of the request's query tile."""
 
     request: Request
-    row: int
-    head: int = 0
-    walk: str = ""
+    row: int  # counted in its head
+    head: int = 0  # counted over the batch, for a request without query tiles
+    walk: str = ""  # the number of a walk over a part of the row's keys, or "" for the first
 
 
 WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
@@ -100,16 +95,11 @@ def m_name(ordinary: bool, optimistic: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RowTruth:
-    """A row.
+    """A row."""
 
-    scores: of the keys that it sees, float64.
-    o: the kernel's output [head_dim], float32.
-    o_true: float64.
-    """
-
-    scores: np.ndarray
-    o: np.ndarray
-    o_true: np.ndarray
+    scores: np.ndarray  # of the keys that it sees, float64
+    o: np.ndarray  # the kernel's output [head_dim], float32
+    o_true: np.ndarray  # float64
 
 
 def names_heads(spec: KernelSpec) -> bool:

@@ -23,11 +23,10 @@ from kernels.trace.probes import Site, Sites
 class Records:
     """The records of the trace within a step.
 
-    table: the records.
     step, site: for each record, its step and the place of its site in `sites`.
     """
 
-    table: pa.Table
+    table: pa.Table  # the records
     step: np.ndarray
     site: np.ndarray
     sites: Sites

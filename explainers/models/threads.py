@@ -31,20 +31,15 @@ MOST = 200_000  # rectangles in the browser. Later steps have none
 class Threads:
     """The elements and lines of each thread.
 
-    steps: of the trace.
     planes: the matrices in the order of the picture: name -> (axis of its rows, of its columns).
-    rects: step, plane, kind, thread, row0, row1, col0, col1, sorted.
-    ran: [steps, most threads of a block], a place in `lines`, or -1.
-    lines: sets of FILE:LINE.
-    left_out: sentences on the parts left out for their size.
     """
 
-    steps: pd.DataFrame
+    steps: pd.DataFrame  # of the trace
     planes: dict[str, tuple[str, str]]
-    rects: pd.DataFrame
-    ran: np.ndarray
-    lines: list[list[str]]
-    left_out: list[str] = field(default_factory=list)
+    rects: pd.DataFrame  # step, plane, kind, thread, row0, row1, col0, col1, sorted
+    ran: np.ndarray  # [steps, most threads of a block], a place in `lines`, or -1
+    lines: list[list[str]]  # sets of FILE:LINE
+    left_out: list[str] = field(default_factory=list)  # sentences on the parts left out for their size
 
 
 def accepts(spec: KernelSpec) -> bool:

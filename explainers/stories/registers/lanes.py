@@ -17,20 +17,16 @@ from kernels.trace import steps as cutting
 class Lanes:
     """The threads of the scores of a query tile.
 
-    row0: its first row.
-    thread: [rows, keys], the thread of each score, or -1.
     scored, weighed: [rows, keys], the step with the score and with the weight, or -1.
-    p: [rows, keys], the weights as logged.
-    tiles: first and last key of each key tile, in order.
     m, l: [tiles, rows], after each tile, NaN if they are not logged.
     """
 
-    row0: int
-    thread: np.ndarray
+    row0: int  # its first row
+    thread: np.ndarray  # [rows, keys], the thread of each score, or -1
     scored: np.ndarray
     weighed: np.ndarray
-    p: np.ndarray
-    tiles: list[tuple[int, int]]
+    p: np.ndarray  # [rows, keys], the weights as logged
+    tiles: list[tuple[int, int]]  # first and last key of each key tile, in order
     m: np.ndarray
     l: np.ndarray
 
