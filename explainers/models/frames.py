@@ -8,7 +8,7 @@ from explainers.story.frames import Frame, Number, Rect
 class ShownTensor(TypedDict):
     """A tensor of global memory as a matrix: its last two axes, and one slice of the other axes.
 
-    rows, cols: of the drawn matrix, at most tensor_windows.MOST_SHOWN each.
+    rows, cols: of the drawn matrix, at most generic.MOST_SHOWN each.
     row0, col0: its first row and column.
     of_rows, of_cols: of the whole slice.
     row_axis, col_axis: the names of the axes. row_axis is empty for a tensor of one dimension.

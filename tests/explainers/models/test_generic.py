@@ -7,7 +7,7 @@ import pytest
 from conftest import one_of_each_kind
 from dropped import ONE_KERNEL, odd_kernel
 
-from explainers.models import generic, tensor_windows
+from explainers.models import generic
 from explainers.stories.any_kernel import call_tab
 from explainers.stories.any_kernel.story import STORY, stage_of
 from explainers.story import encoding, stage
@@ -68,7 +68,7 @@ def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
         column, tensor = story.columns[f"tensor_{number}"], run.request.plan.tensor(shown["name"])
         assert len(column) == (shown["rows"] * shown["cols"] if shown["whole"] else 0)
         assert (
-            shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
+            shown["rows"] <= generic.MOST_SHOWN >= shown["cols"]
             and shown["dtype"] == tensor.dtype
             and shown["axes"] == list(tensor.axes)
         )
@@ -77,7 +77,7 @@ def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
         steps_, cells, values = (story.columns[f"value_{number}{end}"] for end in ("_step", "_cell", ""))
         assert len(steps_) == len(cells) == len(values) == shown["count"] - shown["left_out"]
         assert (np.diff(steps_) >= 0).all() and (cells < shown["rows"] * shown["cols"]).all() and (cells >= 0).all()
-        assert shown["row0"] >= 0 and shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
+        assert shown["row0"] >= 0 and shown["rows"] <= generic.MOST_SHOWN >= shown["cols"]
 
 
 def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
