@@ -14,7 +14,7 @@
     when = "before > after"       # without a true condition, the question is left out
     ask = "How many bytes fewer does the fused kernel move?"
     right = "before - after"      # an expression, as wrong is. If wrong is a list of texts, a text, too
-    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it
+    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it. "" is no option
     rising = true                 # options that begin with a number are in its order
     each = "It takes {{ reason }} bytes."   # the reason against an option, if wrong is an expression of a dict
     unit = "bytes"
@@ -133,7 +133,7 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     wrong = entry.get("wrong")
     if not isinstance(wrong, str):
         right, others = _said(entry["right"], names), _others(entry, names)
-        others = {text: reason for text, reason in others.items() if text != right}
+        others = {text: reason for text, reason in others.items() if text not in ("", right)}
         order = [_said(text, names) for text in entry.get("order", ())]
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))

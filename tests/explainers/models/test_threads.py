@@ -5,7 +5,7 @@ import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
 from explainers.models import thread_elements, threads, tiling
-from explainers.stories.registers import holder_questions, holders, lanes
+from explainers.stories.registers import holders, lanes, story
 from explainers.story import axes, encoding, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -224,7 +224,7 @@ def test_the_picture_has_the_thread_of_each_score_a_tile_at_each_step_and_the_lo
 
 def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(shown):
     run, tiles, made = shown
-    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
+    found = {q.id: q for q in story.questions(run, tiles, made, ROW)}
     who = scores_of(run)[scores_of(run).row == ROW][["warp", "lane"]].drop_duplicates()
     stores = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
     assert ("row_max" in found) == (len(who) > 1 and who.warp.nunique() == 1 and not stores)
@@ -232,7 +232,7 @@ def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(
         assert found["row_max"].text.startswith(f"{len(who)} lanes hold the scores of row {ROW}.")
     for question in found.values():
         assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
-    asks = next(q for q in holder_questions.questions(run, tiles, made, ROW) if q.id == "weights")
+    asks = next(q for q in story.questions(run, tiles, made, ROW) if q.id == "weights")
     frame = run.trace.frame("event", "space", "tensor")
     stored = set(frame[(frame.tensor == "P") & (frame.event == "store")].space.astype(str))
     place = "global memory" if "global" in stored else "shared memory" if stored else "the registers"
@@ -241,7 +241,7 @@ def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(
 
 def test_k_is_read_from_shared_memory_as_often_as_the_trace_has_it(shown):
     run, tiles, made = shown
-    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
+    found = {q.id: q for q in story.questions(run, tiles, made, ROW)}
     if "shared_again" not in found:
         return
     frame = run.trace.frame("event", "space", "tensor", "bytes")
