@@ -249,17 +249,17 @@ def _row(
         for a in own:
             place = a.tensor
             if a.rect:
-                columns = f", {_span(*a.rect[2:], 'column', 'columns')}," if at[a.tensor] in "SP" else ""
-                place = f"{a.tensor} {_span(*a.rect[:2], 'row', 'rows')}{columns}"
+                columns = f", {_span(a.rect[2:], 'column', 'columns')}," if at[a.tensor] in "SP" else ""
+                place = f"{a.tensor} {_span(a.rect[:2], 'row', 'rows')}{columns}"
             sizes[place] = sizes.get(place, 0) + a.bytes
         row[name] = list(dict.fromkeys(a.tensor for a in own))
         row["exact"][name] = [f"{place} ({size:,} bytes)" for place, size in sizes.items()]
     for name in ("m", "l"):  # of the first row with it
-        logged = values[(values.event == name) & values.row.notna()] if values is not None else []
-        row[name] = logged.iloc[0].to_dict() if len(logged) else {}
+        logged = values[(values.event == name) & values.row.notna()].head(1) if values is not None else pd.DataFrame()
+        row[name] = next(iter(logged.to_dict("records")), {})
     row["keys"] = scores[2:] if scores else _loaded_keys(accesses, at)
     if scores:
-        row |= {"queries": _span(*scores[:2], "query", "queries"), "columns": _span(*scores[2:], "key", "keys")}
+        row |= {"queries": _span(scores[:2], "query", "queries"), "columns": _span(scores[2:], "key", "keys")}
     return row | {"place": WORDS.say("place", row)}
 
 
@@ -287,7 +287,8 @@ def _sentence(row: dict[str, Any], seen: dict[str, list[str]]) -> str:
     return WORDS.say("sentence", row | {"step": step})
 
 
-def _span(first: int, last: int, one: str, many: str) -> str:
+def _span(ends: list[int], one: str, many: str) -> str:
+    first, last = ends
     return f"{one} {first}" if first == last else f"{many} {first} to {last}"
 
 

@@ -8,7 +8,7 @@ from conftest import one_of_each_kind
 from dropped import ONE_KERNEL, odd_kernel
 
 from explainers.models import generic
-from explainers.stories.any_kernel import call_tab
+from explainers.stories.any_kernel import story as any_kernel
 from explainers.stories.any_kernel.story import STORY, stage_of
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
@@ -189,14 +189,14 @@ def call(**fields):
 
 def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof_and_a_small_one_has_no_near_time():
     request = call(seq_len=4096, head_dim=128, num_heads=16)
-    first, *rest = call_tab.rungs(request)
+    first, *rest = any_kernel.rungs(request)
     assert first.us and all(rung.us is None or rung.us >= first.us for rung in rest)
-    said = call_tab.fastest(request)
+    said = any_kernel.fastest(request)
     assert said.startswith(f"{first.name} is the fastest rung for this call: about ") and " % of the " in said
-    shown = call_tab.call_tab(request, None)
+    shown = any_kernel.call_tab(request, None)
     assert said in [block.get("text") for block in shown]
     size = 4 * request.problem.tensors()[0].nbytes + 4 * 16 * 4096
-    assert f"{size / 2**20:,.1f} MiB" in call_tab.moved(request)
+    assert f"{size / 2**20:,.1f} MiB" in any_kernel.moved(request)
     request = call(seq_len=20)
-    assert call_tab.fastest(request) == "" and all(rung.us is None for rung in call_tab.rungs(request))
-    assert call_tab.NO_TIME in [block.get("text") for block in call_tab.call_tab(request, None)]
+    assert any_kernel.fastest(request) == "" and all(rung.us is None for rung in any_kernel.rungs(request))
+    assert any_kernel.WORDS.say("no_time", {}) in [block.get("text") for block in any_kernel.call_tab(request, None)]
