@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
-from explainers.models import thread_elements, threads, tiling
+from explainers.models import threads, tiling
 from explainers.stories.registers import holders, lanes, story
 from explainers.story import axes, encoding, probed
 from kernels.catalog import KERNELS
@@ -43,7 +43,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
         for plane, kind, first, size in moment["parts"]:
             part = story.rects[first : first + size]
             assert (part.step == number).all() and (part.plane == made.meta["planes"][plane]["name"]).all()
-            assert (part.kind == thread_elements.KINDS[kind]).all()
+            assert (part.kind == threads.KINDS[kind]).all()
             row, col = (moment["windows"][made.meta["planes"][plane][axis]] for axis in ("row", "col"))
             assert row[0] <= part.row0.min() and part.row1.max() <= row[1]
             assert col[0] <= part.col0.min() and part.col1.max() <= col[1]
