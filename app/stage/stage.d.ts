@@ -45,7 +45,9 @@ type PanelBox = Point & {
   fit: (texts: string[], room: number, bold?: boolean) => string;
   lines: (text: string, room: number, most: number) => string[];
   colour: (name: string) => string;
+  rgb: (name: string) => number[];
   pale: (name: string, share: number) => string;
+  ink: (name: string, share: number) => string;
 };
 type PanelKind = {
   heights: (panel: any, box: PanelBox) => number[];

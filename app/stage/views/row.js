@@ -79,12 +79,15 @@ export default function (host, { meta, columns }, context) {
           (scaled ? `, now ${short(model.oAt(place, i), 7)} by the factor` : '') +
           (frame.group === 'final' ? `, float64 ${short(model.oTrue[i], 9)}` : '');
   };
-  const locate = (x, y) => {
-    const panel = Object.values(laid.panels).find(p => y >= p.y && y < p.y + p.h);
-    return panel && x >= laid.left && x < laid.left + laid.w
-      ? { kind: panel.kind, index: Math.floor((x - laid.left) / panel.each) }
-      : null;
-  };
+  const areas = () =>
+    Object.values(laid.panels).map(({ kind, y, h, each }) => ({
+      rect: [laid.left, y, laid.w, h],
+      datum: { kind },
+      grid: {
+        ...{ columns: Math.round(laid.w / each), count: Math.round(laid.w / each) },
+        thing: index => ({ kind, index }),
+      },
+    }));
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
     title: `Row ${row}`,
@@ -93,7 +96,7 @@ export default function (host, { meta, columns }, context) {
     over,
     kinds: ROW_KINDS,
     ms: step => rowTime(frameAt(step)),
-    locate,
+    areas,
     describe,
     label,
     legend: LEGEND,
