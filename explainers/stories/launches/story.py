@@ -251,7 +251,7 @@ def picture(data: dict[str, Any]) -> View:
     gaps = [gap for run in panels for gap in run["gaps"]]
     legend += [(COPY, "copy from host memory")] if any(_copies(run) for run in panels) else []
     legend += [(CALL, "a call of the host")] if data["free"] else []
-    legend += [(WAIT, "the GPU waits for a late call")] if any(gap["late"] for gap in gaps) else []
+    legend += [(f"pale {WAIT}", "the GPU waits for a late call")] if any(gap["late"] for gap in gaps) else []
     legend.append(("", "└┘ a gap: the row is idle"))
     if any(gap["since"] == "start" for gap in gaps):
         legend.append(("", "└┘ before the first of children: from the start of their parent"))
