@@ -101,7 +101,7 @@ export default function (host, { meta, title }, context) {
         box: { ...base, x: n * (width + GAP * pane.em), y: top, width, height: h },
       }));
     });
-    return { boxes, height: Math.ceil(y - UNDER * pane.em) };
+    return { boxes, height: Math.ceil(y - UNDER * pane.em - 0.01) };
   };
   const layout = pane => {
     size = pane;

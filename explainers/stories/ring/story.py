@@ -325,12 +325,7 @@ def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scen
         if value is not None
     ]
     rows = [
-        scene.Row(
-            name=name,
-            datum={"merge": merge["round"], "row": name},
-            tip=f"{name}: {MEANINGS.get(name, 'a number of O, not divided by l before the last column')}",
-        )
-        for name in of
+        scene.Row(name=n, datum={"merge": merge["round"], "row": n}, tip=MEANINGS.get(n, "of this query")) for n in of
     ]
     title = f"Query {data['followed']['query']} on GPU {data['followed']['gpu']}, round {merge['round'] + 1}"
     heads = [scene.Column(name=name) for name in columns]
