@@ -99,7 +99,11 @@ def accesses_of(
     if not len(starts):
         return per_step
     offset = trace.table["offset"].fill_null(0).to_numpy()[keep][order]
-    layouts = [_layout_of(request, one, drawn) for one in groups]
+    layouts: list[_Layout | None] = []
+    for one in groups:  # None outside the picture
+        known = drawn.get(one.tensor) if one.space == "global" else None
+        box = request.plan.box_of(known) if known and one.event == "tma" else None
+        layouts.append(_Layout.of(known, box) if known else None)
     touched = _touched(offset, group, groups, layouts)
     low = [np.minimum.reduceat(values, starts) for values in touched.low]
     high = [np.maximum.reduceat(values, starts) for values in touched.high]
@@ -112,14 +116,6 @@ def accesses_of(
         kind = event if space == "shared" else "load" if event in READS else "store"
         per_step[step].append(Access(tensor, space, kind, int(accesses), int(total[n]), rect, (from_byte, to_byte - 1)))
     return per_step
-
-
-def _layout_of(request: Request, group: _Group, drawn: dict[str, Tensor]) -> _Layout | None:
-    """The layout of a group's tensor in global memory, or None outside the picture."""
-    known = drawn.get(group.tensor) if group.space == "global" else None
-    if known is None:
-        return None
-    return _Layout.of(known, request.plan.box_of(known) if group.event == "tma" else None)
 
 
 def _touched(offset: np.ndarray, group: np.ndarray, groups: list[_Group], layouts: list[_Layout | None]) -> _Touched:
@@ -257,16 +253,11 @@ def _row(
     for name in ("m", "l"):  # of the first row with it
         logged = values[(values.event == name) & values.row.notna()].head(1) if values is not None else pd.DataFrame()
         row[name] = next(iter(logged.to_dict("records")), {})
-    row["keys"] = scores[2:] if scores else _loaded_keys(accesses, at)
+    loaded = (a.rect[:2] for a in accesses if a.rect and a.kind == "load" and at.get(a.tensor) in ("K", "V"))
+    row["keys"] = scores[2:] if scores else next(loaded, [])  # first and last
     if scores:
         row |= {"queries": _span(scores[:2], "query", "queries"), "columns": _span(scores[2:], "key", "keys")}
     return row | {"place": WORDS.say("place", row)}
-
-
-def _loaded_keys(accesses: list[Access], at: dict[str, str]) -> list[int]:
-    """The first and last of the loaded rows of K or V, or an empty list."""
-    rows = (a.rect[:2] for a in accesses if a.rect and a.kind == "load" and at.get(a.tensor) in ("K", "V"))
-    return next(rows, [])
 
 
 def _sentence(row: dict[str, Any], seen: dict[str, list[str]]) -> str:

@@ -281,7 +281,13 @@ def table(frame: pd.DataFrame, caption: str = "", lit: str = "") -> Block:
     lit: a column of booleans. It is not shown, and its rows get a background.
     """
     shown = frame.drop(columns=[lit]) if lit else frame
-    kinds = ["number" if _is_number(column) else "text" for _, column in shown.items()]
+    numbers = ("floating", "integer", "mixed-integer-float")  # of columns of objects
+    kinds = [
+        "number"
+        if pd.api.types.is_numeric_dtype(column) or pd.api.types.infer_dtype(column, skipna=True) in numbers
+        else "text"
+        for _, column in shown.items()
+    ]
     rows = [[_cell(value, kind) for value, kind in zip(row, kinds)] for row in shown.itertuples(index=False)]
     found: Block = {"kind": "table", "columns": [str(c) for c in shown.columns], "kinds": kinds, "rows": rows}
     return found | {"caption": caption, "lit": [bool(v) for v in frame[lit]] if lit else []}
@@ -312,11 +318,6 @@ def live(view: str, meta: object) -> Block:
 def row(*columns: Sequence[Block]) -> Block:
     """Columns of blocks, side by side if the page is wide enough."""
     return {"kind": "row", "columns": [list(column) for column in columns]}
-
-
-def _is_number(column: pd.Series) -> bool:
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    return pd.api.types.is_numeric_dtype(column) or inferred in ("floating", "integer", "mixed-integer-float")
 
 
 def _cell(value: object, kind: str) -> object:
