@@ -134,26 +134,27 @@ def _launch(launch: Launch, plan: Plan, names: Sequence[str] = ()) -> GridLaunch
         before it, or one row. With a counter, blocks take items as they come. A cell is then a block, because the
         block of an item is not known.
     """
-    shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
-    if shared & set(launch.tensors):
-        bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
-        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "row_names": [], "per_item": 1}  # type: ignore[typeddict-item]
     output = next((t for t in plan.tensors if t.role is Role.OUTPUT), None)
-    axes = output.axes if output else ()
+    counters = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
+    if counters & set(launch.tensors):
+        item, items, per_item, output = "", launch.blocks, 1, None
+    else:
+        item, items, per_item = launch.item, launch.items, launch.blocks_per_item
+    axes, shape = (output.axes, output.shape) if output else ((), ())
     before = next((n for n, axis in enumerate(axes) if axis in launch.item.split()), 0)
-    rows = prod(output.shape[:before]) if output else 1
-    if launch.items % rows:
+    rows = prod(shape[:before])
+    if items % rows:
         rows, before = 1, 0
-    named = [axis for axis, size in zip(axes[:before], output.shape if output else ()) if size > 1]
+    row_names = [*names] if len(names) == rows else [str(row) for row in range(rows)]
     return {
         "entry": launch.entry,
-        "item": launch.item,
+        "item": item,
         "blocks": launch.blocks,
         "rows": rows,
-        "cols": launch.items // rows,
-        "row_name": " and ".join(named),
-        "row_names": [*names] if len(names) == rows else [str(row) for row in range(rows)],
-        "per_item": launch.blocks_per_item,
+        "cols": items // rows,
+        "row_name": " and ".join(axis for axis, size in zip(axes[:before], shape) if size > 1),
+        "row_names": row_names if item else [],
+        "per_item": per_item,
         "threads": launch.threads,
     }
 
@@ -169,9 +170,8 @@ def _states(
         np.add.at(change, first[part.index], 1)
         np.add.at(change, last[part.index], -1)
         busy += np.cumsum(change)[:-1] > 0
-    when = [_clock(f["at"], schedule) + (" µs" if schedule.timed else "") for f in frames]
     return [
-        stage.State("time" if schedule.timed else "turn", when),
+        stage.State("time" if schedule.timed else "turn", [_clock(f["at"], schedule) for f in frames]),
         stage.State("blocks running", (begun - ended).tolist()),
         stage.State("blocks done", ended.tolist(), of=len(table)),
         stage.State("SMs busy", busy.tolist(), of=schedule.multiprocessors),
@@ -221,10 +221,17 @@ def _frames(
             "sms": np.unique(of["sm"][begun]),
             "lasted": " to ".join(dict.fromkeys(f"{t:,.2f}" for t in (took.min(), took.max()))) if len(took) else "",
         }
-        row["when"] = WORDS.say("when", row)
-        row |= {"changes": WORDS.parts("changes", row), "left": WORDS.say("left", row)}
-        text = {"title": WORDS.say("title", row), "sentence": WORDS.say("sentence", row)}
-        made.append({"tile": launch, **text, "at": at, "launch": launch, "lines": lines[launch]})  # type: ignore[typeddict-item]
+        row["changes"] = WORDS.parts("changes", row)
+        made.append(
+            {
+                "tile": launch,
+                "title": WORDS.say("title", row),
+                "sentence": WORDS.say("sentence", row),
+                "at": at,
+                "launch": launch,
+                "lines": lines[launch],
+            }
+        )
     return made
 
 
@@ -250,4 +257,4 @@ def _named(some: np.ndarray, of: dict[str, np.ndarray], launches: list[GridLaunc
 
 
 def _clock(at: float, schedule: Schedule) -> str:
-    return f"{at:,.2f}" if schedule.timed else f"{max(1, int(np.ceil(at))):,}"
+    return f"{at:,.2f} µs" if schedule.timed else f"{max(1, int(np.ceil(at))):,}"

@@ -250,9 +250,11 @@ def _row(
             sizes[place] = sizes.get(place, 0) + a.bytes
         row[name] = list(dict.fromkeys(a.tensor for a in own))
         row["exact"][name] = [f"{place} ({size:,} bytes)" for place, size in sizes.items()]
-    for name in ("m", "l"):  # of the first row with it
-        logged = values[(values.event == name) & values.row.notna()].head(1) if values is not None else pd.DataFrame()
-        row[name] = next(iter(logged.to_dict("records")), {})
+    row |= {"m": {}, "l": {}}  # of the first row with it
+    if values is not None and step.phase in ("softmax", "check_sums"):
+        for name in ("m", "l"):
+            logged = values[(values.event == name) & values.row.notna()].head(1)
+            row[name] = next(iter(logged.to_dict("records")), {})
     loaded = (a.rect[:2] for a in accesses if a.rect and a.kind == "load" and at.get(a.tensor) in ("K", "V"))
     row["keys"] = scores[2:] if scores else next(loaded, [])  # first and last
     if scores:

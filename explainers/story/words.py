@@ -91,8 +91,11 @@ class Words:
         return _said(self._toml["texts"][name], names)
 
     def parts(self, name: str, names: Names) -> list[str]:
-        """Every text with a true condition in a list of [texts]."""
-        return [_said(entry["say"], names) for entry in self._toml["texts"][name] if _true(entry.get("when"), names)]
+        """Every text with a true condition in a list of [texts]. An empty text is left out."""
+        texts = "\0".join(
+            f"{{% if {t.get('when', 'true')} %}}{t['say']}{{% endif %}}" for t in self._toml["texts"][name]
+        )
+        return list(filter(None, (" ".join(text.split()) for text in _template(texts).render(names).split("\0"))))
 
     def table(self, name: str) -> dict[str, str]:
         """A table of plain texts, each in one line."""
@@ -163,8 +166,9 @@ def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:
     """A rendered text in one line. Of a list, the first with a true condition, or an empty text."""
-    if not isinstance(text, str):
-        text = next((t["say"] for t in text if _true(t.get("when"), names)), "")
+    if not isinstance(text, str):  # one template, as each one takes as long as many conditions
+        choices = "{% el".join(f"if {t.get('when', 'true')} %}}{t['say']}" for t in text)
+        text = f"{{% {choices}{{% endif %}}" if text else ""
     return " ".join(_template(text).render(names).split())
 
 
