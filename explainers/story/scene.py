@@ -37,9 +37,14 @@ class Thing:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A panel. shown: the steps at which it is there. (): all."""
+    """A panel.
+
+    shown: the steps at which it is there. (): all.
+    roomy: whether a phone leaves it out.
+    """
 
     shown: Sequence[int] = ()
+    roomy: bool = False
 
 
 # ---- table ----
