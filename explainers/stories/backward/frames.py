@@ -117,8 +117,10 @@ class SumsMeta(TypedDict):
     tiles: the numbers of the key tiles, in their order.
     second: how the second run differs from the first.
     first: [query, dim] of the shown number.
+    changed: how many numbers have other bits in the second run.
 
-    Columns: once, again [n, d]: dQ of the two runs. terms [tiles, n, d], empty without a trace of all blocks.
+    Columns: once, again [n, d]: dQ of the two runs. bits [n, d]: how many bits differ. terms [tiles, n, d], empty without
+        a trace of all blocks, and if blocks add, forward and back (sums.in_both_orders).
     """
 
     n: int
@@ -128,6 +130,7 @@ class SumsMeta(TypedDict):
     tiles: list[int]
     second: str
     first: list[int]
+    changed: int
 
 
 def drawn(frame: BackwardFrame) -> DrawnFrame:

@@ -16,6 +16,7 @@ from explainers.stories.tensor_cores.tensor_products import (
     Matrix,
     Product,
     Products,
+    of_whole_tiles,
 )
 from explainers.story import axes, picture
 from explainers.story.glossary import count
@@ -55,14 +56,7 @@ class FragmentReader:
             raise ProblemError(
                 f"key_tile is {key_tile}. This query tile has {count(len(tiles), 'key tile')}, counted from 0."
             )
-        later = [p for p in every if p.tile >= key_tile]
-        shown: list[Product] = []
-        for tile in (t for t in tiles if t >= key_tile):
-            of_tile = [p for p in later if p.tile == tile]
-            if shown and len(shown) + len(of_tile) > MOST:
-                break
-            shown += of_tile
-        shown = shown[:MOST]
+        shown = of_whole_tiles(every, [tile for tile in tiles if tile >= key_tile])[:MOST]
         walk = sorted({p.tile for p in shown})
         before, after = self._outputs(own, walk)
         self._window(shown)

@@ -24,12 +24,12 @@ from explainers.stories.tensor_cores.gradient_matrices import (
     GradientMatrices,
 )
 from explainers.stories.tensor_cores.tensor_products import (
-    MOST,
     Fetch,
     K,
     Kind,
     Product,
     Products,
+    of_whole_tiles,
     part_of,
 )
 from explainers.story import axes
@@ -87,12 +87,7 @@ class GradientReader(GradientMatrices):
             raise ProblemError(
                 f"key_tile is {first_tile}. This block has the query tiles {min(tiles)} to {max(tiles)}, from 0 on."
             )
-        shown: list[Product] = []
-        for tile in tiles[tiles.index(first_tile) if first_tile else 0 :]:
-            of_tile = [p for p in every if p.tile == tile]
-            if shown and len(shown) + len(of_tile) > MOST:
-                break
-            shown += of_tile
+        shown = of_whole_tiles(every, tiles[tiles.index(first_tile) if first_tile else 0 :])
         return shown, _walk(shown)
 
     def _first_head(self) -> list[Product]:

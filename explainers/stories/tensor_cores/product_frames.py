@@ -1,8 +1,9 @@
 """The frames of the products of tensor cores."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from explainers.stories.tensor_cores.fragments import Sums
 from explainers.stories.tensor_cores.frames import ProductFrame
 from explainers.stories.tensor_cores.tensor_products import FORWARD, Product, Products, part_of
 from explainers.story.glossary import count
@@ -10,33 +11,27 @@ from explainers.story.glossary import count
 
 @dataclass(frozen=True)
 class ProductStory(Products):
-    """The Products, and a frame for each."""
+    """The Products, their sums, and a frame for each."""
 
-    frames: list[ProductFrame] = field(default_factory=list)
+    sums: Sums
+    frames: list[ProductFrame]
 
 
 def frames_of(story: Products) -> Iterator[ProductFrame]:
-    last = story.last
     numbers: dict[int, int] = {}
     totals = {tile: sum(p.tile == tile for p in story.products) for tile in {p.tile for p in story.products}}
     for product in story.products:
         number = numbers[product.tile] = numbers.get(product.tile, 0) + 1
         total = totals[product.tile]
-        is_last = last[product.part] == product
         yield {
             "tile": product.tile,
             "title": f"{story.walks.capitalize()} tile {product.tile} · {story.instruction} {number} of {total}",
             "sentence": _said(story, product, number == total),
             "phase": product.c,
             "lines": {line: 1 for line in product.lines},
-            "c": product.c,
-            "at_tile": story.tiles.index(product.tile),
             "rows": list(product.rows),
             "cols": list(product.cols),
             "k": list(product.k),
-            "a": product.a,
-            "b": product.b,
-            "last": is_last,
         }
 
 

@@ -56,18 +56,20 @@ def explain(run: Run, unit: int = 0, key_tile: int = 0) -> ProductStory:
     ProblemError if the block has no such warp or tile.
     """
     made = fragments.read(run, unit, key_tile)
-    return ProductStory(**vars(made), frames=[*frames_of(made)])
+    return ProductStory(**vars(made), sums=fragments.sums(made), frames=[*frames_of(made)])
 
 
 def view(run: Run, story: ProductStory) -> stage.View:
     """The picture `fragments`."""
     matrices = story.matrices
-    grows = [kind.c for kind in story.kinds.values() if kind.grows]
-    columns = {f"{name}_value": m.value for name, m in matrices.items() if name not in grows}
+    fetches = [(f.place, f.wavefronts, f.ideal) for f in story.fetches]
+    different = {fetch: n for n, fetch in enumerate(dict.fromkeys(fetches))}
+    number_of = np.array([*(different[fetch] for fetch in fetches), -1])  # the last one: of no fetch
+    columns = {f"{name}_value": fragments.taken(m) for name, m in matrices.items() if name not in story.kinds}
     for name, m in matrices.items():
-        columns |= {f"{name}_{key}": a for key, a in m.attributes.items() if (a >= 0).any()}
-    for name in grows:
-        columns |= {f"{name}_before": story.before[name], f"{name}_after": story.after[name]}
+        known = m.attributes | {"fetch": number_of[m.fetch]}
+        columns |= {f"{name}_{key}": a for key, a in known.items() if (a >= 0).any()}
+    columns |= vars(story.sums)
     symbols = {place: symbol for symbol, place in picture.places(run.request).items()}
     inputs = [p for p in dict.fromkeys(map(part_of, matrices)) if p in INPUTS]
     meta: FragmentsMeta = {
@@ -77,7 +79,7 @@ def view(run: Run, story: ProductStory) -> stage.View:
         "dtype": picture.tensor_at(run.request, "Q").dtype,
         "kinds": {name: _shown(kind) for name, kind in story.kinds.items()},
         "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
-        "fetches": [{"place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches],
+        "fetches": [dict(zip(("place", "wavefronts", "ideal"), fetch)) for fetch in different],
         "bases": {part: _base(run.request, part, story.head) for part in inputs},
         "symbols": {part: symbols[part] for part in inputs},
         "frames": story.frames,
@@ -96,7 +98,6 @@ def _shown(kind: Kind) -> ShownKind:
         "across": across,
         "down": down,
         "turned": kind.turned,
-        "grows": kind.grows,
         "scaled": kind.scaled,
     }
 
@@ -141,7 +142,7 @@ def stage_of(
         tone=broken[1] or "info",
         questions=questions(story),
     )
-    wrong, compared = fragments.disagreeing(story)
+    wrong, compared = fragments.disagreeing(story, story.sums)
     said = (
         f"{wrong} of {compared} compared sums differ from the kernel's own: it logged something else. This build reads "
         "too early or at another address."
