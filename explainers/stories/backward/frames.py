@@ -119,8 +119,8 @@ class SumsMeta(TypedDict):
     first: [query, dim] of the shown number.
     changed: how many numbers have other bits in the second run.
 
-    Columns: once, again [n, d]: dQ of the two runs. bits [n, d]: how many bits differ. terms [tiles, n, d], empty without
-        a trace of all blocks, and if blocks add, forward and back (sums.in_both_orders).
+    Columns: once, again [n, d]: dQ of the two runs. bits [n, d]: how many bits differ. terms [tiles, n, d], empty
+        without a trace of all blocks, and if blocks add, forward and back (sums.in_both_orders).
     """
 
     n: int

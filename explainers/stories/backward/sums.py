@@ -48,11 +48,13 @@ def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
         "changed": int((bits > 0).sum()),
     }
     columns = {"once": once, "again": twice, "bits": bits, "terms": terms}
-    return [stage.View("sums", "sums", "Sums of dQ", meta, columns | (in_both_orders(terms, once, twice) if adds else {}))]
+    return [
+        stage.View("sums", "sums", "Sums of dQ", meta, columns | (in_both_orders(terms, once, twice) if adds else {}))
+    ]
 
 
 def in_both_orders(terms: np.ndarray, once: np.ndarray, again: np.ndarray) -> dict[str, np.ndarray]:
-    """The float32 sums after each term in its order and in the opposite one, derived: `forward` and `back` [tiles, n, d].
+    """The float32 sums after each term in its order and in the opposite one, `forward` and `back` [tiles, n, d].
 
     NaN where they do not end at the bits of the two runs. terms: NaN where a tile has none.
     """

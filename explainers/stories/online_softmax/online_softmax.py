@@ -94,7 +94,8 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "o_true": story.o_true.tolist(),
     }
     logged = {"scores": story.keys.score.to_numpy(), "weights": story.keys.p.to_numpy(), "o": story.o_values}
-    return meta, logged | counted(story, ordinary)
+    with np.errstate(over="ignore"):
+        return meta, logged | {name: values.astype(np.float32) for name, values in counted(story, ordinary).items()}
 
 
 def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:

@@ -177,12 +177,27 @@ def test_the_terms_of_dq_add_up_to_the_bits_of_both_runs(name):
         assert np.array_equal(view.columns["once"], view.columns["again"])
         return
     forward, back = np.zeros((2, n, d), np.float32)
-    for term, last in zip(terms, terms[::-1]):
+    columns = {name: view.columns[name].reshape(terms.shape) for name in ("forward", "back")}
+    for n, (term, last) in enumerate(zip(terms, terms[::-1])):
         forward, back = forward + np.nan_to_num(term), back + np.nan_to_num(last)
+        for due, found in ((forward, columns["forward"][n]), (back, columns["back"][-1 - n])):
+            assert ((due == found) | np.isnan(found)).all()
+    assert view.meta["changed"] == (view.columns["once"] != view.columns["again"]).sum()
+    assert view.meta["changed"] == (view.columns["bits"] > 0).sum()
     if run.request.problem.dtype == "float32":
         assert np.array_equal(forward, view.columns["once"]) and np.array_equal(back, view.columns["again"])
     elif len(terms):
         assert np.allclose(forward, view.columns["once"], atol=1e-2)
+
+
+def test_both_orders_are_shown_only_if_they_end_at_the_bits_of_the_two_runs():
+    """Each small term is less than half of the last bit of 1."""
+    small, more = np.float32(2**-24), np.float32(1 + 2**-23)
+    terms, ones = np.array([1, np.nan, small, small], np.float32).reshape(-1, 1, 1), np.ones((1, 1), np.float32)
+    found = sums.in_both_orders(terms, ones, np.full((1, 1), more))
+    assert found["forward"].ravel().tolist() == [1, 1, 1, 1]
+    assert found["back"].ravel().tolist() == [more, 2**-23, 2**-23, small]
+    assert all(np.isnan(part).all() for part in sums.in_both_orders(terms, ones, ones).values())
 
 
 def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
