@@ -67,9 +67,11 @@ class BackwardFrame(Frame, _Drawn):
     flying: the parts whose products have started, and no step has waited for them yet.
     whole: whether it is the opening: a whole tile, before the first step.
     bytes: "Q load" -> bytes of global memory so far.
+    unread: whether it starts a product that no step reads.
     """
 
     launch: int
+    unread: bool
     bytes: dict[str, int]
 
 

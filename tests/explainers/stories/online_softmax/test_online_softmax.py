@@ -236,13 +236,14 @@ def test_the_view_has_the_tile_of_each_key_and_scores_and_output_in_float64(cpu_
     json.dumps(meta)
     run = cpu_run(name, DenseProblem(score_scale=30.0), small_tiles(name))
     story = online_softmax.explain(run, 6)
-    meta, columns = online_softmax.view(run, story, 6)
+    meta, _ = online_softmax.view(run, story, 6)
     q, k, v = (run.arrays[n].astype(np.float64)[0, 0] for n in "qkv")
     scores = k @ q[6] / np.sqrt(32)
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     assert meta["o_true"] == pytest.approx(weights @ v, rel=1e-11, abs=1e-13)
     due = weights if meta["ordinary"] else np.exp(scores - story.frames[-1]["m"])
-    np.testing.assert_allclose(columns["due"][columns["state"][-1]], due, rtol=1e-11)
+    counted = online_softmax.counted(story, meta["ordinary"])
+    np.testing.assert_allclose(counted["due"][counted["state"][-1]], due, rtol=1e-11)
 
 
 def test_what_a_row_counts_at_each_step_follows_from_the_logged_factors(cpu_run):
