@@ -80,7 +80,9 @@ def walk(run: Run) -> Walk:
         {
             **frame,
             **told,
-            "moved": [f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}{t['label']}" for t in frame["touched"]],
+            "moved": [
+                f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}{t['label']}" for t in frame["touched"]
+            ],
         }
         for frame, told in zip(made.frames, made.rows)
     ]
