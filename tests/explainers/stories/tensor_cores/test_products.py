@@ -350,9 +350,9 @@ def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run
     clash = first.b >= 0 and story.fetches[first.b].wavefronts > story.fetches[first.b].ideal
     assert bool(asked) == clash
     if clash:
-        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(product_questions.ROWS)}
+        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(pieces.ROWS)}
         assert len(starts) == 1 and asked[0].options[asked[0].answer].startswith("Another order")
-        assert {4 * (0 ^ row) for row in range(product_questions.ROWS)} == set(range(0, 32, 4))
+        assert {4 * (0 ^ row) for row in range(pieces.ROWS)} == set(range(0, 32, 4))
     for frame in story.frames:
         for said in re.split(r"(?<=\.) ", frame["sentence"]):
             assert len(said.split()) <= 25, said
