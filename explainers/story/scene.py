@@ -35,6 +35,18 @@ class Thing:
     colour: str = "primary"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A panel.
+
+    shown: the steps at which it is there. (): all.
+    roomy: whether a phone leaves it out.
+    """
+
+    shown: Sequence[int] = ()
+    roomy: bool = False
+
+
 # ---- table ----
 
 
@@ -92,7 +104,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Shown):
     """Rows and columns.
 
     groups: [title, text] over neighbouring columns. The text is left out without room.
@@ -144,7 +156,7 @@ class Bar(Thing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class Bars(Shown):
     """Bars on one scale from zero, under a title and above a note.
 
     columns: the key and the head of each column between names and bars. A phone has the first one only.
@@ -168,13 +180,14 @@ class Bars:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Shown):
     """A grid of small cells, each with a state. Its datum is {part, number}.
 
     part: the name of the grid. title: over it, for all steps or for each.
     columns: of a row. states: a text for each step, with a letter for each cell.
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
+    heads: a text next to each row, and over each column.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
     """
@@ -186,6 +199,7 @@ class Cells:
     colours: Mapping[str, str]
     words: Mapping[str, str]
     axes: tuple[str, str]
+    heads: Sequence[str] = ()
     ringed: Sequence[int] = ()
     pairs: Sequence[Sequence[int]] = ()
     kind: str = "cells"
@@ -209,7 +223,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(Shown):
     """Lines of text, one under the other."""
 
     lines: Sequence[Line]
@@ -226,7 +240,8 @@ class Group:
     datum, tip: of all its rows together: a question can cover the whole group.
     value, note: after the title while no question is open. The note is dim, and left out without room.
     begins: the first shown moment of its rows at each step. The last entry is for all further steps, here and below.
-    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
+    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame,
+        while no question is open.
     """
 
     title: str = ""
@@ -304,13 +319,12 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lanes:
+class Lanes(Shown):
     """Time lines on one axis.
 
     length: of the axis. What is outside of a group's begin and this length is not shown.
     units: [amount, name] of the axis, rising: [(1, "ns"), (1000, "µs")]. Without one, it has no numbers.
     note: under the axis.
-    shown: the steps at which the panel is there. (): all.
     """
 
     groups: Sequence[Group]
@@ -321,13 +335,59 @@ class Lanes:
     links: Sequence[Link] = ()
     units: Sequence[tuple[float, str]] = ()
     note: str = ""
-    shown: Sequence[int] = ()
     kind: str = "lanes"
+
+
+# ---- flow ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Thing):
+    """A place with slots for items, such as a GPU.
+
+    value: at its right, at each step. note: under its name.
+    foot: under its slots, at each step. A phone has none.
+    """
+
+    name: str
+    value: Sequence[Texts] = ()
+    note: Texts = ()
+    foot: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item(Thing):
+    """What is in a slot of a place at some steps. The items of one slot share it.
+
+    spots: at each step (place, slot), or () if it is nowhere.
+    pale: the steps at which it waits: pale, with a dashed edge.
+    way: the spots from which and to which it came, or (). moves: the steps with an arrow on this way.
+    """
+
+    spots: Sequence[tuple[int, ...]]
+    texts: Texts
+    pale: Sequence[int] = ()
+    way: tuple[tuple[int, int], ...] = ()
+    moves: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow(Shown):
+    """Places, one after another, and the items in their slots and on their ways.
+
+    slots: the name of each slot of a place, while it is empty.
+    """
+
+    title: Texts
+    places: Sequence[Place]
+    items: Sequence[Item]
+    slots: Sequence[str]
+    kind: str = "flow"
 
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lanes | Lines
+Panel = Table | Bars | Cells | Lines | Lanes | Flow
 
 
 @dataclass(frozen=True)

@@ -136,13 +136,13 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
         if isinstance(wrong, Sequence):
             return questions.options(id, ask, right, others, why, order, **more)
         return [questions.idea(id, ask, right, others, why, order, **more)] if others else []
-    others = _value(wrong, names)
+    others, order = _value(wrong, names), _value(entry.get("order", ()), names)
     if isinstance(others, Mapping):
         reasons = {text: _said(entry["each"], {**names, "reason": reason}) for text, reason in others.items()}
-        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, **more)]
+        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, order, **more)]
     right = _value(entry["right"], names)
     if isinstance(right, str):
-        return questions.options(id, ask, right, others, why, _value(entry.get("order", ()), names), **more)
+        return questions.options(id, ask, right, others, why, order, **more)
     return questions.amounts(id, ask, right, others, why, unit=entry.get("unit", ""), **more)
 
 

@@ -9,7 +9,7 @@ import { matches } from './covers.js';
  * @property {Record<string, any>} datum
  * @property {string} [tip]
  * @property {{columns: number, count: number, thing?: (number: number) => Record<string, any> | null,
- *   tip: (number: number) => string}} [grid] thing: {...datum, number} without it; null: no thing
+ *   tip?: (number: number) => string}} [grid] thing: {...datum, number} without it; null: no thing
  */
 
 /** @typedef {{x: number, y: number, w: number, h: number}} Rect */
@@ -87,7 +87,7 @@ export function tipOf(areas, thing) {
     }
     for (let number = 0; number < area.grid.count; number++) {
       const one = thingOf(area, number);
-      if (one && matches(one, thing)) return area.grid.tip(number);
+      if (one && matches(one, thing)) return area.grid.tip?.(number) ?? '';
     }
   }
   return '';

@@ -494,7 +494,7 @@ export default function (host, { meta, columns }, context) {
       return {
         rect: [box[part].x, box[part].y, cols * w, rows * h],
         datum: { part },
-        grid: { columns: cols, count: rows * cols, thing, tip: () => '' },
+        grid: { columns: cols, count: rows * cols, thing },
       };
     });
   const click = thing => {

@@ -79,7 +79,6 @@ export default function (host, { meta, columns }, context) {
       columns,
       count,
       thing: number => ({ ...datum, ...thing(number % columns, Math.floor(number / columns)) }),
-      tip: () => '',
     },
   });
   const areas = now => {

@@ -371,7 +371,7 @@ export default function (host, { meta, columns }, context) {
     const one = {
       rect: [0, top, w * rows, h * cols],
       datum: { part: 'cell', launch: which },
-      grid: { columns, count: columns * cols, thing: cell, tip: () => '' },
+      grid: { columns, count: columns * cols, thing: cell },
     };
     if (!mapped) return [...barAreas(), one];
     const thing = number => (byLane[number]?.length ? laneThing(byLane[number][0]) : null);
@@ -379,7 +379,7 @@ export default function (host, { meta, columns }, context) {
       {
         rect: map.rect,
         datum: { part: 'lane' },
-        grid: { columns: map.columns, count: all, thing, tip: () => '' },
+        grid: { columns: map.columns, count: all, thing },
       },
       one,
     ];

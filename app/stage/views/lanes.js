@@ -324,7 +324,7 @@ export default function (host, { meta, columns }, context) {
       {
         rect: [grid.x, grid.y, columns * grid.unit, rows * grid.high],
         datum: {},
-        grid: { columns, count: rows * columns, thing: score, tip: () => '' },
+        grid: { columns, count: rows * columns, thing: score },
       },
       ...threadsOf(chosen, tile)
         .slice(0, SHOWN)

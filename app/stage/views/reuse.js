@@ -161,7 +161,7 @@ export default function (host, { meta, columns }, context) {
       {
         rect: [0, grid.y, sum.x + sum.w, h],
         datum: {},
-        grid: { columns: 1, count: rows, thing: number => ({ row: row0 + number }), tip: () => '' },
+        grid: { columns: 1, count: rows, thing: number => ({ row: row0 + number }) },
       },
       {
         rect: [grid.x, grid.y, columns * grid.w, h],
@@ -170,7 +170,6 @@ export default function (host, { meta, columns }, context) {
           columns,
           count: rows * columns,
           thing: n => ({ row: row0 + Math.floor(n / columns), tile: tiles[n % columns] }),
-          tip: () => '',
         },
       },
     ];

@@ -305,7 +305,7 @@ export default function (host, { meta, columns }, context) {
     const gridOf = (rect, columns, count, thing) => ({
       rect,
       datum: {},
-      grid: { columns, count, thing, tip: () => '' },
+      grid: { columns, count, thing },
     });
     const maps = panels().map(({ name, x, y, w, h }) => {
       const columns = wide[name];

@@ -87,7 +87,7 @@ export default function (host, { meta, columns }, context) {
       return {
         rect: [laid.left, y, laid.w, h],
         datum: { kind },
-        grid: { columns, count: columns, thing: index => ({ kind, index }), tip: () => '' },
+        grid: { columns, count: columns, thing: index => ({ kind, index }) },
       };
     });
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;

@@ -7,11 +7,12 @@ import { blend, COLOURS, PALETTE, rgb, smallText, theme, widest } from '../core/
 import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
 import * as cells from './scene/cells.js';
+import * as flow from './scene/flow.js';
 import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
 import * as table from './scene/table.js';
 
-const PANELS = { bars, cells, lanes, lines, table };
+const PANELS = { bars, cells, flow, lanes, lines, table };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
@@ -74,7 +75,7 @@ export default function (host, { meta, title }, context) {
   const placed = (pane, step) => {
     const base = boxOf(pane),
       here = meta.lines
-        .map(line => line.filter(panel => isHere(panel, step)))
+        .map(line => line.filter(panel => isHere(panel, step) && !(base.narrow && panel.roomy)))
         .filter(one => one[0]),
       lines = here.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
@@ -100,7 +101,7 @@ export default function (host, { meta, title }, context) {
         box: { ...base, x: n * (width + GAP * pane.em), y: top, width, height: h },
       }));
     });
-    return { boxes, height: Math.ceil(y - UNDER * pane.em) };
+    return { boxes, height: Math.ceil(y - UNDER * pane.em - 0.01) };
   };
   const layout = pane => {
     size = pane;
@@ -109,8 +110,8 @@ export default function (host, { meta, title }, context) {
     return Math.max(...[...sets.values()].map(({ height }) => height));
   };
   const marks = ({ step, paint }) => {
-    const made = new Marks(smallText(size.em));
-    const { boxes } = sets.get(setOf(step));
+    const made = new Marks(smallText(size.em)),
+      { boxes } = sets.get(setOf(step));
     for (const { panel, box, id } of boxes)
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);

@@ -88,7 +88,7 @@ export default function (host, { meta, columns }, context) {
     {
       rect: laid.box,
       datum: { tensor: 'dQ' },
-      grid: { columns: d, count: n * d, thing, tip: () => '' },
+      grid: { columns: d, count: n * d, thing },
     },
   ];
   const bitsSaid = bits => (bits ? `${bits} bit${bits > 1 ? 's' : ''} differ` : 'equal bits');

@@ -527,7 +527,7 @@ export default function (host, { meta, columns }, context) {
     const gridOf = (rect, columns, count, datum, thing) => ({
       rect,
       datum,
-      grid: { columns, count, thing, tip: () => '' },
+      grid: { columns, count, thing },
     });
     const { x, y, w, h } = strip,
       warps = warpsOf(now.launch),

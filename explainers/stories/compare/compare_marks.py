@@ -14,8 +14,7 @@ from explainers.story import stage
 from explainers.story.glossary import figure, phase_title
 from kernels.core.problem import Problem
 from kernels.measure import pipeline_bars
-from kernels.measure.pipeline_files import RecordedPipeline
-from kernels.measure.pipelines import Pipeline
+from kernels.measure.pipelines import Pipeline, RecordedPipeline
 
 MOST = 2  # shorter phases in a sentence, and longer ones
 LEAST = 0.02  # least difference of a phase, as a share of a key tile's time

@@ -26,7 +26,7 @@ MOST_LOSSES = 4  # the most losses in a sentence
 
 def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
     """Returns the blocks for a recorded table of duels of the kernels' present code."""
-    ran = duels.headline(duels.whole(made))
+    ran = duels.headline(made)
     timed = ran[duels.as_tuned(ran)]
     said = (
         f"Recorded on {where.device}, {where.date}: all run again and again in one process and take turns, since "
@@ -37,7 +37,7 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
         stage.heading(f"In turns with {peer(ran)}"),
         stage.text(state(ran)),
         *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
-        *(stage.text(text) for text in without_time(duels.whole(made))),
+        *(stage.text(text) for text in without_time(made)),
         *(stage.text(text) for text in not_timed(made.peer)),
         stage.chart(chart(timed), f"How many times as fast as {peer(ran)} each kernel is, over the tokens", said),
         stage.table(table(timed), "Every problem, with the least and the largest ratio of the rounds."),

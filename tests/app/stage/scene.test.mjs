@@ -5,8 +5,9 @@ import { Marks } from '../../../app/stage/core/kinds.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 import * as bars from '../../../app/stage/views/scene/bars.js';
 import * as cells from '../../../app/stage/views/scene/cells.js';
-import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as flow from '../../../app/stage/views/scene/flow.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
+import * as lines from '../../../app/stage/views/scene/lines.js';
 import * as table from '../../../app/stage/views/scene/table.js';
 
 const thing = (datum, more) => ({ datum, tip: 'tip', now: [], since: null, go: null, ...more });
@@ -53,6 +54,7 @@ const PANELS = [
         title: [['a row is a warp', 'rows']],
         columns: 4,
         axes: ['warp', 'lane'],
+        heads: ['GPU 0', 'GPU 1'],
       },
       states: ['110100', '000001'],
       ...{ colours: { 0: 'panel', 1: 'now' }, words: { 0: 'rests', 1: 'works' } },
@@ -77,6 +79,52 @@ const PANELS = [
           end_datum: {},
         },
       ],
+    },
+  ],
+  [
+    flow,
+    {
+      title: ['3 GPUs, each with two buffers', '3 GPUs'],
+      places: [0, 1, 2].map(gpu =>
+        thing(
+          { gpu },
+          {
+            name: `GPU ${gpu}`,
+            value: [['2 pairs', '2'], []],
+            note: ['queries 0'],
+            foot: ['m', 'l'],
+          },
+        ),
+      ),
+      // One goes from each GPU to the next one, and another shares its slot.
+      items: [0, 1, 2]
+        .map(gpu => {
+          const next = (gpu + 1) % 3,
+            spots = [[next, 1], gpu ? [next, 0] : []],
+            way = [
+              [gpu, 0],
+              [next, 1],
+            ],
+            looks = { texts: ['K, V of a GPU', 'K'], colour: 'K', pale: [0], moves: [0] };
+          return thing({ gpu, round: 1 }, { ...looks, spots, way });
+        })
+        .concat(
+          thing(
+            { output: 1, gpu: 1 },
+            {
+              texts: ['O'],
+              colour: 'O',
+              pale: [],
+              moves: [],
+              way: [],
+              spots: [
+                [1, 1],
+                [1, 1],
+              ],
+            },
+          ),
+        ),
+      slots: ['', 'second buffer'],
     },
   ],
   [
@@ -129,13 +177,9 @@ const drawn = (kind, panel, width, em, step) => {
   return [made.list, height];
 };
 
-const NAMES = new Map([
-  [bars, 'bars'],
-  [cells, 'cells'],
-  [lanes, 'lanes'],
-  [lines, 'lines'],
-  [table, 'table'],
-]);
+const NAMES = new Map(
+  Object.entries({ bars, cells, flow, lanes, lines, table }).map(([name, kind]) => [kind, name]),
+);
 for (const [width, em] of [
   [390, 13],
   [760, 13],

@@ -14,14 +14,14 @@ from kernels.recordings import tables
 @pytest.fixture
 def found():
     made, where = next(iter(tables.recorded(duels.KIND).values()))  # whatever the code of its rows
-    ran = duels.headline(duels.whole(made))
+    ran = duels.headline(made)
     return ran[duels.as_tuned(ran)], where
 
 
 @pytest.fixture
 def every():
     made, _ = next(iter(tables.recorded(duels.KIND).values()))
-    return duels.headline(duels.whole(made))
+    return duels.headline(made)
 
 
 def test_sentences_count_what_is_faster_and_name_both_ends(found):
@@ -83,12 +83,12 @@ def hot(made, factor):
     more |= {"sustained_ratio_low": made.ratio_low * factor, "sustained_ratio_high": made.ratio_high * factor}
     more |= {"sustained_tflops": made.tflops, "sustained_peer_tflops": made.peer_tflops / factor}
     more |= {"sustained_clock": 1500, "sustained_peer_clock": 1600, "sustained_power": 690, "sustained_peer_power": 640}
-    return duels.whole(made.drop(columns=[name for name in more if name in made]).assign(**more, peer_status="ok"))
+    return made.assign(**more, peer_status="ok")
 
 
 def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named():
     made, where = next(iter(tables.recorded(duels.KIND).values()))
-    made = hot(duels.whole(made), 0.9)
+    made = hot(made, 0.9)
     ran = duels.headline(made)
     assert (ran.ratio == ran.sustained_ratio).all() and "1,500 MHz and 690 W" in told.state(ran)
     part = ran[ran["name"] == "12_optimistic"]
@@ -104,7 +104,7 @@ def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named
 
 def test_what_misses_the_rule_is_named_with_its_reason():
     made, _ = next(iter(tables.recorded(duels.KIND).values()))
-    made = hot(duels.whole(made).head(3), 1.0)
+    made = hot(made.head(3), 1.0)
     reason = "A wrong kernel gets no time. It misses."
     made = made.assign(status=["wrong", "ok", "ok"], peer_status=["ok", "less accurate", "ok"], reason=reason)
     mine, other = told.without_time(made)

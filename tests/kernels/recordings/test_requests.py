@@ -9,10 +9,12 @@ from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.recordings import packed, tables
-from kernels.recordings.request_index import Recordings
-from kernels.recordings.requests import RecordedRequest, header_of
+from kernels.recordings.requests import RecordedRequest, Recordings, header_of
 
-ONE, SHARED = Recordings("note", RecordedRequest), Recordings("verse", RecordedRequest, shared=True)
+ONE, SHARED = (
+    Recordings(noun, RecordedRequest, "no_cases", str, str, (), shared)
+    for noun, shared in (("note", False), ("verse", True))
+)
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +76,6 @@ def test_a_shared_file_has_several_recordings_by_name(folder):
 
 def test_a_missing_recording_is_told_with_the_kernels_others(folder):
     write(folder, "a.parquet", request_of(seq_len=96))
-    assert [entry.problem.seq_len for entry in ONE.of(request_of(seq_len=96), str)] == [96]
-    with pytest.raises(ProblemError, match=r"No note of 03_flash at .*\(96 tokens\).* measure notes"):
-        ONE.of(request_of(seq_len=97), lambda entry: f"{entry.problem.seq_len} tokens")
+    assert [entry.problem.seq_len for entry in ONE.of(request_of(seq_len=96))] == [96]
+    with pytest.raises(ProblemError, match=r"No note of 03_flash at .*\(03_flash: seq_len 96\).* measure notes"):
+        ONE.of(request_of(seq_len=97))
