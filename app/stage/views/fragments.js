@@ -5,7 +5,7 @@
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { colourOf } from './backward_memory.js';
-import { blend, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
+import { blend, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
 const LANES = 32,
@@ -265,15 +265,21 @@ export default function (host, { meta, columns }, context) {
     if (!text || held < 0) return;
     const lanes = lanesOf(f, part, c).map(row => row.map(lane => (lane === held ? lane : -1)));
     g.save();
-    [g.strokeStyle, g.lineWidth, g.lineJoin] = [tintOf(paint, held), 3, 'round'];
+    [g.strokeStyle, g.lineWidth, g.lineJoin] = [tintOf(held), 3, 'round'];
     drawNumbers(g, paint, part, c, text, lanes, held, true);
     g.restore();
   };
   const sizeIn = (part, c) => numberSize(c, 0.8 * smallText(em), part === 'B' ? 'down' : 'across');
-  const lanesOf = (f, part, c) =>
-    Array.from({ length: c.rows }, (_, i) =>
-      Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
-    );
+  const lanes = new Map(); // frame -> part -> the lane of each cell
+  const lanesOf = (f, part, { rows, cols }) => {
+    if (!lanes.has(f)) {
+      lanes.clear();
+      lanes.set(f, {});
+    }
+    return (lanes.get(f)[part] ??= Array.from({ length: rows }, (_, i) =>
+      Array.from({ length: cols }, (_, j) => laneOf(...element(f, part, i, j))),
+    ));
+  };
   const mark = (g, f, { part, i, j }, ink) => {
     const c = cell(f, part),
       { x, y } = box[part];
@@ -300,7 +306,7 @@ export default function (host, { meta, columns }, context) {
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
         const [cx, cy] = [x + j * c.w, y + i * c.h];
-        g.fillStyle = lane < 0 ? paint.panel : tintOf(paint, lane);
+        g.fillStyle = lane < 0 ? paint.panel : tintOf(lane);
         const [di, dj] = part === 'B' ? [1, 0] : [0, 1], // no line between two neighbours of a lane
           opens = lanes[i + di]?.[j + dj] === lane,
           closes = (di ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane,
@@ -327,23 +333,26 @@ export default function (host, { meta, columns }, context) {
       );
   };
   // Eight lanes in a row have one colour in four shades.
-  const tintOf = (paint, lane) => {
-    const n = lane % LANES;
-    return blend(
+  const tints = Array.from({ length: LANES }, (_, n) =>
+    blend(
       rgb(HUES[Math.floor(n / 4) % HUES.length]),
-      rgb(paint.background),
+      rgb(theme(host).background),
       SHADES[n % SHADES.length],
-    );
-  };
+    ),
+  );
+  const tintOf = lane => tints[lane % LANES];
   // The lanes' numbers: one for two neighbours of a lane, and bold for the chosen lane.
   const drawNumbers = (g, paint, part, c, text, lanes, held, edged = false) => {
     const [di, dj] = part === 'B' ? [1, 0] : [0, 1];
+    let weight = 0; // of the font that is set
     g.fillStyle = paint.text;
     g.textAlign = 'center';
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
         if (lane < 0 || ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)) return;
-        g.font = `${lane === held ? 700 : 400} ${text}px ${paint.font}`;
+        const due = lane === held ? 700 : 400;
+        if (due !== weight) g.font = `${due} ${text}px ${paint.font}`;
+        weight = due;
         const two = lanes[i + di]?.[j + dj] === lane ? 1 : 0.5;
         const [x, y] = [
           box[part].x + (j + (dj ? two : 0.5)) * c.w,

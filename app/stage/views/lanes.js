@@ -79,9 +79,12 @@ export default function (host, { meta, columns }, context) {
       low = Math.min(stops.length - 2, Math.floor(place));
     return blend(stops[low + 1], stops[low], place - low);
   };
+  const hues = new Map(); // a colour in words -> in numbers: the browser takes long for that
   const hue = (row, one, tile) => {
-    const mine = threadsOf(row, tile);
-    return rgb(shade(mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5));
+    const mine = threadsOf(row, tile),
+      colour = shade(mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5);
+    if (!hues.has(colour)) hues.set(colour, rgb(colour));
+    return hues.get(colour);
   };
   const bands = [0, 1, 2, 3].map(n => `${shade(n / 3)} ${25 * n}% ${25 * n + 25}%`);
 

@@ -1,7 +1,6 @@
 """The products of a tile that a kernel makes, counted by launch, and the panel next to the picture."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.models import gradients
 from explainers.stories.backward.frames import BackwardFrame, Fact
@@ -39,7 +38,7 @@ def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
     each = [len(made) for made in by_launch(frames)]
     launches = {f["launch"] for f in frames if not f["whole"] and set(f["made"]) & set(gradients.GRADIENTS)}
     kinds = {request.plan.launches[number].item == gradients.KEY_ITEM for number in launches}
-    names: dict[str, Any] = {
+    names: dict[str, object] = {
         "recomputes": recomputes(frames),
         "each": each,
         "number": sum(each),

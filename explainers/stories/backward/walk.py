@@ -6,7 +6,7 @@ read last.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -130,7 +130,7 @@ def _in_order(table: list[StepRow], touched: dict[int, Moved]) -> list[tuple[int
     return [*found, *early]
 
 
-def _ends(frames: list[BackwardFrame], rows: list[dict[str, Any]]) -> None:
+def _ends(frames: list[BackwardFrame], rows: list[dict[str, object]]) -> None:
     """Notes of a product S before the first tile of a block that it is the first, and after the last one that nothing
     reads it."""
     for number, (frame, told) in enumerate(zip(frames, rows)):
@@ -298,7 +298,7 @@ class _Frames:
         )
         self.logged, self.code, self.launches, self.names = logged, code, launches, gradients.launches(request)
         self.states, self.now, self.frames = States(), Now(), list[BackwardFrame]()
-        self.rows = list[dict[str, Any]]()  # of each frame, for its words
+        self.rows = list[dict[str, object]]()  # of each frame, for its words
         self.outputs = outputs
         self.bytes: dict[str, int] = {}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from explainers.stories.tensor_cores.fragments import Sums
 from explainers.stories.tensor_cores.frames import ProductFrame
@@ -27,7 +26,7 @@ def frames_of(story: Products) -> list[ProductFrame]:
     return [{**frame, **{key: row[key] for key in ("rows", "cols", "k")}} for frame, row in zip(worded, rows)]
 
 
-def _rows(story: Products) -> Iterator[dict[str, Any]]:
+def _rows(story: Products) -> Iterator[dict[str, object]]:
     numbers: dict[int, int] = {}
     totals = {tile: sum(p.tile == tile for p in story.products) for tile in {p.tile for p in story.products}}
     for product in story.products:
@@ -65,7 +64,7 @@ def axis_words(axis: str) -> str:
     return {"query": "queries", "key": "keys", "dim": "dims"}[axis]
 
 
-def _past_end(story: Products, product: Product) -> list[dict[str, Any]]:
+def _past_end(story: Products, product: Product) -> list[dict[str, object]]:
     """The queries and keys past the end. Tiles are whole, with zeros there."""
     found, ends = [], {"query": story.queries, "key": story.keys}
     for axis, (first, end) in zip(story.kinds[product.c].axes, (product.rows, product.cols, product.k)):

@@ -1,7 +1,5 @@
 """The data of the questions about one product of tensor cores, from the trace."""
 
-from typing import Any
-
 import numpy as np
 
 from explainers.stories.tensor_cores import pieces
@@ -48,7 +46,7 @@ def _named(story: ProductStory, row: int, col: int) -> str:
     return f"S[{at[0]}, {at[1]}]"
 
 
-def _spread(story: ProductStory) -> dict[str, Any] | None:
+def _spread(story: ProductStory) -> dict[str, object] | None:
     """How the scores of a row are spread over the lanes of a warp. None unless all scores of the row have a record."""
     first = story.products[0]
     lanes = _lanes(story, first)
@@ -72,7 +70,7 @@ def _spread(story: ProductStory) -> dict[str, Any] | None:
     }
 
 
-def _owner(story: ProductStory) -> dict[str, Any] | None:
+def _owner(story: ProductStory) -> dict[str, object] | None:
     """The lane of one score of the first product."""
     first = story.products[0]
     lanes, registers = _lanes(story, first), _window(story, first, "register")
@@ -100,7 +98,7 @@ def _owner(story: ProductStory) -> dict[str, Any] | None:
     }
 
 
-def _fetch(story: ProductStory) -> dict[str, Any] | None:
+def _fetch(story: ProductStory) -> dict[str, object] | None:
     """How shared memory serves the ldmatrix of the first B. None without its picture."""
     first = story.products[0]
     if first.b < 0 or not pieces.views(story):
