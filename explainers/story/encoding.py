@@ -59,7 +59,7 @@ def _as_dict(value: object, frames: object = None) -> object:
             frames = value.frames
         found = {f.name: _as_dict(getattr(value, f.name), frames) for f in fields(value)}
         if isinstance(value, Stage):
-            found["frames"] = _packed(found["frames"])
+            found["frames"] = _packed(value.frames)
         return {name: inner for name, inner in found.items() if inner or name not in ("place", "problem")}
     if isinstance(value, Mapping):
         return {k: k == "frames" and v is frames or _as_dict(v, frames) for k, v in value.items()}

@@ -89,7 +89,9 @@ def walk(run: Run) -> Walk:
     opening = _opening(made.frames, made.states.spans)
     frames = [*opening, *made.frames]
     for frame, words in zip(frames, WORDS.frames([*opening, *rows], {})):
-        frame.update({name: words[name] for name in ("title", "sentence", "details") if name in words})
+        frame["title"], frame["sentence"] = words["title"], words["sentence"]
+        if "details" in words:
+            frame["details"] = words["details"]
     return Walk(frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
 
 

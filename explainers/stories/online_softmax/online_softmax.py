@@ -117,7 +117,8 @@ def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:
     decay, l_factor, o_factor, summed = np.ones(len(p)), 1.0, 1.0, 0
     states: dict[tuple[bytes, str], int] = {}
     o_states: dict[tuple[int, float], int] = {}
-    weights, dues, o_now, rows = [], [], [], []
+    weights, dues, o_now = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    rows = list[dict[str, float]]()
     l_before, o_before = None, -1
     with np.errstate(all="ignore"):
         for frame in story.frames:

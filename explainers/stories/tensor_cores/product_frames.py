@@ -23,7 +23,9 @@ def frames_of(story: Products) -> list[ProductFrame]:
     """A frame of each product, in words.toml's words."""
     rows = list(_rows(story))
     worded = WORDS.frames(rows, {"walks": story.walks, "instruction": story.instruction, "kinds": len(story.kinds)})
-    return [{**frame, **{key: row[key] for key in ("rows", "cols", "k")}} for frame, row in zip(worded, rows)]
+    for frame, row in zip(worded, rows):
+        frame |= {key: row[key] for key in ("rows", "cols", "k")}
+    return worded
 
 
 def _rows(story: Products) -> Iterator[dict[str, object]]:
