@@ -15,7 +15,7 @@ import {
   spanOf,
   theme,
 } from '../core/paint.js';
-import { barAt, barsLayout, drawBars } from './rounding_bars.js';
+import { barRects, barsLayout, drawBars } from './rounding_bars.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
 const HEAD = 3.45, // em: the titles over the panels
@@ -301,26 +301,38 @@ export default function (host, { meta, columns }, context) {
   };
 
   // ---- the cursor ----
-  const locate = (px, py) => {
-    for (const { name, x, y, w, h } of panels()) {
-      if (px < x || py < y || px >= x + w || py >= y + h) continue;
-      const row = row0 + Math.floor(((py - y) * rows) / h),
-        column = Math.floor(((px - x) * wide[name]) / w);
-      return { part: name, alone: false, row, [OF[name]]: column };
-    }
+  const areas = () => {
+    const gridOf = (rect, columns, count, thing) => ({
+      rect,
+      datum: {},
+      grid: { columns, count, thing },
+    });
+    const maps = panels().map(({ name, x, y, w, h }) => {
+      const columns = wide[name];
+      return gridOf([x, y, w, h], columns, rows * columns, number => ({
+        part: name,
+        alone: false,
+        row: row0 + Math.floor(number / columns),
+        [OF[name]]: number % columns,
+      }));
+    });
     if (bars) {
-      const found = barAt(bars, em, px, py);
-      if (!found) return null;
-      return 'type' in found
-        ? { run: found.type, stage: heads.length }
-        : { run: chosen, stage: found.step + 1 };
+      const [steps, ...types] = barRects(bars, em);
+      const step = number => ({ run: chosen, stage: number + 1 });
+      return [
+        gridOf(steps, 1, heads.length - 1, step),
+        ...types.map((rect, run) => ({ rect, datum: { run, stage: heads.length } })),
+        ...maps,
+      ];
     }
     const { x, y, w, line } = table,
-      run = Math.floor((py - y - TOP * em) / line),
-      stage = 1 + Math.floor((px - x) / w);
-    return run >= 0 && run < runs.length && stage >= 1 && stage <= heads.length
-      ? { run, stage }
-      : null;
+      columns = heads.length;
+    const cell = number => ({
+      run: Math.floor(number / columns),
+      stage: 1 + (number % columns),
+    });
+    const rect = [x, y + TOP * em, columns * w, runs.length * line];
+    return [gridOf(rect, columns, runs.length * columns, cell), ...maps];
   };
   const signed = value =>
     value === 0
@@ -372,7 +384,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Errors',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend,

@@ -87,15 +87,14 @@ export function drawBars(g, paint, em, box, { label, steps, types, short, wrong 
 }
 
 /**
- * The bar at a point: {step} or {type}, or null.
+ * The rectangles of all steps, and of each type's bar.
  * @param {ReturnType<typeof barsLayout>} box
  * @param {number} em
- * @param {number} px
- * @param {number} py
  */
-export function barAt({ steps, types }, em, px, py) {
-  const within = ({ x, y, w, h }, left) => px >= x + left && px < x + w && py >= y && py < y + h;
-  if (within(steps, LABEL * em)) return { step: Math.floor((py - steps.y) / steps.row) };
-  const type = Math.floor((py - types.y) / types.row);
-  return within(types, 0) && py - types.y - type * types.row > em ? { type } : null;
+export function barRects({ steps, types }, em) {
+  const { x, y, w, h } = steps,
+    bars = Array.from({ length: Math.round(types.h / types.row) }, (_, type) => [
+      ...[types.x, types.y + type * types.row + em, types.w, types.row - em],
+    ]);
+  return [[x + LABEL * em, y, w - LABEL * em, h], ...bars];
 }
