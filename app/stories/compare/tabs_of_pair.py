@@ -12,7 +12,7 @@ from app.stories.compare import timed
 from app.stories.compare.reasons import Pair
 from explainers.stories.compare import compare_times, differences, output_gap, pair_times, source_diff, time_verdict
 from explainers.stories.compare.build_needs import uncounted
-from explainers.stories.timing import sweep_search
+from explainers.stories.timing import sweep_rows
 from explainers.story import stage
 from explainers.story.glossary import listed, short
 from explainers.story.stage import Block
@@ -103,7 +103,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
     problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
     measured = [bench_rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
     device = running.run(pair[0]).device
-    table = sweep_search.prepared(
+    table = sweep_rows.prepared(
         bench_rows.table(measured), Provenance(device, "", today.date().isoformat()), "measured"
     )
     both = pair_times.times(table, pair)

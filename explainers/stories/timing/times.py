@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import pandas as pd
+from explainers.stories.timing.sweep_rows import Sweep, SweepName
 
-from explainers.stories.timing import sweep_rows, sweep_search
-from explainers.stories.timing.sweep_search import Sweep, SweepName
+from explainers.stories.timing import sweep_rows
 from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -100,14 +100,14 @@ def _known(sources: tuple[str, ...], now: Now, at: Stamp) -> Known:
     for name in sources or [*([NOW] if now.rows else []), *recorded]:
         if name == NOW and now.rows:
             where[name] = Provenance(now.device, now.driver, now.date, roofs=dict(now.roofs))
-            found.append(sweep_search.prepared(bench_rows.table(now.records()), where[name], "measured"))
+            found.append(sweep_rows.prepared(bench_rows.table(now.records()), where[name], "measured"))
         elif name in recorded:
             table, where[name] = recorded[name]
-            found.append(sweep_search.prepared(table, where[name], "recorded"))
-    nothing = sweep_search.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
+            found.append(sweep_rows.prepared(table, where[name], "recorded"))
+    nothing = sweep_rows.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
     table = pd.concat(found, ignore_index=True) if found else nothing
-    sweeps = sweep_search.sweeps(table)
-    return Known(table, where, sweeps, sweep_search.titles(table, sweeps), sweep_search.names(table, sweeps))
+    sweeps = sweep_rows.sweeps(table)
+    return Known(table, where, sweeps, sweep_rows.titles(table, sweeps), sweep_rows.names(table, sweeps))
 
 
 def lines(sources: tuple[str, ...], now: Now, sweep: str) -> Lines:

@@ -122,7 +122,7 @@ def test_only_rows_of_present_code_are_shown(found, monkeypatch):
 def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
     made, where = found
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
-    for name, why in wording.NOT_TIMED.items():
+    for name, why in wording.WORDS.table("not_timed").items():
         assert f"{recorded_times.shown_name(name)} has no row here: {why}." in said
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
     assert not any(text.startswith("FlashAttention 4 has no row") for text in said)
