@@ -206,13 +206,16 @@ def steps_of(shown: Shown, rows: pd.DataFrame, sizes: Sequence[float]) -> list[d
     """A row for each size: the times of our two fastest kernels next to the baseline, the lines without a time, the
     time of our fastest kernel at the size before, and the state of the chip."""
     drawn = shown.part[~shown.part.label.isin(shown.hidden)]
-    found = []
-    for tile, value in enumerate(sizes):
-        where = wording.sized(shown.field, value)
-        state = timing_tables.state_sentence(rows[rows[shown.field] == value], shown.baseline)
-        said = {"times": _times_at(shown, rows, drawn, value), "earlier": _earlier(shown.field, rows, sizes[: tile + 1])}
-        found.append({"tile": tile, "where": where, **said, "state": state})
-    return found
+    return [
+        {
+            "tile": tile,
+            "where": wording.sized(shown.field, value),
+            "times": _times_at(shown, rows, drawn, value),
+            "earlier": _earlier(shown.field, rows, sizes[: tile + 1]),
+            "state": timing_tables.state_sentence(rows[rows[shown.field] == value], shown.baseline),
+        }
+        for tile, value in enumerate(sizes)
+    ]
 
 
 def _times_at(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value: float) -> str:

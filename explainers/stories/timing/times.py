@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import pandas as pd
-from explainers.stories.timing.sweep_rows import Sweep, SweepName
 
 from explainers.stories.timing import sweep_rows
+from explainers.stories.timing.sweep_rows import Sweep, SweepName
 from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance

@@ -255,9 +255,7 @@ def test_crossings_lie_where_the_lines_meet():
     assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
     share = np.log2(found["seq_len"] / 256)
     assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
-    assert timing_tables.crossing_sentences(rows, "seq_len")[0].startswith(
-        "b overtakes a at about"
-    )
+    assert timing_tables.crossing_sentences(rows, "seq_len")[0].startswith("b overtakes a at about")
 
 
 def test_growth_is_the_factor_of_a_doubling(shown):
