@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from app.choices import estimates
-from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
 from app.stories.compare import choices, timed, verdict
@@ -24,8 +23,6 @@ from explainers.story.glossary import listed, short
 from explainers.story.stage import Block, Stage, Tab
 from kernels.build import inspection
 from kernels.build.occupancy import Occupancy, occupancy
-from kernels.core.problem import Problem
-from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
 from kernels.measure import bench_rows, protocol
 from kernels.recordings.tables import Provenance
@@ -106,8 +103,11 @@ def times_tab(pair: Pair) -> list[Block]:
 def time_now_tab(pair: Pair) -> list[Block]:
     """Times both builds of the stage on this GPU: on the stage's problem, and on one that fills the GPU."""
     roofs, today = protocol.roofs(), datetime.datetime.now()
-    problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
-    measured = [bench_rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
+    problems = [pair[0].problem]
+    with suppress(ProblemError):  # the problem that a bench begins with, with as much of this one as goes with it
+        problems = list(dict.fromkeys([*problems, pair[0].problem.problem_type.bench_default()]))
+    points = [protocol.Point(r.kernel.name, p, tuple(r.constants.items())) for p in problems for r in pair]
+    measured = [bench_rows.row(protocol.measure(point), roofs) for point in points]
     device = running.run(pair[0]).device
     table = sweep_rows.prepared(
         bench_rows.table(measured), Provenance(device, "", today.date().isoformat()), "measured"
@@ -128,16 +128,6 @@ def time_now_tab(pair: Pair) -> list[Block]:
     return [stage.note(time_verdict.ratio_sentence(row)), *blocks, *_times_blocks(pair, both, said)]
 
 
-def _filling(problem: Problem) -> list[Problem]:
-    with suppress(ProblemError):
-        return [problem.problem_type.bench_default()]
-    return []
-
-
-def _point(request: Request, problem: Problem) -> protocol.Point:
-    return protocol.Point(request.kernel.name, problem, tuple(request.constants.items()))
-
-
 def _times_blocks(pair: Pair, both: pd.DataFrame, said: str) -> list[Block]:
     own = "Medians, p10 to p90. If a build on the stage was not timed, its row shows the kernel's default build."
     about = "A's time over B's, with its spread, against seq_len"
@@ -151,10 +141,6 @@ def _times_blocks(pair: Pair, both: pd.DataFrame, said: str) -> list[Block]:
 
 TABS = [Tab("verdict", "Verdict"), Tab("differs", "Differences"), Tab("times", "Times")]
 MORE = [Tab("outputs", "Outputs"), Tab("diff", "Source, A to B"), Tab("data", "Data and labels")]
-
-
-def subject(page: Page, state: State, backend: str) -> Pair:
-    return choices.requests(page, state, backend)
 
 
 def make(pair: Pair) -> Stage:
@@ -179,7 +165,7 @@ STORY = Story(
     "The verdict compares the times of both sides. Look for a figure with the same ratio as the times.",
     order=140,
     page=choices.page,
-    subject=subject,
+    subject=choices.requests,
     make=make,
     launches={"differs": estimates.traffic},
     parts={

@@ -62,12 +62,12 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Row | None, str]:
 
 def _builds(*requests: Request) -> Builds:
     """The builds of requests. Constants that were never timed count as one choice."""
-    return tuple((r.kernel, _timed_like(r.kernel, tuple(r.constants.items()))) for r in requests)
-
-
-def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
-    timed, untimed = _timed_with(kernel)
-    return settings if untimed is None or bench_rows.settings_text(settings) in timed else untimed
+    found = []
+    for request in requests:
+        settings, (known, untimed) = tuple(request.constants.items()), _timed_with(request.kernel)
+        was_timed = untimed is None or bench_rows.settings_text(settings) in known
+        found.append((request.kernel, settings if was_timed or untimed is None else untimed))
+    return tuple(found)
 
 
 @of_recordings(lru_cache(maxsize=64))

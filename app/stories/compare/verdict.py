@@ -131,7 +131,9 @@ def _timed_build(pair: Pair, row: Row, side: int) -> _TimedBuild:
     problem = whole
     if whole.cpu_steps > STEPS[backend]:
         of_both = [p for p in timed.problems(pair[0]) if p in timed.problems(pair[1])]
-        problem = min((p for p in of_both if _alike(p, whole)), key=lambda p: p.cpu_steps)
+        kinds = ("head_dim", "causal", "dtype")  # two problems that differ only in their size have the same
+        alike = [p for p in of_both if all(p.bench_columns.get(k) == whole.bench_columns.get(k) for k in kinds)]
+        problem = min(alike, key=lambda p: p.cpu_steps)
     settings = tuple(pair_times.settings_of(row, side).items())
     request = Request(pair[side].kernel, problem, settings, Scope(), backend)
     if tiling.accepts(request.kernel):
@@ -139,11 +141,6 @@ def _timed_build(pair: Pair, row: Row, side: int) -> _TimedBuild:
         request = Request(request.kernel, problem, settings, Scope(middle), backend)
     assert whole.work and problem.work
     return _TimedBuild(request, whole.work.flops / problem.work.flops)
-
-
-def _alike(a: Problem, b: Problem) -> bool:
-    kinds = ("head_dim", "causal", "dtype")
-    return [a.bench_columns.get(name) for name in kinds] == [b.bench_columns.get(name) for name in kinds]
 
 
 def marked_of(pair: tuple[Request, Request], problem: Problem) -> Marked | None:

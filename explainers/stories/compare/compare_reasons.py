@@ -6,7 +6,7 @@ Modelled: the least time of each resource by itself. It is the amount over the m
 A reason's weight is the slower build's least time minus the faster one's.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -94,8 +94,15 @@ def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], t
     times: the timed problem's multiply-adds over the run's.
     """
     request = run.request
-    moved, shared_scale = _scaled_bytes(run, traffic)
     shared = traced.requests(run.trace, space="shared").costs
+    shared_scale = scale = request.plan.items / request.scope.count
+    if traffic is None:
+        moved = _moved(run.trace.frame("event", "space", "tensor", "bytes").rename(columns={"event": "kind"}), scale)
+    else:
+        scale = 1.0 if traffic.whole else scale
+        lanes = float(shared.active.sum())  # each lane's access is one record
+        accesses = float(traffic.table[traffic.table.space == "shared"].accesses.sum())
+        moved, shared_scale = _moved(traffic.table, scale), scale * accesses / lanes if lanes else 0.0
     wavefronts, ideal = shared_scale * float(shared.wavefronts.sum()), shared_scale * float(shared.ideal.sum())
     itemsize = {symbol: t.itemsize for symbol, t in axes.tensors(request).items() if t.role is Role.INPUT}
     fetched = sum(size / itemsize[tensor] for (tensor, read), size in moved.items() if read and tensor in itemsize)
@@ -121,19 +128,6 @@ def uncounted(request: Request) -> list[str]:
     return ["wgmma"] * ("wgmma" in request.kernel.instructions) + ["TMA"] * boxes
 
 
-def _scaled_bytes(run: Run, traffic: Traffic | None) -> tuple[dict[tuple[str, bool], float], float]:
-    """(tensor, is read) -> bytes of global memory in the whole run, and the scale of its shared accesses."""
-    items = run.request.plan.items / run.request.scope.count
-    if traffic is None:
-        records = run.trace.frame("event", "space", "tensor", "bytes").rename(columns={"event": "kind"})
-        return _moved(records, items), items
-    scale = 1.0 if traffic.whole else items
-    shared = traffic.table[traffic.table.space == "shared"]
-    lanes = float(traced.requests(run.trace, space="shared").costs.active.sum())  # each lane's access is one record
-    shared_scale = scale * float(shared.accesses.sum()) / lanes if lanes else 0.0
-    return _moved(traffic.table, scale), shared_scale
-
-
 def _moved(accesses: pd.DataFrame, scale: float) -> dict[tuple[str, bool], float]:
     """(tensor, is read) -> bytes in global memory, times scale."""
     rows = accesses[accesses.space == "global"]
@@ -142,18 +136,18 @@ def _moved(accesses: pd.DataFrame, scale: float) -> dict[tuple[str, bool], float
 
 
 def least_times(figures: Sequence[Figures], rates: Rates) -> dict[str, tuple[float, float]]:
-    """what -> microseconds of each side for this need only, by the model, with all SMs busy."""
-    turns = _of_both(lambda n, f: f.wavefronts * model.LINE / rates.shared, figures)
+    """What -> microseconds of each side for this need only, by the model, with all SMs busy."""
+    a, b = figures
+    turns, l2, (flop_a, flop_b) = (
+        1e6 * model.LINE / rates.shared,
+        1e6 / rates.l2,
+        (rate for _, rate in rates.arithmetic),
+    )
     return {
-        **({} if any(f.uncounted for f in figures) else {"wavefronts": turns}),
-        "bytes": _of_both(lambda n, f: f.global_bytes / rates.l2, figures),
-        "arithmetic": _of_both(lambda n, f: 2 * f.multiply_adds / rates.arithmetic[n][1], figures),
+        **({} if a.uncounted or b.uncounted else {"wavefronts": (a.wavefronts * turns, b.wavefronts * turns)}),
+        "bytes": (a.global_bytes * l2, b.global_bytes * l2),
+        "arithmetic": (2e6 * a.multiply_adds / flop_a, 2e6 * b.multiply_adds / flop_b),
     }
-
-
-def _of_both(seconds: Callable[[int, Figures], float], figures: Sequence[Figures]) -> tuple[float, float]:
-    a, b = (1e6 * seconds(n, f) for n, f in enumerate(figures))
-    return a, b
 
 
 # ---- reasons ----
@@ -206,7 +200,7 @@ def _slower(times_us: Sequence[float]) -> int:
 
 
 def _needs(figures: Sequence[Figures], rates: Rates, least: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """each need of both sides, more for the slower one."""
+    """Each need of both sides, more for the slower one."""
     warps = [side.warps(rates) for side in figures]
     return {
         **({"wavefronts": [side.wavefronts for side in figures]} if "wavefronts" in least else {}),
@@ -227,7 +221,7 @@ def _over(a: float, b: float) -> float:
 def unexplained(
     figures: Sequence[Figures], rates: Rates, times_us: Sequence[float], percents: Sequence[tuple[float, str]]
 ) -> str:
-    """each side's time minus its largest least time, and the ratio by the model.
+    """Each side's time minus its largest least time, and the ratio by the model.
 
     percents: (per cent, roof) of each side.
     """

@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -42,26 +41,6 @@ def costs(run: Run) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A row of the table.
-
-    name: the compared property.
-    a, b: its values.
-    words: b against a, None for "the same" or "differ".
-    """
-
-    name: str
-    a: Value
-    b: Value
-    words: str | None = None
-
-    @property
-    def text(self) -> str:
-        """b against a in words."""
-        return self.words or ("the same" if self.a == self.b else "differ")
-
-
 def differences(
     requests: Sequence[Request],
     facts: Sequence[Facts | None],
@@ -77,73 +56,47 @@ def differences(
     traffics: the traffic of each.
     """
     a, b = requests
+    found: list[tuple[str, str, str, str]] = []
+
+    def add(what: str, a: Value, b: Value, words: str = "") -> None:
+        texts = [f"{value:,}" if isinstance(value, (int, float)) else str(value) for value in (a, b)]
+        found.append((what, texts[0], texts[1], words or ("the same" if a == b else "differ")))
+
+    def measured(what: str, a: float, b: float) -> None:
+        add(what, a, b, _ratio(a, b))
+
     dense = all(tiling.accepts(request.kernel) for request in requests)
-    items = [_items(request, dense) for request in requests]
-    known = [fact for fact in facts if fact]
+    items = [request.scope.count for request in requests]  # of a dense kernel, its traced queries
+    add("launches", _launches(a.plan), _launches(b.plan))
+    for field in time_verdict.problem_differences(requests):
+        add(*field)
+    for name in dict.fromkeys([*a.constants, *b.constants]):
+        add(name, a.constants.get(name, "none"), b.constants.get(name, "none"))
+    if dense:
+        rows = [query_rows(request) for request in requests]
+        items = [end - first for _, first, end in rows]
+        measured("queries of a tile", items[0], items[1])
     shared = [max(launch.shared_bytes for launch in request.plan.launches) for request in requests]
-    launches = [occupancy for occupancy in occupancies if occupancy]
-    rows = [
-        Difference("launches", _launches(a.plan), _launches(b.plan)),
-        *(Difference(*found) for found in time_verdict.problem_differences(requests)),
-        *_constants(a, b),
-        *([_measured("queries of a tile", *items)] if dense else []),
-        _measured("shared bytes of a block", *shared),
-        *(_registers(known) if len(known) == len(facts) else []),
-        *([_warps(launches)] if len(launches) == len(occupancies) else []),
-        *_global_bytes(requests, traffics),
-        *_costs_per_item(cost, items, "query" if dense else a.plan.item),
-    ]
-    columns = ["what", f"A: {a.kernel.name}", f"B: {b.kernel.name}", "in words"]
-    return pd.DataFrame([(row.name, _text(row.a), _text(row.b), row.text) for row in rows], columns=columns)
-
-
-def _measured(name: str, a: float, b: float) -> Difference:
-    return Difference(name, a, b, _ratio(a, b))
-
-
-def _items(request: Request, dense: bool) -> int:
-    if not dense:
-        return request.scope.count
-    _, first, end = query_rows(request)
-    return end - first
-
-
-def _constants(a: Request, b: Request) -> list[Difference]:
-    names = dict.fromkeys([*a.constants, *b.constants])
-    return [Difference(name, a.constants.get(name, "none"), b.constants.get(name, "none")) for name in names]
-
-
-def _registers(facts: Sequence[Facts]) -> list[Difference]:
-    found = []
-    for mode in ("timed", "probed"):
-        a, b = (max(entry["registers"] for entry in fact["builds"][mode]["entries"]) for fact in facts)
-        found.append(_measured(f"registers of a thread, {mode} build", a, b))
-    return found
-
-
-def _warps(occupancies: Sequence[Sequence[Occupancy]]) -> Difference:
-    least = [min(launches, key=lambda launch: launch.warps) for launches in occupancies]
-    a, b = (f"{launch.warps} (limited by {launch.limited_by})" for launch in least)
-    return Difference("warps a multiprocessor holds", a, b, _ratio(least[0].warps, least[1].warps))
-
-
-def _global_bytes(requests: Sequence[Request], traffics: Sequence[Traffic]) -> list[Difference]:
-    moved_a, moved_b = (_moved(traffic) for traffic in traffics)
-    found = []
+    measured("shared bytes of a block", shared[0], shared[1])
+    known = [fact["builds"] for fact in facts if fact]
+    for mode in ("timed", "probed") if len(known) == len(facts) else ():
+        registers = [max(entry["registers"] for entry in builds[mode]["entries"]) for builds in known]
+        measured(f"registers of a thread, {mode} build", registers[0], registers[1])
+    least = [min(launches, key=lambda launch: launch.warps) for launches in occupancies if launches]
+    if len(least) == len(occupancies):
+        texts = [f"{launch.warps} (limited by {launch.limited_by})" for launch in least]
+        add("warps a multiprocessor holds", *texts, _ratio(least[0].warps, least[1].warps))
+    moved = [_moved(traffic) for traffic in traffics]
     for access in access_order(requests):
-        a, b = moved_a.get(access, 0), moved_b.get(access, 0)
         tensor, _, verb = access.rpartition(" ")
-        if a or b:
-            found.append(_measured(f"bytes of {tensor} {verb}, global", a, b))
-    return found
-
-
-def _costs_per_item(cost: Sequence[dict[str, int]], items: Sequence[int], item: str) -> list[Difference]:
-    found = []
+        sizes = [one.get(access, 0) for one in moved]
+        if any(sizes):
+            measured(f"bytes of {tensor} {verb}, global", sizes[0], sizes[1])
     for name in cost[0]:
-        a, b = cost[0][name] / items[0], cost[1][name] / items[1]
-        found.append(Difference(f"{name}, per {item}", round(a, 2), round(b, 2), _ratio(a, b)))
-    return found
+        each = [one[name] / n for one, n in zip(cost, items)]
+        item = "query" if dense else a.plan.item
+        add(f"{name}, per {item}", round(each[0], 2), round(each[1], 2), _ratio(each[0], each[1]))
+    return pd.DataFrame(found, columns=["what", f"A: {a.kernel.name}", f"B: {b.kernel.name}", "in words"])
 
 
 def _moved(traffic: Traffic) -> dict[str, int]:
@@ -161,16 +114,15 @@ def _launches(plan: Plan) -> str:
     )
 
 
-def _text(value: Value) -> str:
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
-
-
 def _ratio(a: float, b: float) -> str:
     if a == b:
         return "the same"
     if not a or not b:
         return "only A" if a else "only B"
     return f"B {short(b / a, 3)} times A" if b > a else f"B 1/{short(a / b, 3)} of A"
+
+
+# ---- outputs ----
 
 
 def state(run: Run) -> pd.DataFrame:
@@ -186,7 +138,7 @@ def state(run: Run) -> pd.DataFrame:
 
 
 def outputs(run_a: Run, run_b: Run) -> pd.DataFrame:
-    """rows of (what, over, largest difference) between two runs of one problem. Empty for two problems."""
+    """Rows of (what, over, largest difference) between two runs of one problem. Empty for two problems."""
     rows: list[tuple[str, str, float]] = []
     if run_a.request.problem != run_b.request.problem:
         return pd.DataFrame(rows, columns=["what", "over", "largest difference"])
@@ -245,7 +197,7 @@ def broken_sentence(requests: Sequence[Request], right: Sequence[bool]) -> str:
 
 
 def broken_tone(requests: Sequence[Request], right: Sequence[bool]) -> str:
-    """bad if a what-if makes an output wrong, else info."""
+    """Bad if a what-if makes an output wrong, else info."""
     return "bad" if any(request.broken and not ok for request, ok in zip(requests, right)) else "info"
 
 
@@ -274,7 +226,12 @@ def diff(a: KernelSpec, b: KernelSpec) -> stage.Block:
     last = len(runs) - 1
     for number, (same, rows) in enumerate(runs):
         if same:
-            parts += _folded(rows, CONTEXT if number else 0, CONTEXT if number < last else 0)
+            before, after = CONTEXT if number else 0, CONTEXT if number < last else 0
+            end = len(rows) - after
+            pieces = [(False, rows[:before]), (True, rows[before:end]), (False, rows[end:])]
+            if len(rows) <= before + after + 1:
+                pieces = [(False, rows)]
+            parts += [{"same": folded, "rows": piece} for folded, piece in pieces if piece]
         else:
             parts.append({"same": False, "rows": rows})
     return {"kind": "diff", "names": [f"A: {a.path.name}", f"B: {b.path.name}"], "parts": parts}
@@ -299,15 +256,3 @@ def _compared(
 
 def _side(lines: list[str], index: int | None) -> tuple[int | None, str | None]:
     return (None, None) if index is None else (index + 1, lines[index])
-
-
-def _folded(rows: list[Row], before: int, after: int) -> list[dict[str, object]]:
-    if len(rows) <= before + after + 1:
-        return [{"same": False, "rows": rows}]
-    end = len(rows) - after
-    pieces = [
-        {"same": False, "rows": rows[:before]},
-        {"same": True, "rows": rows[before:end]},
-        {"same": False, "rows": rows[end:]},
-    ]
-    return [piece for piece in pieces if piece["rows"]]

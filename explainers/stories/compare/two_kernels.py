@@ -1,18 +1,16 @@
 """Two kernels side by side under one clock, aligned by phase and tile: their steps and pictures."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 import numpy as np
 
 from explainers.models import generic, tiling
-from explainers.models.frames import TensorsFrame, TilingFrame
 from explainers.story import marks, probed, stage
 from explainers.story.frames import Frame, Lines
 from explainers.story.picture import query_rows
-from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
@@ -49,6 +47,11 @@ class Aligned(Generic[StepFrame]):
     frames: list[AlignedFrame]
     a: list[StepFrame]
     b: list[StepFrame]
+
+    @property
+    def first_difference(self) -> int:
+        """The first step with different sentences, or 0."""
+        return next((n for n, (a, b) in enumerate(zip(self.a, self.b)) if a["sentence"] != b["sentence"]), 0)
 
 
 def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned[StepFrame]:
@@ -135,92 +138,59 @@ def accepts(spec: KernelSpec) -> bool:
     return len(probed.probes(spec)) > 0 and not spec.repeats
 
 
-@dataclass(frozen=True)
-class _Side(Generic[StepFrame]):
-    """A side's picture before alignment.
-
-    kind, title: the view.
-    frames: the input of `draw`.
-    draw: frames -> the view's meta and columns.
-    states: frames -> the strip.
-    """
-
-    kind: str
-    title: str
-    frames: Sequence[StepFrame]
-    draw: Callable[[list[StepFrame]], tuple[Mapping[str, object], dict[str, np.ndarray]]]
-    states: Callable[[list[StepFrame]], list[stage.State]]
-
-
 def stage_of(
     runs: Sequence[Run], provenance: stage.Provenance, summary: str, tone: str, tabs: Sequence[stage.Tab]
 ) -> stage.Stage:
-    """The whole stage of two runs. summary, tone: the verdict."""
-    requests = [run.request for run in runs]
-    dense = all(tiling.accepts(request.kernel) for request in requests)
-    bare = _bare_stage([_matrices(r) for r in runs]) if dense else _bare_stage([_tensors(r) for r in runs])
-    rows = _different_rows(requests) if dense else ("", "")
-    return replace(
-        bare,
+    """The whole stage of two runs. It opens at the first difference. summary, tone: the verdict."""
+    requests, queries = [run.request for run in runs], ["", ""]
+    if all(tiling.accepts(request.kernel) for request in requests):
+        frames, first, views, states = _matrices(runs)
+        rows = [end - begin for _, begin, end in map(query_rows, requests)]
+        queries = ["", ""] if rows[0] == rows[1] else [f" ({count} queries)" for count in rows]
+    else:
+        frames, first, views, states = _tensors(runs)
+    return stage.Stage(
         headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
-        codes=[stage.code(r, bare.frames, f"lines_{SIDES[n].lower()}", n) for n, r in enumerate(requests)],
-        state=[replace(s, name=f"{SIDES[s.side]}: {s.name}{rows[s.side]}") for s in bare.state],
+        frames=frames,
+        views=views,
+        codes=[stage.code(r, frames, f"lines_{SIDES[n].lower()}", n) for n, r in enumerate(requests)],
+        state=[
+            replace(state, side=n, name=f"{SIDES[n]}: {state.name}{queries[n]}")
+            for n, own in enumerate(states)
+            for state in own
+        ],
         tabs=tabs,
         provenance=provenance,
         summary=summary,
         tone=tone,
+        step=first,
     )
 
 
-def _bare_stage(sides: Sequence[_Side[StepFrame]]) -> stage.Stage:
-    """The aligned steps of both sides with their views, states and questions. It opens at the first
-    difference."""
-    aligned = align(sides[0].frames, sides[1].frames)
-    views, states = [], []
-    for number, (side, frames) in enumerate(zip(sides, (aligned.a, aligned.b))):
-        meta, columns = side.draw(frames)
-        views.append(stage.View(side.kind, side.kind, side.title, meta, columns, number))
-        states += [replace(state, side=number) for state in side.states(frames)]
-    first = next((n for n, (a, b) in enumerate(zip(aligned.a, aligned.b)) if a["sentence"] != b["sentence"]), 0)
-    return stage.Stage(headline="", frames=aligned.frames, views=views, state=states, step=first)
+Parts = tuple[list[AlignedFrame], int, list[stage.View], list[list[stage.State]]]  # with the first different step
 
 
-def _different_rows(requests: Sequence[Request]) -> tuple[str, str]:
-    first, second = (query_rows(request)[2] - query_rows(request)[1] for request in requests)
-    return ("", "") if first == second else (f" ({first} queries)", f" ({second} queries)")
+def _matrices(runs: Sequence[Run]) -> Parts:
+    stories, views, states = [tiling.explain(run) for run in runs], [], []
+    aligned = align(stories[0].frames, stories[1].frames)
+    for n, frames in enumerate((aligned.a, aligned.b)):
+        story = replace(stories[n], frames=frames)
+        views.append(stage.View("matrices", "matrices", "Matrices", *tiling.view(runs[n], story), n))
+        states.append([state for state in tiling.states(story) if not isinstance(state.values[0], str)])
+    return aligned.frames, aligned.first_difference, views, states
 
 
-def _matrices(run: Run) -> _Side[TilingFrame]:
-    story = tiling.explain(run)
-
-    def draw(frames: list[TilingFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
-        return tiling.view(run, replace(story, frames=frames))
-
-    def states(frames: list[TilingFrame]) -> list[stage.State]:
-        shown = tiling.states(replace(story, frames=frames))
-        return [state for state in shown if not isinstance(state.values[0], str)]
-
-    return _Side("matrices", "Matrices", story.frames, draw, states)
-
-
-def _tensors(run: Run) -> _Side[TensorsFrame]:
-    story = generic.explain(run)
-
-    def draw(frames: list[TensorsFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
-        return generic.view(replace(story, frames=frames))
-
-    def states(frames: list[TensorsFrame]) -> list[stage.State]:
-        return [
-            stage.State("read so far", _bytes_so_far(frames, "load"), "B", colour="load"),
-            stage.State("written so far", _bytes_so_far(frames, "store"), "B", colour="store"),
-        ]
-
-    return _Side("tensors", "Tensors", story.frames, draw, states)
-
-
-def _bytes_so_far(frames: list[TensorsFrame], kind: str) -> list[int]:
-    moved = [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in frames]
-    return np.cumsum(moved).astype(int).tolist()
+def _tensors(runs: Sequence[Run]) -> Parts:
+    stories, views, states = [generic.explain(run) for run in runs], [], []
+    aligned = align(stories[0].frames, stories[1].frames)
+    for n, frames in enumerate((aligned.a, aligned.b)):
+        views.append(stage.View("tensors", "tensors", "Tensors", *generic.view(replace(stories[n], frames=frames)), n))
+        so_far = []
+        for name, kind in (("read", "load"), ("written", "store")):
+            moved = [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in frames]
+            so_far.append(stage.State(f"{name} so far", np.cumsum(moved).astype(int).tolist(), "B", colour=kind))
+        states.append(so_far)
+    return aligned.frames, aligned.first_difference, views, states
 
 
 def provenance(parts: Sequence[stage.Provenance]) -> stage.Provenance:

@@ -94,25 +94,22 @@ def _grouped(points: list[Point], names: list[str]) -> list[tuple[Fixed, list[Po
 
 
 def _swept(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[Value]:
+    """The timed values of the field on a sweep's lines: `slice_of` without rows and labels.
+
+    Constants that somebody chose need a second value of a size. Other constants than the swept one divide a kernel's
+    points into lines, and a line needs two values.
+    """
     own = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
-    return _swept_sizes(own, field) if field in SWEPT else _swept_constants(own, field, fixed)
-
-
-def _swept_sizes(points: list[Point], field: str) -> set[Value]:
     lines: dict[tuple[Value, Value], set[Value]] = {}
-    for point in points:
-        lines.setdefault((point["name"], point["settings"]), set()).add(point[field])
-    return {p[field] for p in points if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
-
-
-def _swept_constants(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[Value]:
-    points = [point for point in points if field in point]
-    others = [without_constants(str(point["settings"] or ""), {field, *fixed}) for point in points]
-    divided = {point["name"] for point in points if not point["own_settings"]}
-    lines: dict[tuple[Value, str], set[Value]] = {}
-    for point, constants in zip(points, others):
-        line = point["name"], constants if point["name"] in divided else ""
-        lines.setdefault(line, set()).add(point[field])
+    if field in SWEPT:
+        for p in own:
+            lines.setdefault((p["name"], p["settings"]), set()).add(p[field])
+        return {p[field] for p in own if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
+    own = [p for p in own if field in p]
+    divided = {p["name"] for p in own if not p["own_settings"]}
+    for p in own:
+        others = without_constants(str(p["settings"] or ""), {field, *fixed}) if p["name"] in divided else ""
+        lines.setdefault((p["name"], others), set()).add(p[field])
     return set().union(*(values for values in lines.values() if len(values) > 1))
 
 
@@ -234,16 +231,13 @@ def _fixed(table: pd.DataFrame, fixed: Mapping[str, Value]) -> pd.Series:
     return keep
 
 
-def _of_lines(part: pd.DataFrame, field: str) -> pd.DataFrame:
-    sizes = part.groupby(["name", part.settings.fillna("")])[field].transform("nunique")
-    return part[part.own_settings.astype(bool) | (sizes > 1)]
-
-
 def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Value]) -> pd.DataFrame:
     """The rows of one sweep with their labels, sorted by the field. Rows without a time remain."""
     part = table[_fixed(table, fixed) & table.seq_len.notna()]
     if field in SWEPT:
-        part = labelled(_of_lines(_of_one_layout(part, field), field))
+        part = _of_one_layout(part, field)
+        several = part.groupby(["name", part.settings.fillna("")])[field].transform("nunique") > 1
+        part = labelled(part[part.own_settings.astype(bool) | several])  # one chosen size belongs to another sweep
     else:
         part = part.assign(**{field: constant_of(part, field)})
         part = part[part[field].notna()]

@@ -18,27 +18,21 @@ Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when eac
 
 
 class Now(Hashable, Protocol):
-    """The results of this GPU so far."""
+    """The results of this GPU so far.
+
+    rows: the values of each row. date: ISO. roofs: pairs, as in protocol.roofs.
+    """
 
     @property
-    def rows(self) -> tuple[tuple[object, ...], ...]:
-        """The values of each row."""
-
+    def rows(self) -> tuple[tuple[object, ...], ...]: ...
     @property
-    def device(self) -> str:
-        """The GPU."""
-
+    def device(self) -> str: ...
     @property
-    def driver(self) -> str:
-        """Its driver."""
-
+    def driver(self) -> str: ...
     @property
-    def date(self) -> str:
-        """ISO."""
-
+    def date(self) -> str: ...
     @property
-    def roofs(self) -> tuple[tuple[str, float], ...]:
-        """Pairs, as in protocol.roofs."""
+    def roofs(self) -> tuple[tuple[str, float], ...]: ...
 
     def records(self) -> list[dict[str, object]]:
         """The rows with their columns."""

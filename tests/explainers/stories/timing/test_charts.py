@@ -201,14 +201,6 @@ def test_rates_have_the_spread_of_their_times(shown):
         assert row["tflops_low"] == pytest.approx(row["tflops"] * row["median_us"] / row["p90_us"])
 
 
-def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(shown):
-    _, _, part, _ = shown
-    peak = part[part.status == "ok"].pivot_table(index="seq_len", columns="name", values="peak_bytes")
-    assert peak["01_naive"][16384] / peak["01_naive"][4096] == pytest.approx(16, rel=0.1)
-    assert peak["03_flash"][16384] / peak["03_flash"][4096] == pytest.approx(4, rel=0.01)
-    assert peak["08b_three_bfloat16"][16384] == 4 * 8 * 16384 * 64 * 4  # q, k, v and o
-
-
 def test_measured_and_recorded_points_share_a_chart(shown):
     _, field, part, _ = shown
     now = part.assign(
