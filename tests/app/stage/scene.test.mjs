@@ -96,24 +96,34 @@ const PANELS = [
           },
         ),
       ),
-      items: [0, 1, 2].map(gpu =>
-        thing(
-          { gpu, round: 1 },
-          {
-            ...{ texts: ['K, V of a GPU', 'K'], colour: 'K', pale: [0], moves: [0] },
-            ...{
+      // One goes from each GPU to the next one, and another shares its slot.
+      items: [0, 1, 2]
+        .map(gpu => {
+          const next = (gpu + 1) % 3,
+            spots = [[next, 1], gpu ? [next, 0] : []],
+            way = [
+              [gpu, 0],
+              [next, 1],
+            ],
+            looks = { texts: ['K, V of a GPU', 'K'], colour: 'K', pale: [0], moves: [0] };
+          return thing({ gpu, round: 1 }, { ...looks, spots, way });
+        })
+        .concat(
+          thing(
+            { output: 1, gpu: 1 },
+            {
+              texts: ['O'],
+              colour: 'O',
+              pale: [],
+              moves: [],
+              way: [],
               spots: [
-                [(gpu + 1) % 3, 1],
-                [(gpu + 1) % 3, 0],
-              ],
-              way: [
-                [gpu, 0],
-                [(gpu + 1) % 3, 1],
+                [1, 1],
+                [1, 1],
               ],
             },
-          },
+          ),
         ),
-      ),
       slots: ['', 'second buffer'],
     },
   ],
