@@ -16,7 +16,7 @@ from explainers.charts.line_ends import decades, named_ends, ratios, spread_out
 from explainers.charts.palette import AXIS
 from explainers.models.recorded_times import shown_name, size_axis, sizes
 from explainers.stories.timing.sweep_rows import FAR_BEHIND, GROWING, colours, crossings, growth, labels, left_out
-from explainers.stories.timing.wording import TimedRow, as_fast, times_said, title_of, why
+from explainers.stories.timing.wording import as_fast, times_said, title_of, why
 from explainers.story.glossary import microseconds, short
 from kernels import catalog
 from kernels.measure.bench_rows import arithmetic_roofs, arithmetic_title, tensor_products
@@ -208,8 +208,7 @@ def _over_sizes(
     axis = alt.Axis(values=values, labelExpr=_TEXT_OF.get(kind, "format(datum.value, '~g')"))
     x, y = size_axis(part, field), alt.Y(f"{value}:Q", title=title.format(name), scale=scale, axis=axis)
     steps = pd.DataFrame([{"step": n, field: v} for n, v in enumerate(sizes(part, field), 1)])
-    rule = sheet.data.chart("steps", steps).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x)
-    layers = [rule.transform_filter("datum.step == step"), *_lines(sheet, x, y, low, high)]
+    layers = [sheet.data.step_rule(steps, x), *_lines(sheet, x, y, low, high)]
     if kind == "latency":
         layers += _rings(sheet, rows, x, scale)
     if extra:
