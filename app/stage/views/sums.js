@@ -78,21 +78,22 @@ export default function (host, { meta, columns }, context) {
       g.strokeRect(x + cell.dim * laid.unit, y + cell.query * laid.unit, size, size);
     }
   };
-  const locate = (px, py) => {
-    const [x, y, w, h] = laid.box;
-    if (px < x || py < y || px >= x + w || py >= y + h) return null;
-    return {
-      tensor: 'dQ',
-      query: Math.min(n - 1, Math.floor((py - y) / laid.unit)),
-      dim: Math.min(d - 1, Math.floor((px - x) / laid.unit)),
-    };
-  };
+  const areas = () => [
+    {
+      rect: laid.box,
+      datum: { tensor: 'dQ' },
+      grid: {
+        ...{ columns: d, count: n * d },
+        thing: cell => ({ tensor: 'dQ', query: Math.floor(cell / d), dim: cell % d }),
+      },
+    },
+  ];
   const bitsSaid = bits => (bits ? `${bits} bit${bits > 1 ? 's' : ''} differ` : 'equal bits');
   const view = canvasView(map, context, {
     title: 'Sums of dQ',
     layout,
     draw,
-    locate,
+    areas,
     describe: ({ query, dim }) =>
       `dQ[${query}, ${dim}] = ${exact(once[query * d + dim])}, ${bitsSaid(count(query, dim))}`,
     label: () => `dQ of two runs: ${number(changed)} of ${number(n * d)} numbers differ.`,

@@ -40,7 +40,8 @@ export function spot(panel, box, number) {
 
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, heads, ringed, pairs } = panel,
+    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } =
+      panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
@@ -58,11 +59,20 @@ export function draw(panel, box) {
     ...{ columns, fills: [...letters].map(letter => fills[letter]), border: paint.border },
     bordered: ['panel', 'background'].map(one => `${rgb(one)}`),
   });
+  texts.forEach((text, n) => {
+    const [cx, cy, cw, ch] = spot(panel, box, n);
+    if (wide(text) < cw - 2 && ch > small)
+      made.text(`${id} text ${n}`, [cx + cw / 2, cy + ch / 2 + 0.36 * small], text, {
+        ...{ align: 'center', fill: box.ink(colours[letters[n]], 1) },
+      });
+  });
   made.add(`${id} area`, 'area', [left, top, w, high], {
     datum: { part },
+    press: panel.gos.length ? ({ number }) => panel.gos[number] : undefined,
     grid: {
       ...{ columns, count: letters.length },
       tip: number =>
+        tips[number] ??
         `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
     },
   });
