@@ -6,9 +6,12 @@ import { Marks } from '../core/kinds.js';
 import {
   blend,
   COLOURS,
+  exact,
   matrixImage,
+  number,
   PALETTE,
   rgb,
+  short,
   smallText,
   spanOf,
   theme,
@@ -85,6 +88,7 @@ export default function (host, { meta, title, columns: data }, context) {
         widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
     return {
       ...{ em, small, width, paint, narrow: width < NARROW * em, wide, columns: data, image },
+      ...{ exact, number, short },
       /** The first text that fits, or the last one. */
       fit: (texts, room, bold = false) =>
         texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',

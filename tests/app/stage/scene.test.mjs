@@ -334,6 +334,7 @@ const boxOf = (width, em) => {
     pale: () => "#123456",
     ink: () => "#fff",
     image: () => null,
+    ...{ exact: String, number: String, short: String },
     columns: {
       ...{
         errors: new Float32Array([0, 0, NaN, 0, 1, -2, NaN, 0]),

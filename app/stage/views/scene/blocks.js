@@ -1,6 +1,4 @@
 // A matrix in blocks, each of a kind: explainers/story/scene.py Blocks.
-import { number } from '../../core/paint.js';
-
 const HEAD = 2.8, // em: the title and the numbers of the columns
   LEFT = 2.4, // em: the numbers of the rows
   LEAST = 13, // em: the least height of the matrix
@@ -91,7 +89,7 @@ export function draw(panel, box) {
 }
 
 // The numbers of the rows, and the blocks: those of a drawing, if it can be changed.
-function areas(panel, { made, em, id, columns: data }, { left, top, unit, counts, high }) {
+function areas(panel, { made, em, id, number, columns: data }, { left, top, unit, counts, high }) {
   const { part, row, drawing, choice, gos, size, block, drawn_choice } = panel,
     whole = drawing ? [drawing.block, drawing.block] : block,
     cells = whole.map((elements, axis) => Math.ceil(size[axis] / elements));

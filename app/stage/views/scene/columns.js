@@ -1,6 +1,4 @@
 // Numbers as upright bars from zero: explainers/story/scene.py Columns.
-import { exact, short } from '../../core/paint.js';
-
 const HEAD = 1.4, // em: the title
   LINE = 1.3, // em: a line under the bars
   LEAST = 6, // em: the least and the most height of the bars
@@ -15,7 +13,8 @@ export function heights(panel, { em }) {
 }
 
 export function draw(panel, box) {
-  const { em, small, made, step, paint, wide, fit, colour, x, y, width, height, id } = box,
+  const { exact, short } = box,
+    { em, small, made, step, paint, wide, fit, colour, x, y, width, height, id } = box,
     { part, title, notes, column, ranges, scale, name, bare, levels, pale, blanks, each } = panel,
     values = box.columns[column],
     [low, high] = scale,

@@ -1,6 +1,4 @@
 // A matrix of signed numbers as colours: explainers/story/scene.py Map.
-import { exact } from '../../core/paint.js';
-
 const HEAD = 1.4, // em: the title
   ROWS = 2, // em at the left: the numbers of the first and the last row
   LEAST = 3.2, // em: the least and the most height of the matrix
@@ -11,7 +9,7 @@ export function heights(_, { em }) {
 }
 
 export function draw(panel, box) {
-  const { em, small, made, step, paint, fit, x, y, width, height, id } = box,
+  const { em, small, made, step, paint, fit, exact, x, y, width, height, id } = box,
     { part, title, columns, at, axes, first, lines, unit, blank } = panel,
     all = box.columns[panel.column],
     rows = all.length / ((Math.max(...at) + 1) * columns),
