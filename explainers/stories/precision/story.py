@@ -293,10 +293,10 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     columns: dict[str, np.ndarray] = {}
     maps = []
     for name, axis, share, errors in (
-        ("S", "key", 0.31, made.score),
-        ("P", "key", 0.31, made.weight),
-        ("l", "tile", 0.12, made.sum),
-        ("O", "dim", 0.28, made.o),
+        ("S", "key", 0.28, made.score),
+        ("P", "key", 0.28, made.weight),
+        ("l", "tile", 0.18, made.sum),
+        ("O", "dim", 0.26, made.o),
     ):
         kept: list[np.ndarray] = []
         at = []

@@ -2,6 +2,7 @@
 const HEAD = 1.25, // of small text: the title
   LEAST = 0.32, // em: the least height of a cell
   HEADED = 8, // em: the least height of all cells next to heads
+  TEXTS = 2.2, // em: the height of a cell with a text
   MOST = 1.6; // of its width: the most
 
 const rowsOf = ({ states, columns }) =>
@@ -17,6 +18,7 @@ export function heights(panel, box) {
     head = HEAD * box.small + top,
     room = box.width - left;
   const least = Math.max(rows * LEAST, left ? HEADED : 0);
+  if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
   return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
 }
 
@@ -77,7 +79,9 @@ export function draw(panel, box) {
     },
   });
   if (ringed[step] >= 0)
-    made.rect(`${id} ring`, spot(panel, box, ringed[step]), { stroke: paint.primary, width: 2 });
+    made.rect(`${id} ring`, spot(panel, box, ringed[step]), {
+      ...{ stroke: texts.length ? paint.text : paint.primary, width: texts.length ? 3 : 2 },
+    });
   const moved = pairs[step] ?? [];
   if (!moved.length) return;
   const ways = moved.filter((_, n) => n % 2 === 0).map((from, n) => [from, moved[2 * n + 1]]),

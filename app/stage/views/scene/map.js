@@ -2,7 +2,7 @@
 const HEAD = 1.4, // em: the title
   ROWS = 2, // em at the left: the numbers of the first and the last row
   LEAST = 3.2, // em: the least and the most height of the matrix
-  MOST = 9;
+  MOST = 18;
 
 export function heights(_, { em }) {
   return [(HEAD + LEAST) * em, (HEAD + MOST) * em];
