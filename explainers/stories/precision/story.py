@@ -252,15 +252,15 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     absent: missing types, with the reason.
     """
     made = replays.chosen
-    shown = {"moved": made.sizes[1:], "error": [one.so_far[-1] for one in replays.all]}
-    lengths = {name: np.where(np.isfinite(sizes), sizes, 0.0).tolist() for name, sizes in shown.items()}
+    moves, errors_of = made.sizes[1:], np.array([one.so_far[-1] for one in replays.all])
+    moved, ends = (np.where(np.isfinite(sizes), sizes, 0.0).tolist() for sizes in (moves, errors_of))
     steps = scene.Bars(
         title=[f"{made.label}: {PICTURE['steps']}"],
         key="moved",
         bars=[
             scene.Bar(
                 name=TITLES[name],
-                value=lengths["moved"][n],
+                value=moved[n],
                 text=short(made.sizes[n + 1]),
                 colour=COLOURS[CAUSES[name]] if math.isfinite(made.sizes[n + 1]) else "wrong",
                 now=[n + 1],
@@ -287,7 +287,7 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
                 tip=f"{one.label}, {one.request.kernel.name}, rows {one.rows[0]} to {one.rows[1] - 1}\n"
                 f"RMS error of O: {one.so_far[-1]:.6g}",
             )
-            for one, length in zip(replays.all, lengths["error"])
+            for one, length in zip(replays.all, ends)
         ],
     )
     columns: dict[str, np.ndarray] = {}
@@ -321,7 +321,7 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
                 share=share,
             )
         )
-    finite = all(math.isfinite(value) for value in (*made.so_far, *shown["error"]))
+    finite = all(math.isfinite(value) for value in (*made.so_far, *errors_of))
     legend = [(colour, PICTURE[cause]) for cause, colour in COLOURS.items()]
     legend += [("sign", PICTURE["sign"]), *([] if finite else [("wrong", PICTURE["wrong"])])]
     return scene.view("rounding", "Errors", [[steps, types], maps], legend=legend, columns=columns)

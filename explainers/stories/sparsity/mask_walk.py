@@ -16,9 +16,9 @@ from explainers.stories.sparsity.block_mask import (
     lists_of_head,
     place_of,
 )
+from explainers.stories.sparsity.mask_times import WORDS
 from explainers.story import axes, picture
 from explainers.story.glossary import short
-from explainers.story.words import Words
 from kernels.core.masks import BlockLists
 from kernels.core.tensors import Role
 from kernels.run.results import Run
@@ -26,7 +26,6 @@ from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
 from kernels.trace.probes import sites_of
 
-WORDS = Words.of(str(__package__))
 FACTOR = 1e-2  # relative difference of a rescale factor beyond rounding
 SAME = 1e-5  # relative difference of m and the largest tile_max within rounding
 
