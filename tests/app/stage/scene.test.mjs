@@ -213,7 +213,6 @@ const PANELS = [
           },
         ),
       ),
-<<<<<<< app/stage/_ours.mjs
       // One goes from each GPU to the next one, and another shares its slot.
       items: [0, 1, 2]
         .map(gpu => {
@@ -235,19 +234,6 @@ const PANELS = [
               pale: [],
               moves: [],
               way: [],
-=======
-      items: [0, 1, 2].map(gpu =>
-        thing(
-          { gpu, round: 1 },
-          {
-            ...{
-              texts: ['K, V of a GPU', 'K'],
-              colour: 'K',
-              pale: [0],
-              moves: [0],
-            },
-            ...{
->>>>>>> app/stage/_theirs.mjs
               spots: [
                 [1, 1],
                 [1, 1],
