@@ -268,8 +268,8 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
 def _touched(
     request: Request, records: Records, tensor: Tensor, own: list[int], boxed: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each record of the sites `own`: twice its step, plus 1 for a store, the number of its elements, these elements
-    in turn, and its bytes.
+    """Four values for each record of the sites `own`: twice its step, plus 1 for a store, the number of its elements,
+    these elements in turn, and its bytes.
 
     boxed: whether a record is a box of a tensor map. A box has no elements beyond the end of the tensor.
     """
