@@ -25,7 +25,7 @@ def test_frames_come_back_with_their_own_fields_and_an_equal_value_goes_once():
     made = stage.Stage("", frames, [stage.View("v", "v", "V", {"frames": frames}, {})])
     data, back = encoding.encode(made), there_and_back(made)
     assert back["frames"] == [{**frame, "x": "inf"} for frame in frames]
-    assert back["views"][0]["meta"]["frames"] is back["frames"] and data.count(b"A long sentence.") == 9
+    assert back["views"][0]["meta"]["frames"] == back["frames"] and data.count(b"A long sentence.") == 9
 
 
 def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
