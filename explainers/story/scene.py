@@ -167,6 +167,7 @@ class Bars(Shown):
     key: of the bars themselves. A column's key is the field `figure` in the datum of its cells.
     head: over the bars.
     now: the steps that are about all of them.
+    tall: whether the bars take free height.
     """
 
     title: Texts
@@ -177,6 +178,7 @@ class Bars(Shown):
     columns: Sequence[tuple[str, str]] = ()
     key: str = ""
     head: str = ""
+    tall: bool = False
     kind: str = "bars"
 
 

@@ -2,6 +2,7 @@
 const TITLE = 1.4, // em: the title
   BAR = 1.4, // em: a bar with its gap, from the least to the most
   MOST = 1.8,
+  TALL = 2.8, // of tall bars
   NOTE = 1.4, // em: the line under them
   HEAD = 1.25; // of small text: a line of a head
 
@@ -9,12 +10,11 @@ const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
 const around = (panel, { em, small }) =>
   (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
+const most = ({ tall, columns }) => (tall ? TALL : columns.length ? MOST : BAR);
+
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
-  return [
-    around(panel, box) + BAR * rows,
-    around(panel, box) + (panel.columns.length ? MOST : BAR) * rows,
-  ];
+  return [around(panel, box) + BAR * rows, around(panel, box) + most(panel) * rows];
 }
 
 // The left edge and the width of each column between names and bars. A phone has the first one.
@@ -37,11 +37,14 @@ export function draw(panel, box) {
     { bars, title, note, datum, now, head, key } = panel,
     textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     { shown, left } = placed(panel, box),
-    most = Math.max(...bars.map(bar => bar.value)) || 1,
+    longest = Math.max(...bars.map(bar => bar.value)) || 1,
     ends = Math.max(...bars.flatMap(textOf).map(text => wide(text, true))) + 0.6 * em,
-    scale = Math.max(20, x + width - left - ends) / most,
+    scale = Math.max(20, x + width - left - ends) / longest,
     top = y + TITLE * em + headLines(panel) * HEAD * small,
-    row = Math.min(MOST * em, Math.max(BAR * em, (box.height - around(panel, box)) / bars.length)),
+    row = Math.min(
+      (panel.tall ? TALL : MOST) * em,
+      Math.max(BAR * em, (box.height - around(panel, box)) / bars.length),
+    ),
     high = row - 0.25 * em;
   made.text(`${id} title`, [x, y + em, width], fit(title, width, true), { bold: true });
   const headed = (name, text, at, room, align) =>
