@@ -68,7 +68,7 @@ type PanelKind = {
 };
 
 // What a module of views/ exports: a picture with the meta and the frames of its story.
-//   /** @type {Picture<ring.RingMeta>} */
+//   /** @type {Picture<models.MatricesMeta>} */
 //   export default function (host, { meta, columns }, context) { ... }
 type Picture<Meta, Own = story.Frame> = (
   host: HTMLElement,

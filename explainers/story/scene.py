@@ -42,10 +42,12 @@ class Shown:
     """A panel.
 
     shown: the steps at which it is there. (): all.
+    roomy: whether a phone leaves it out.
     share: its part of the width of its line, next to 1 of each other panel.
     """
 
     shown: Sequence[int] = ()
+    roomy: bool = False
     share: float = 1
 
 
@@ -346,7 +348,8 @@ class Group:
     datum, tip: of all its rows together: a question can cover the whole group.
     value, note: after the title while no question is open. The note is dim, and left out without room.
     begins: the first shown moment of its rows at each step. The last entry is for all further steps, here and below.
-    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
+    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame,
+        while no question is open.
     """
 
     title: str = ""

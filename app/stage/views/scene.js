@@ -118,7 +118,7 @@ export default function (host, { meta, title, columns: data }, context) {
   const placed = (pane, step) => {
     const base = boxOf(pane),
       here = meta.lines
-        .map(line => line.filter(panel => isHere(panel, step)))
+        .map(line => line.filter(panel => isHere(panel, step) && !(base.narrow && panel.roomy)))
         .filter(one => one[0]),
       lines = here.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
@@ -150,7 +150,7 @@ export default function (host, { meta, title, columns: data }, context) {
         return { panel, id: `${meta.lines.flat().indexOf(panel)}`, box };
       });
     });
-    return { boxes, height: Math.ceil(y - UNDER * pane.em) };
+    return { boxes, height: Math.ceil(y - UNDER * pane.em - 0.01) };
   };
   const layout = pane => {
     size = pane;

@@ -179,12 +179,14 @@ def picture(data: Mapping[str, Any]) -> View:
     lines: list[Sequence[scene.Panel]] = [[flow(data)]]
     if at["figures"]:
         lines += figures(data, at["figures"])
-    lines.append([met(data, order, at["products"]) for order in orders])
+    lines.append([replace(met(data, order, at["products"]), roomy=not order["own"]) for order in orders])
     if data["gathers"]:
         lines.append([replace(waiting(data), shown=at["products"])])
     for n in at["merge"]:
-        lines.append([*(met(data, order, [n]) for order in orders[:1]), merged(data, steps[n]["merge"], n)])
-    lines.append([texts([WORDS.say("meaning", data)], at["merge"])])
+        lines.append(
+            [*(replace(met(data, order, [n]), roomy=True) for order in orders[:1]), merged(data, steps[n]["merge"], n)]
+        )
+    lines.append([replace(texts([WORDS.say("meaning", data)], at["merge"]), roomy=True)])
     if at["gain"]:
         lines += zip(*(gained(one, at["gain"]) for one in data["gains"]))
         lines.append([replace(waiting(data), shown=at["gain"])])
@@ -325,12 +327,7 @@ def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scen
         if value is not None
     ]
     rows = [
-        scene.Row(
-            name=name,
-            datum={"merge": merge["round"], "row": name},
-            tip=f"{name}: {MEANINGS.get(name, 'a number of O, not divided by l before the last column')}",
-        )
-        for name in of
+        scene.Row(name=n, datum={"merge": merge["round"], "row": n}, tip=MEANINGS.get(n, "of this query")) for n in of
     ]
     title = f"Query {data['followed']['query']} on GPU {data['followed']['gpu']}, round {merge['round'] + 1}"
     heads = [scene.Column(name=name) for name in columns]
@@ -351,7 +348,7 @@ def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scen
         title = [f"Is the copy hidden? {hiding['tokens']:,} tokens on each GPU", "Is the copy hidden?"]
         panels.append(scene.Bars(title=title, bars=against(hiding["products"], hiding["copy"], 0), shown=shown))
         notes.append(texts([WORDS.say(name, data) for name in ("round", "equal", "small")], shown))
-    return [panels, notes]
+    return [panels, [replace(note, roomy=True) for note in notes]]
 
 
 def gained(one: Mapping[str, Any], shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
@@ -363,7 +360,7 @@ def gained(one: Mapping[str, Any], shown: Sequence[int]) -> tuple[scene.Panel, s
         bars.append(bar(f"{name} order", us, PRODUCTS, datum, f": {alone / us:.2f} times as fast"))
     title = [f"{place}, {one['date']}: {one['tokens']:,} tokens, causal", f"{place}: {one['tokens']:,} tokens", place]
     notes = texts([WORDS.say("counted", one), f"{one['hides']}."], shown)
-    return scene.Bars(title=title, bars=bars, shown=shown), notes
+    return scene.Bars(title=title, bars=bars, shown=shown), replace(notes, roomy=True)
 
 
 def against(products: float, copies: float, tokens: int) -> list[scene.Bar]:

@@ -59,7 +59,7 @@ export function draw(panel, box) {
       const [x, y] = cornerOf(at);
       return [x + 0.5 * em, y + (HEAD + slot * SLOT) * em, wide - em, 1.5 * em];
     },
-    key = (/** @type {story.Item} */ { datum }) => `${id} ${Object.values(datum).join(' ')}`,
+    key = (/** @type {story.Item} */ { datum }) => `${id} ${Object.entries(datum).join(' ')}`,
     here = items.filter(item => item.spots[step]?.length),
     together = (/** @type {number[]} */ [at, slot]) =>
       here.filter(({ spots }) => spots[step][0] === at && spots[step][1] === slot);

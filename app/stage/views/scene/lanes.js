@@ -104,7 +104,7 @@ export function draw(panel, box) {
           from + wide(text) / 2,
           Math.min((start + end) / 2, from + room - wide(text) / 2),
         );
-      if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center' });
+      if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center', hint: true });
     }
     if (group.said.length) y += FOOT * em;
   });

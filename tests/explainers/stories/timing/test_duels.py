@@ -7,7 +7,8 @@ import pytest
 from explainers.models import recorded_times
 from explainers.stories.timing import duels as told
 from explainers.stories.timing import wording
-from kernels.measure import duels, peers
+from kernels import catalog
+from kernels.measure import duels, gradient_duels, peers
 from kernels.recordings import tables
 
 
@@ -122,7 +123,63 @@ def test_only_rows_of_present_code_are_shown(found, monkeypatch):
 def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
     made, where = found
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
-    for name, why in wording.NOT_TIMED.items():
+    for name, why in wording.WORDS.table("not_timed").items():
         assert f"{recorded_times.shown_name(name)} has no row here: {why}." in said
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
     assert not any(text.startswith("FlashAttention 4 has no row") for text in said)
+
+
+# ---- declared duels: every figure on the page is that of the recorded table ----
+
+
+@pytest.fixture
+def declared():
+    made, where = next(iter(tables.recorded(gradient_duels.KIND).values()))
+    return told.sustained(made), where
+
+
+def test_a_sentence_has_both_ends_of_each_kernels_rates_and_ratios(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    for name, part in own.groupby("name"):
+        said = told.said_of(name, part)[0]
+        assert f"{part.sustained_tflops.min():,.0f} to {part.sustained_tflops.max():,.0f} TFLOP/s" in said
+        for peer, rows in part.groupby("peer"):
+            ratio = rows.sustained_ratio
+            assert f"{ratio.min():.2f} to {ratio.max():.2f} times as fast as {recorded_times.shown_name(peer)}." in said
+
+
+def test_the_chart_has_each_kernel_and_peer_once_at_each_size(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    points = told.lines(own)
+    assert not points.duplicated(["line", "shape", "seq_len"]).any()
+    assert set(points.line) == {*own["name"], *map(recorded_times.shown_name, own.peer)}
+    assert points.groupby("shape").seq_len.nunique().min() > 1
+    assert told.turns_chart(points).to_dict()["facet"]
+
+
+def test_every_problem_is_in_the_table_and_each_other_constant_has_its_price(declared):
+    rows, where = declared
+    own = rows[duels.as_tuned(rows)]
+    assert len(told.turns_table(own)) == len(own.drop_duplicates(["name", "problem"]))
+    said = told.prices(rows)
+    assert len(said) == len(set(said)) and all(" % longer." in one for one in said)
+    assert [block["kind"] for block in told.turns(rows, where)].count("chart") == 1
+
+
+def test_grouped_heads_have_their_own_row_and_the_only_slower_shape_is_named(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    grouped = own[own.num_kv_heads != own.num_heads]
+    assert len(grouped) and told.turns_table(own).heads.str.contains("KV heads").sum() == grouped[
+        "problem"
+    ].nunique() * len(set(grouped["name"]))
+    one = grouped.iloc[0]
+    two = own[(own["name"] == one["name"]) & (own.peer == one.peer)].head(2).assign(sustained_ratio=[0.8, 1.1])
+    first, said = two.iloc[0], told.said_of(one["name"], two)[0]
+    assert f"slower only with {first.seq_len:,} tokens, {told.heads_of(first)}, head_dim {first.head_dim}, " in said
+    assert told.heads_of(one) == f"{one.num_heads} heads on {one.num_kv_heads} KV heads"
+
+
+def test_a_kernels_costs_follow_its_times(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    name = own["name"].iloc[0]
+    assert catalog.find(name).costs in told.said_of(name, own[own["name"] == name])[1]
