@@ -9,9 +9,11 @@ import * as bars from './scene/bars.js';
 import * as cells from './scene/cells.js';
 import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
+import * as pages from './scene/pages.js';
 import * as table from './scene/table.js';
+import * as tables from './scene/tables.js';
 
-const PANELS = { bars, cells, lanes, lines, table };
+const PANELS = { bars, cells, lanes, lines, pages, table, tables };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4; // em between lines
@@ -114,7 +116,7 @@ export default function (host, { meta, title }, context) {
     for (const { panel, box, id } of boxes)
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);
-    goes = made.list.filter(({ go }) => go !== null && go !== undefined);
+    goes = made.list.filter(({ go, grid }) => (go ?? grid?.go ?? null) !== null);
     return made.list;
   };
   // Numbers on their way from a cell of one grid to a cell of another.
@@ -135,16 +137,20 @@ export default function (host, { meta, title }, context) {
       : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
     text,
   ]);
+  const noteOf = step => (Array.isArray(meta.note) ? (meta.note[step] ?? '') : meta.note);
   return canvasView(host, context, {
-    ...{ title, layout, marks, legend, said: meta.note ? () => meta.note : undefined },
+    ...{ title, layout, marks, legend, said: meta.note.length ? noteOf : undefined },
     label: step => {
       const { title, sentence } = meta.frames[step] ?? {};
-      return [title, sentence].filter(Boolean).join('. ');
+      return [[title, sentence].filter(Boolean).join('. '), noteOf(step)].join(' ').trim();
     },
     click: thing => {
-      const mark = goes.find(({ datum }) => JSON.stringify(datum) === JSON.stringify(thing));
-      if (!mark) return false;
-      clock.set(mark.go, 'user');
+      const mark = goes.find(({ datum, grid }) =>
+          grid ? grid.go(thing) !== null : JSON.stringify(datum) === JSON.stringify(thing),
+        ),
+        go = mark?.grid ? mark.grid.go(thing) : mark?.go;
+      if (go === undefined) return false;
+      clock.set(go, 'user');
     },
   });
 }

@@ -6,10 +6,19 @@ import { wrapped } from '../../../app/stage/core/wrapped.js';
 import * as bars from '../../../app/stage/views/scene/bars.js';
 import * as cells from '../../../app/stage/views/scene/cells.js';
 import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as pages from '../../../app/stage/views/scene/pages.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as table from '../../../app/stage/views/scene/table.js';
+import * as tables from '../../../app/stage/views/scene/tables.js';
 
-const thing = (datum, more) => ({ datum, tip: 'tip', now: [], since: null, go: null, ...more });
+const thing = (datum, more) => ({
+  datum,
+  tip: 'tip',
+  now: [],
+  since: null,
+  go: null,
+  ...more,
+});
 const CELLS = [
   thing({ tensor: 'q', launch: 0 }, { row: 0, column: 0, value: 8, texts: ['8 bytes', '8'] }),
   thing({ tensor: 'k', launch: 1 }, { row: 1, column: 1, value: 4, texts: ['4'], since: 1 }),
@@ -25,7 +34,12 @@ const PANELS = [
         ['Separate', 'The idea in a few words'],
         ['Fused', ''],
       ],
-      cells: CELLS.map(cell => ({ note: '', comes: '', colour: 'read', ...cell })),
+      cells: CELLS.map(cell => ({
+        note: '',
+        comes: '',
+        colour: 'read',
+        ...cell,
+      })),
       arrows: [{ row: 1, start: 1, end: 2 }],
     },
   ],
@@ -37,12 +51,28 @@ const PANELS = [
         thing(
           { total: name },
           {
-            ...{ name, value: 4 - n, steps: [1, 4 - n], text: ['1', `${4 - n}`], cells: [] },
-            ...{ parts: [{ start: 0, end: 1, text: '1', gap: '2' }], colour: 'primary' },
+            ...{
+              name,
+              value: 4 - n,
+              steps: [1, 4 - n],
+              text: ['1', `${4 - n}`],
+              cells: [],
+            },
+            ...{
+              parts: [{ start: 0, end: 1, text: '1', gap: '2' }],
+              colour: 'primary',
+            },
           },
         ),
       ),
-      ...{ columns: [], key: '', head: '', note: 'fewer', datum: { note: 1 }, now: [1] },
+      ...{
+        columns: [],
+        key: '',
+        head: '',
+        note: 'fewer',
+        datum: { note: 1 },
+        now: [1],
+      },
     },
   ],
   [
@@ -55,7 +85,10 @@ const PANELS = [
         axes: ['warp', 'lane'],
       },
       states: ['110100', '000001'],
-      ...{ colours: { 0: 'panel', 1: 'now' }, words: { 0: 'rests', 1: 'works' } },
+      ...{
+        colours: { 0: 'panel', 1: 'now' },
+        words: { 0: 'rests', 1: 'works' },
+      },
       ...{ ringed: [-1, 5], pairs: [[0, 1, 2, 3], []] },
     },
   ],
@@ -83,14 +116,38 @@ const PANELS = [
     lanes,
     {
       groups: [0, 1].map(group => ({
-        ...{ title: 'A run', value: '9 µs', note: 'of 3 kernels', begins: [0, group] },
-        ...{ datum: { group }, tip: 'tip', marked: [[2, 4], null], said: ['now', ''] },
+        ...{
+          title: 'A run',
+          value: '9 µs',
+          note: 'of 3 kernels',
+          begins: [0, group],
+        },
+        ...{
+          datum: { group },
+          tip: 'tip',
+          marked: [[2, 4], null],
+          said: ['now', ''],
+        },
       })),
       rows: [0, 0, 1].map((group, n) => ({
-        ...{ name: `stream ${n}`, datum: { row: n }, tip: 'tip', end: '5%', group, thin: n === 1 },
+        ...{
+          name: `stream ${n}`,
+          datum: { row: n },
+          tip: 'tip',
+          end: ['5%', '6%'],
+          group,
+          thin: n === 1,
+        },
+        ...{ colour: n ? '' : 'K', moments: n === 1 ? ['first', 'second'] : [] },
       })),
       spans: [
-        { row: 0, start: 0, end: 3, texts: ['prefill of all', 'prefill'], value: '3 µs' },
+        {
+          row: 0,
+          start: 0,
+          end: 3,
+          texts: ['prefill of all', 'prefill'],
+          value: '3 µs',
+        },
         { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
@@ -98,11 +155,70 @@ const PANELS = [
         thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span }),
       ),
       gaps: [
-        thing({ gap: 0 }, { row: 0, start: 4, end: 7, texts: ['3 µs', '3'], late: 5, colour: 'V' }),
+        thing(
+          { gap: 0 },
+          {
+            row: 0,
+            start: 4,
+            end: 7,
+            texts: ['3 µs', '3'],
+            late: 5,
+            colour: 'V',
+          },
+        ),
         thing({ gap: 1 }, { row: 2, start: 1, end: 5, texts: ['4 µs'], late: null, now: [1] }),
       ],
       links: [{ start: [0, 3], end: [2, 5], text: '2 µs', now: [] }],
-      ...{ length: 10, units: [[1, 'µs']], note: 'Where the times come from', shown: [] },
+      ...{
+        length: 10,
+        units: [[1, 'µs']],
+        note: 'Where the times come from',
+        shown: [],
+      },
+    },
+  ],
+  [
+    pages,
+    {
+      ...{
+        title: ['Pool of 5 pages', 'Pool'],
+        size: 4,
+        copies: [[], [[0, 4]]],
+      },
+      steps: [0, 1].map(step =>
+        Array.from({ length: 5 }, (_, n) => ({
+          ...{
+            names: n < 2 ? 'A' : '',
+            colours: n < 2 ? ['#123456'] : [],
+            fill: step + 1,
+          },
+          ...{
+            first: 4 * n,
+            fresh: n ? [] : [0, 1],
+            freed: n === 4,
+            texts: ['next', ''],
+            tip: 'tip',
+          },
+        })),
+      ),
+    },
+  ],
+  [
+    tables,
+    {
+      ...{ title: ['Block tables'], empty: 'No sequence yet.' },
+      steps: [
+        [],
+        ['A', 'B'].map(name => ({
+          ...{
+            name,
+            colour: '#123456',
+            pages: [7, 3],
+            texts: ['20 tokens', '20'],
+            tips: ['a', 'b'],
+          },
+        })),
+      ],
     },
   ],
 ];
@@ -117,7 +233,13 @@ const boxOf = (width, em) => {
     rgb: () => [1, 2, 3],
     pale: () => '#123456',
     ink: () => '#fff',
-    paint: { text: '#000', background: '#fff', border: '#999', panel: '#eee', primary: '#06c' },
+    paint: {
+      text: '#000',
+      background: '#fff',
+      border: '#999',
+      panel: '#eee',
+      primary: '#06c',
+    },
   };
 };
 const drawn = (kind, panel, width, em, step) => {
@@ -134,7 +256,9 @@ const NAMES = new Map([
   [cells, 'cells'],
   [lanes, 'lanes'],
   [lines, 'lines'],
+  [pages, 'pages'],
   [table, 'table'],
+  [tables, 'tables'],
 ]);
 for (const [width, em] of [
   [390, 13],
