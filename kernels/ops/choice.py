@@ -47,7 +47,7 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     specs = [catalog.find(kernel)] if kernel else list(catalog.current().kernels.values())
     specs = [spec for spec in specs if kernel or spec.problem_type.operator == call.operator]
     made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
-    problems = {spec: problem for spec in specs if isinstance(problem := made[spec.problem_type], Problem)}
+    problems = {spec: one for spec in specs if isinstance(one := made[spec.problem_type], Problem)}
     refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
     for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
         try:

@@ -53,7 +53,9 @@ def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_man
 
 def test_the_kernel_is_run_on_the_cache_of_the_step_and_the_timeline_tells_each_phase(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=13")
-    look_at(page, "walk")
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Run the decode kernel").click()
+    shown(page, other=before)
     moment = serving.ends_of(ONE_PROMPT.steps(16))[12]
     assert asked(page)["view"] == "walk" and asked(page)["moment"] == str(moment)
     cache = ONE_PROMPT.states(16)[moment][0]

@@ -10,13 +10,7 @@ const LANES = 32;
 export default function (host, { meta: { sides, frames } }, context) {
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const accessOf = (side, step) => sides[side].accesses[frameAt(step).access];
-  let em,
-    top,
-    bars,
-    gutter,
-    tall,
-    panes,
-    now = 0;
+  let em, top, bars, gutter, tall, panes;
 
   const layout = ({ width, height, em: size }) => {
     em = size;
@@ -33,7 +27,6 @@ export default function (host, { meta: { sides, frames } }, context) {
   const draw = (g, { step, at, paint }) => {
     const frame = frameAt(step),
       colour = colours(paint);
-    now = step;
     g.textBaseline = 'middle';
     g.font = `${em}px ${paint.font}`;
     g.fillStyle = paint.text;
@@ -122,15 +115,13 @@ export default function (host, { meta: { sides, frames } }, context) {
     });
   };
 
-  const locate = (x, y) => {
-    const lane = Math.floor((y - top) / tall);
-    for (const [side, { x: left, cell }] of panes.entries()) {
-      const bank = Math.floor((x - left) / cell);
-      if (accessOf(side, now).cells.some(c => c[0] === lane && c[1] === bank))
-        return { side, lane, bank };
-    }
-    return null;
-  };
+  const areas = ({ step }) =>
+    panes.flatMap(({ x: left, cell }, side) =>
+      accessOf(side, step).cells.map(([lane, bank]) => ({
+        rect: [left + bank * cell, top + lane * tall, cell, tall],
+        datum: { side, lane, bank },
+      })),
+    );
   const cellAt = ({ side, lane, bank }, step) =>
     accessOf(side, step).cells.find(c => c[0] === lane && c[1] === bank);
   const describe = (at, step) => {
@@ -153,7 +144,7 @@ export default function (host, { meta: { sides, frames } }, context) {
     title: 'Lanes and banks',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend: [...LEGEND, ['', '\u2022 one word, several lanes']],

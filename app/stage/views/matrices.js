@@ -61,7 +61,7 @@ export default function (host, { meta, columns }, context) {
       count = columns * Math.round(rect[3] / unit),
       thing = number =>
         place(thingAt({ tensor, across: number % columns, down: Math.floor(number / columns) }));
-    return { rect, datum: { tensor }, grid: { columns, count, thing, tip: () => '' } };
+    return { rect, datum: { tensor }, grid: { columns, count, thing } };
   };
   // An element on the SM has its place in the tensor: the first row and key of the tile are added.
   const areas = ({ step }) => {

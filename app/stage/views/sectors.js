@@ -287,15 +287,22 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       o >= 0 && o <= byte && byte < o + request.bytes ? [lane] : [],
     );
 
-  const locate = (px, py) => {
-    for (const [side, { x, y, unit }] of panes.entries()) {
-      const row = rowOf(side);
-      const line = touched[side][now].lines[Math.floor((py - y) / row)],
-        byte = Math.floor((px - x) / unit);
-      if (line !== undefined && py >= y && byte >= 0 && byte < LINE)
-        return { side, byte: line * LINE + byte };
-    }
-    return null;
+  const areas = ({ step }) => {
+    now = placeOf(step);
+    return panes.map(({ x, y, unit }, side) => {
+      const { lines } = touched[side][now];
+      return {
+        rect: [x, y, LINE * unit, lines.length * rowOf(side)],
+        datum: { side },
+        grid: {
+          ...{ columns: LINE, count: lines.length * LINE },
+          thing: number => ({
+            side,
+            byte: lines[Math.floor(number / LINE)] * LINE + (number % LINE),
+          }),
+        },
+      };
+    });
   };
   const describe = ({ side, byte }, step) => {
     const request = sides[side].requests[placeOf(step)],
@@ -320,7 +327,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
     title: title ?? 'Sectors',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend,

@@ -216,16 +216,15 @@ export default function (host, { meta, columns }, context) {
     if (cells) for (const [row, first, last] of cells) around(row, row, first, last);
     else around(...rect);
   };
-  const locate = (x, y) => {
-    const box = boxes.find(b => x >= b.x && x < b.x + b.w && y >= b.y && y < b.y + b.h);
-    return box
-      ? {
-          box: box.title,
-          row: Math.min(box.rows - 1, Math.floor((y - box.y) / box.unit)),
-          col: Math.min(box.cols - 1, Math.floor((x - box.x) / box.unit)),
-        }
-      : null;
-  };
+  const areas = () =>
+    boxes.map(({ title: box, x, y, w, h, rows, cols }) => ({
+      rect: [x, y, w, h],
+      datum: { box },
+      grid: {
+        ...{ columns: cols, count: rows * cols },
+        thing: number => ({ box, row: Math.floor(number / cols), col: number % cols }),
+      },
+    }));
   const describe = ({ box: title, row, col }) => {
     const box = boxes.find(b => b.title === title);
     return `${box.at(row, col)} = ${box.value(row, col)}`;
@@ -239,7 +238,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Tensors and values',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend: boxes.some(b => b.most) ? [...LEGEND, NOT_FINITE] : LEGEND,

@@ -241,16 +241,19 @@ export default function (host, { meta: { sides, frames } }, context) {
     }
   };
 
-  const locate = (x, y) => {
-    for (const [side, pane] of panes.entries()) {
-      const bank = Math.floor((x - pane.x) / pane.cell),
-        row = pane.rows[Math.floor((y - top) / pane.tall)];
-      if (bank < 0 || bank >= BANKS || row === undefined || row * BANKS + bank >= sides[side].words)
-        continue;
-      return { side, word: row * BANKS + bank, bank };
-    }
-    return null;
-  };
+  const areas = () =>
+    panes.map(({ x, cell, rows, tall }, side) => ({
+      rect: [x, top, BANKS * cell, rows.length * tall],
+      datum: { side },
+      grid: {
+        ...{ columns: BANKS, count: rows.length * BANKS },
+        thing(number) {
+          const bank = number % BANKS,
+            word = rows[Math.floor(number / BANKS)] * BANKS + bank;
+          return word < sides[side].words ? { side, word, bank } : null;
+        },
+      },
+    }));
   const describe = ({ side, word }, step) => {
     const access = frameAt(step).access,
       found = byWord[side][access].get(word),
@@ -278,7 +281,7 @@ export default function (host, { meta: { sides, frames } }, context) {
     title: 'The tile in memory',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend,

@@ -123,6 +123,12 @@ def _page(frame: Mapping[str, Any], page: int, size: int, new: Sequence[int], la
     )
 
 
+def turns(frames: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, list[bool]]]:
+    """The views that run kernels on the cache of the step, if it has a sequence."""
+    works = [bool(frame["sequences"]) for frame in frames]
+    return [("view", "walk", "Run the decode kernel", works), ("view", "reads", "Who reads its pages", works)]
+
+
 def free_list(frames: Sequence[Mapping[str, Any]]) -> Lines:
     """The free list after each step."""
     return Lines(
@@ -204,6 +210,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
                     [usage_bars(frames, max_len)],
                 ],
                 note=[frame["waste"] for frame in frames],
+                turns=turns(frames),
             )
         ],
         state=states(frames),

@@ -160,6 +160,7 @@ def picture(
         ],
         legend=legend,
         note=[frame["waste"] for frame in frames],
+        turns=kv_cache.turns(frames),
     )
 
 

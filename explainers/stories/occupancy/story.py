@@ -94,7 +94,7 @@ def sizes(subject: Build | Drawn, runner: Runner) -> list[Block]:
 
 def checked() -> str:
     """The check of the derived occupancy."""
-    for table, where in counters.recorded_occupancies():
+    for table, where in tables.recorded(counters.OCCUPANCY).values():
         same = int((table.derived == table.driver).sum())
         source = f"on {where.device}, {where.date}"
         return f"Compared with the driver's own figure {source}: equal in {same} of {len(table)} launches."

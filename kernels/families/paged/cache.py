@@ -109,7 +109,7 @@ class _CacheProblem(Problem):
         return {"k_cache": k, "v_cache": v}
 
     @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+    def recorded_cases(cls, kernel: KernelSpec) -> Iterable[Case]:
         return [Case(cls(), (), Scope(0, kernel.plan(cls()).items))]
 
 
@@ -317,7 +317,7 @@ class Fp8WriteProblem(CacheWriteProblem):
         return to_fp8(arrays["key"], arrays["k_scale"]), to_fp8(arrays["value"], arrays["v_scale"])
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> list[Case]:
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """Every layout with 1 to 8 KV heads and random slots. Some slots are padding."""
         cases: list[Case] = []
         for heads, head_dim, size, dtype in product(

@@ -72,7 +72,7 @@ def test_a_long_run_that_waits_says_why(client, monkeypatch, size, is_long):
     """Its estimate reaches the queue. Long runs of other browsers hold every worker but one."""
     queue = pool.Pool("cpu", [LocalWorker(), LocalWorker()])
     monkeypatch.setattr(pool.Pool, "_only_short", lambda self, job: True)
-    monkeypatch.setattr(pool.Pool, "_assign", lambda self: None)
+    monkeypatch.setattr(pool.Pool, "assign", lambda self: None)
     monkeypatch.setattr(workers, "submit", lambda function, *args, backend, title, client, estimate: queue.submit(
         function, args, title, 60, client, "", estimate
     ))  # fmt: skip

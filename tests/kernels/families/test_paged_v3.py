@@ -17,6 +17,7 @@ from kernels.families.paged.cache import Fp8WriteProblem, to_fp8
 from kernels.families.paged.cascade import COLUMNS, CascadeProblem
 from kernels.families.paged.fields import FP8_MAX
 from kernels.families.paged.ranges import RangesProblem
+from kernels.families.paged.rows import K_STREAM, V_STREAM
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.kv_cache.work_list import FIELDS, work_list
 from kernels.run import execute
@@ -320,7 +321,7 @@ def test_a_cache_written_in_8_bits_is_read_as_it_was_written():
     problem = RangesProblem((40,), 4, 2, 64, cache_dtype=FP8, block_tables=((0, 1, 2),))
     arrays, (k_scale, v_scale) = problem.inputs(), problem.scales
     k, v = problem.layout.gather(arrays["k_cache"], arrays["v_cache"], (0, 1, 2), 40)
-    drawn = problem._token_rows()
+    drawn = [problem.rows(stream, "float32") for stream in (K_STREAM, V_STREAM)]
     assert np.array_equal(k.astype(np.float32), to_fp8(drawn[0], k_scale).astype(np.float32))
     assert np.array_equal(v.astype(np.float32), to_fp8(drawn[1], v_scale).astype(np.float32))
 
