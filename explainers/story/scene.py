@@ -130,6 +130,8 @@ class Bar(Thing):
     value: its length. steps: its length at each step, if it grows.
     text: after the bar, or one for each step.
     parts: its dark parts, if the bar is pale.
+    pieces: the number of equal pieces in its length at each step. Each shows its number from 0, with room.
+    framed: the steps at which it has a frame in the colour `now`.
     strong: whether it has the full colour. It has it at its steps (now), too.
     cells: its texts in the columns of Bars.
     """
@@ -140,6 +142,8 @@ class Bar(Thing):
     steps: Sequence[float] = ()
     text: str | Sequence[str] = ""
     parts: Sequence[Part] = ()
+    pieces: Sequence[int] = ()
+    framed: Sequence[int] = ()
     strong: bool = False
 
 
@@ -151,6 +155,7 @@ class Bars:
     key: of the bars themselves. A column's key is the field `figure` in the datum of its cells.
     head: over the bars.
     now: the steps that are about all of them.
+    shown: the steps at which the panel is there. (): all.
     """
 
     title: Texts
@@ -161,6 +166,7 @@ class Bars:
     columns: Sequence[tuple[str, str]] = ()
     key: str = ""
     head: str = ""
+    shown: Sequence[int] = ()
     kind: str = "bars"
 
 

@@ -39,6 +39,7 @@ const PANELS = [
           {
             ...{ name, value: 4 - n, steps: [1, 4 - n], text: ['1', `${4 - n}`], cells: [] },
             ...{ parts: [{ start: 0, end: 1, text: '1', gap: '2' }], colour: 'primary' },
+            ...{ pieces: [0, 3], framed: [1] },
           },
         ),
       ),

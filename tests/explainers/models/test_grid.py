@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from explainers.models import grid, schedules
-from explainers.stories.occupancy import grid_timeline
+from explainers.stories.occupancy import timeline as occupancy_timeline
+from explainers.stories.occupancy.limits import WORDS
 from explainers.story import encoding, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS, current
@@ -169,7 +170,8 @@ def test_the_timelines_facts_are_those_of_its_blocks():
     timeline = timelines.Timeline(
         Request(KERNELS["03_flash"], DenseProblem()), table, 2, 4, "recorded", "a GPU", "2026-11-21"
     )
-    facts = grid_timeline.timeline_facts(timeline)
+    data = occupancy_timeline.data_of(timeline, "a label")
+    facts = data["facts"]
     assert (
         facts["blocks"],
         facts["us"],
@@ -181,7 +183,7 @@ def test_the_timelines_facts_are_those_of_its_blocks():
     assert np.isclose(facts["tail_us"], 3.1, atol=0.02) and np.isclose(
         facts["busy"], (4000 + 900) / 4000 / 4, atol=0.01
     )
-    said = grid_timeline.timeline_sentence(timeline, facts)
+    said = WORDS.say("timeline", data)
     assert (
         "4 blocks ran on 2 of 4 SMs" in said
         and "2 more blocks had nothing to do" in said
@@ -197,7 +199,7 @@ def test_recorded_causal_blocks_differ_more_than_full_ones():
             KERNELS["03_flash"], problem, tuple(KERNELS["03_flash"].settings().items()), backend="recorded"
         )
         try:
-            lengths[causal] = grid_timeline.timeline_facts(timelines.timeline(request))
+            lengths[causal] = occupancy_timeline.data_of(timelines.timeline(request), "")["facts"]
         except ProblemError as missing:
             pytest.skip(f"no timeline of the present code is recorded: {missing}")
     assert (
