@@ -111,7 +111,6 @@ def timeline_stage(recorded: Timeline, label: str) -> Stage:
     """The timeline of a grid. label: the build and its problem."""
     schedule, data = schedules.recorded(recorded), timeline.data_of(recorded, label)
     shown = grid.explain(recorded.request, schedule, traced=False)
-    alt = "Blocks running at each moment. A rule marks the step"
     facts = [(text, short(data["facts"][name])) for name, text in WORDS.table("facts").items()]
     return Stage(
         headline=stage.headline(recorded.request.kernel),
@@ -123,7 +122,6 @@ def timeline_stage(recorded: Timeline, label: str) -> Stage:
         ),
         tabs=[Tab("facts", "Every figure", [stage.table(pd.DataFrame(facts, columns=["of all launches", ""]))])],
         summary=WORDS.say("timeline", data),
-        side=[stage.chart(timeline.chart(recorded, shown.frames), alt, "", "Blocks running")],
         questions=WORDS.questions(timeline.asked(schedule, shown.frames), len(shown.frames) - 1),
     )
 

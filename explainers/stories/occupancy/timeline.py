@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
-from explainers.charts.palette import OKABE_ITO
 from explainers.models.frames import GridFrame
 from explainers.models.schedules import Schedule
 from kernels.measure.timelines import Timeline
@@ -66,21 +64,3 @@ def _running(table: pd.DataFrame, moments: np.ndarray) -> np.ndarray:
     """The number of running blocks at each moment (ns)."""
     begun, ended = (np.searchsorted(np.sort(times), moments, "right") for times in (table.start_ns, table.end_ns))
     return begun - ended
-
-
-def chart(timeline: Timeline, frames: Sequence[GridFrame]) -> alt.TopLevelMixin:
-    """The running blocks at each moment, with a rule at the step."""
-    moments = np.linspace(0, timeline.table.end_ns.max(), 300)
-    table = pd.DataFrame({"us": moments / 1000, "blocks": _running(timeline.table, moments)})
-    steps = pd.DataFrame({"us": [frame["at"] for frame in frames], "number": range(1, len(frames) + 1)})
-    x = alt.X("us:Q", title="µs", scale=alt.Scale(nice=False))
-    line = {"color": OKABE_ITO["blue"]}
-    area = alt.Chart(table).mark_area(interpolate="step-after", color=OKABE_ITO["sky"], line=line)
-    drawn = area.encode(
-        x=x,
-        y=alt.Y("blocks:Q", title="blocks running", stack=None),
-        tooltip=[alt.Tooltip("us:Q", format=",.1f"), "blocks:Q"],
-    )
-    step = alt.param(name="step", value=1)
-    rule = alt.Chart(steps).mark_rule(strokeWidth=2, color=OKABE_ITO["vermillion"]).encode(x=x)
-    return alt.layer(drawn, rule.transform_filter("datum.number == step")).add_params(step).properties(height=180)

@@ -97,11 +97,10 @@ def test_table_picture_and_words_name_all_that_limit_equally():
     assert "Warps and registers are the limit." in made.frames[4]["sentence"]
 
 
-def test_a_timeline_has_a_step_strip_chart_and_source():
+def test_a_timeline_has_a_strip_and_a_source():
     rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 9 * n, "end_ns": 9 * n + 50} for n in range(8)]
     request = Request(KERNELS["03_flash"], DenseProblem())
     recorded = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
     drawn = story.timeline_stage(recorded, "a label")
     assert [v.kind for v in drawn.views] == ["grid"] and len(drawn.frames) == len(drawn.state[0].values)
     assert drawn.provenance.label == "recorded" and "a label" in drawn.provenance.said
-    assert drawn.side[0]["spec"]["params"][0]["name"] == "step"
