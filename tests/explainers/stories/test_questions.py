@@ -26,7 +26,7 @@ from explainers.stories.block_table import (
     reader_questions,
     walk_questions,
 )
-from explainers.stories.coalescing import sector_costs, sector_questions, sector_walk
+from explainers.stories.coalescing import sector_walk
 from explainers.stories.compare import pair_questions, pair_times, two_kernels
 from explainers.stories.occupancy import limits
 from explainers.stories.occupancy import story as occupancy_story
@@ -427,11 +427,11 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
 @pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
 def test_bytes_that_are_wanted_are_the_different_ones(spec):
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), scope=Scope(0)))
-    table = sector_costs.worst_first(sector_costs.by_line(run))
+    table = sector_walk.by_line(run)
     places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
     story = sector_walk.explain(run, places)
     requests = story.sides[0]["requests"]
-    found = asked(sector_questions.sectors(requests))
+    found = asked(sector_walk.WORDS.questions(sector_walk.asked(requests), 0))
     first = first_request(run, requests[0], places[0])
     assert requests[0]["sectors"] == len({byte // 32 for o in first for byte in range(o, o + requests[0]["bytes"])})
     request = requests[found["moved"].step if "moved" in found else 0]
