@@ -32,18 +32,14 @@ class Story:
 
     frames: one for each different request.
     sides: the content of the view, one side for each layout.
-    left_out: the number of different requests without a frame.
-    total: the number of all requests of the warp there.
     """
 
     frames: list[Frame]
     sides: list[SectorSide]
-    left_out: int
-    total: int
 
 
-def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> Story:
-    """The Story of one warp of the traced block, at these probes in order, or at all probes of the source.
+def explain(run: Run, places: Sequence[Place] | None = None) -> Story:
+    """The Story of the first warp of the traced block, at these probes in order, or at all probes of the source.
 
     The block is of the first launch with one. Requests with equal sectors and lines, up to their numbers, share a
     frame.
@@ -52,26 +48,24 @@ def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> S
     if places is None:
         places = list(dict.fromkeys(map(Place, found.table.file, found.table.line, found.table.tensor)))
     steps: list[dict[str, Any]] = []
-    left_out = total = 0
     for tile, probe in enumerate(dict.fromkeys(places)):
         groups: dict[Hashable, list[int]] = {}
-        own = _of_warp(found, probe, warp)
+        own = _of_warp(found, probe)
         for number, index in enumerate(own):
             groups.setdefault(_pattern(found, index), []).append(number)
         here = list(groups.values())[:SHOWN_REQUESTS]
         requests = [_request(found, own[alike[0]], alike[0], len(alike)) for alike in here]
         steps += [_step(run, probe, request, tile=tile) for request in requests]
-        left_out, total = left_out + len(groups) - len(here), total + len(own)
-    return _story(steps, left_out, total)
+    return _story(steps)
 
 
-def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int = 0) -> Story:
+def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place) -> Story:
     """The Story of the same requests under several layouts, side by side on one clock.
 
     runs: title -> Run. chosen: the title for the sentences. at: the probe.
     """
     found = {name: traced.requests(run.trace, space="global") for name, run in runs.items()}
-    rows = {name: _of_warp(requests, at, warp)[:SHOWN_REQUESTS] for name, requests in found.items()}
+    rows = {name: _of_warp(requests, at)[:SHOWN_REQUESTS] for name, requests in found.items()}
     shown = range(min(map(len, rows.values())))
     sides: list[SectorSide] = [
         {"name": name, "requests": [_request(found[name], rows[name][n], n, 1) for n in shown]} for name in runs
@@ -81,7 +75,7 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
     others = sides[0]["requests"] if first != chosen else [None] * len(shown)
     pairs = zip(own, others)
     steps = [_step(runs[chosen], at, r, layout=chosen, first=first, other=other) for r, other in pairs]
-    return Story(WORDS.frames(steps, {}), sides, 0, len(shown))
+    return Story(WORDS.frames(steps, {}), sides)
 
 
 def explain_ways(runs: Mapping[str, Run]) -> Story:
@@ -90,9 +84,9 @@ def explain_ways(runs: Mapping[str, Run]) -> Story:
     for tile, (way, run) in enumerate(runs.items()):
         at = first_read(run)
         found = traced.requests(run.trace, space="global")
-        request = _request(found, _of_warp(found, at, 0)[0], 0, 1)
+        request = _request(found, _of_warp(found, at)[0], 0, 1)
         steps.append(_step(run, at, request, tile=tile, way=way, says=WORDS.table("ways")[way]))
-    return _story(steps, 0, len(steps))
+    return _story(steps)
 
 
 def first_read(run: Run) -> Place:
@@ -100,9 +94,8 @@ def first_read(run: Run) -> Place:
     return Place(reads.file, reads.line)
 
 
-def _story(steps: Sequence[Mapping[str, Any]], left_out: int, total: int) -> Story:
-    requests = [step["request"] for step in steps]
-    return Story(WORDS.frames(steps, {}), [{"name": "", "requests": requests}], left_out, total)
+def _story(steps: Sequence[Mapping[str, Any]]) -> Story:
+    return Story(WORDS.frames(steps, {}), [{"name": "", "requests": [step["request"] for step in steps]}])
 
 
 def _step(run: Run, at: Place, request: SectorRequest, **more: Any) -> dict[str, Any]:
@@ -121,15 +114,12 @@ def _step(run: Run, at: Place, request: SectorRequest, **more: Any) -> dict[str,
     }
 
 
-def _of_warp(found: traced.Requests, at: Place, warp: int) -> list[int]:
-    """The warp's requests there, as rows of the table, or the requests of the first warp with some."""
+def _of_warp(found: traced.Requests, at: Place) -> list[int]:
+    """The requests of the first warp with some there, as rows of the table."""
     table = found.table[Place(*at).within(found.table)]
-    if table.empty:
-        return []
-    first = table.iloc[0]
-    own = table[(table.launch == first.launch) & (table.block == first.block)]
-    warps = set(own.warp)
-    return list(own[own.warp == (warp if warp in warps else min(warps))].index)
+    first = table.head(1)
+    own = table[table.launch.isin(first.launch) & table.block.isin(first.block)]
+    return list(own[own.warp == own.warp.min()].index)
 
 
 def _pattern(found: traced.Requests, index: int) -> tuple[Hashable, ...]:
