@@ -164,9 +164,11 @@ def asked(requests: Sequence[SectorRequest], ways: Sequence[str] = ()) -> dict[s
     only run of unwanted bytes in a sector, and those of this sector.
     """
     step = min(range(len(requests)), key=lambda n: requests[n]["used"] / requests[n]["sectors"])
-    known = {way: {**r, "step": n, "last": max(r["offsets"])} for n, (way, r) in enumerate(zip(ways, requests))}
-    for one in known.values():
-        one |= {"moved": one["sectors"] * model.SECTOR, "share": share_said(one["used"], one["sectors"] * model.SECTOR)}
+    known: dict[str, Any] = {}
+    for n, (way, one) in enumerate(zip(ways, requests)):
+        moved = one["sectors"] * model.SECTOR
+        more = {"step": n, "last": max(one["offsets"]), "moved": moved, "share": share_said(one["used"], moved)}
+        known[way] = {**one, **more}
     own = requests[step]
     second = (min(offset for offset in own["offsets"] if offset >= 0) // model.LINE + 1) * model.LINE
     return {"ways": known, "worst": own, "worst_step": step, "second": second, "unused": _unused(own)}

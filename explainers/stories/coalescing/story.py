@@ -71,7 +71,7 @@ class Coalescing(Story[Look]):
             sites = source_line.logged(run, "global")
             at = source_line.choose(subject.line, run, sites, every="Every line, the worst use first")
             walk = sector_walk.explain(run, [at.at] if at.at else places)
-            own = {"late": [at.choice], "told": at.told, "more": threads.own_view(run)}
+            own: dict[str, Any] = {"late": [at.choice], "told": at.told, "more": threads.own_view(run)}
             return stage_of(walk, run, provenance=runner.provenance(run), **own)
         return stage_of(walk, run, ways=subject.ways, provenance=runner.provenance(run))
 

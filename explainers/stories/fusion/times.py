@@ -144,8 +144,8 @@ def clock(times: Mapping[str, Any]) -> View:
     """The times of all ways, launches one after another among them."""
     ways = [(who, mode) for who, mode in SHOWN if (us := _us(times, who, mode)) == us]
     drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
-    note, parts = WORDS.say("clock", times), WORDS.say("parts", {})
-    panel = Bars(title=[times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note)
+    note, parts, title = (WORDS.say(name, times) for name in ("modes", "parts", "clock"))
+    panel = Bars(title=[title, times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note)
     return view("clock", "Time", [[panel]], legend=[("", parts)])
 
 
