@@ -34,18 +34,16 @@ from kernels.measure import (
     pattern_cycles,
     perfetto,
     pipeline_bars,
-    pipeline_files,
     pipelines,
     record,
     reports,
     rings,
-    sustained,
     sweeps,
     timelines,
 )
 from kernels.opening import command as opening
 from kernels.recordings import tables
-from kernels.recordings.resumable import Progress
+from kernels.recordings.tables import Progress
 from kernels.run import check, execute, facts, options, races, workers
 from kernels.run.backends import Device
 from kernels.watching import command as watching
@@ -59,22 +57,22 @@ def _operators(device: Device, progress: Progress, anew: bool) -> list[Path]:
     """Imports torch only for this table."""
     from kernels.ops import operator_duels
 
-    return operator_duels.record(device, progress, anew)
+    return operator_duels.TABLE.record(device, progress, anew)
 
 
-TABLES = {
-    "hierarchy": hierarchy.record,
-    "cycles": hierarchy.record_cycles,
-    "patterns": pattern_cycles.record,
-    "timelines": timelines.record,
-    "launch_times": launch_times.record,
-    "pipelines": pipeline_files.record,
-    "bench": bench.record,
-    "duels": duels.record,
-    "gradient_duels": gradient_duels.record,
+TABLES: dict[str, Callable[[Device, Progress, bool], list[Path]]] = {
+    "hierarchy": hierarchy.TABLES[hierarchy.HIERARCHY].record,
+    "cycles": hierarchy.TABLES[hierarchy.CYCLES].record,
+    "patterns": pattern_cycles.TABLE.record,
+    "timelines": timelines.RECORDINGS.record,
+    "launch_times": launch_times.RECORDINGS.record,
+    "pipelines": pipelines.RECORDINGS.record,
+    "bench": bench.TABLE.record,
+    "duels": duels.TABLE.record,
+    "gradient_duels": gradient_duels.TABLE.record,
     "operators": _operators,
     "rings": rings.record,
-    "chains": chains.record,
+    "chains": chains.TABLE.record,
 }
 
 
@@ -300,12 +298,13 @@ def _record(args: argparse.Namespace) -> int:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    device = workers.survey().pick("gpu")
     unknown = set(args.op) - set(calibration.METRICS)
     if unknown:
         known = f"{', '.join(calibration.METRICS)}.{nearest(min(unknown), calibration.METRICS)}"
         raise ProblemError(f"--op is {', '.join(sorted(unknown))}. It must be among {known}")
-    table, path = calibration.update(device, args.op), calibration.path_of(device.name)
+    device = workers.survey().pick("gpu")
+    (path,) = calibration.TABLE.record(device, _progress, only=args.op or calibration.METRICS)
+    table, _ = tables.load(path)
     missed = table[table.measured != table.modelled]
     differ = f"{len(missed)} where the model differs from Nsight Compute"
     print(f"{path}: {len(table)} accesses on {device.name}, {differ}")
@@ -318,8 +317,8 @@ def _counters(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
     if args.occupancy:
         table = counters.occupancies()
-        where = tables.provenance(device, arch=device.target)
-        tables.save(table, counters.occupancy_path(device.name), where)
+        path = tables.path_of(counters.OCCUPANCY, device.name)
+        tables.save(table, path, tables.provenance(device, arch=device.target))
         differ = table[table.derived != table.driver]
         rule = "differ from the driver's occupancy"
     else:
@@ -332,19 +331,13 @@ def _counters(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace) -> int:
-    device = workers.survey().pick("gpu")
-    if args.sustained:
-        families = [name for name in args.tables if name in catalog.current().families]
-        names = [name for name in args.tables if name not in families]
-        for path in sustained.record(device, _progress, families=families, names=names):
-            print(path)
-        return OK
     unknown = [name for name in args.tables if name not in TABLES]
     if unknown:
         there = f"there are {', '.join(TABLES)}.{nearest(unknown[0], TABLES)}"
         raise ProblemError(f"There is no table {unknown[0]!r}; {there}")
+    device = workers.survey().pick("gpu")
     for name in args.tables or TABLES:
-        for path in TABLES[name](device, _progress, True):
+        for path in TABLES[name](device, _progress, args.anew):
             print(path)
     return OK
 

@@ -176,11 +176,8 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             ),
         ),
         "measure": (
-            f"Write recorded tables from this GPU: {tables}.",
+            f"Measure what the recorded tables of this GPU lack: {tables}. A break loses one case.",
             _value("tables", "TABLE", f"{tables}. The default is all", nargs="*"),
-            _flag(
-                "--sustained",
-                "only missing sustained times of the recorded bench. TABLE is then a family, kernel or peer",
-            ),
+            _flag("--anew", "measure the cases that have a row of the present code, too"),
         ),
     }

@@ -14,7 +14,7 @@ from kernels.build import Mode, builds
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
-from kernels.measure import bench, duels, launch_times, pipeline_files
+from kernels.measure import bench, duels, launch_times, pipelines
 from kernels.measure.sweeps import Skipped
 from kernels.recordings import run_index
 from kernels.run import check
@@ -34,9 +34,9 @@ def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
                 request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
                 yield from ((request, mode) for mode in both)
     if what == "pipelines":
-        yield from ((made, mode) for made in pipeline_files.asked() for mode in (Mode.MARKS, Mode.TIMED))
+        yield from ((made, mode) for made in pipelines.RECORDINGS.asked() for mode in (Mode.MARKS, Mode.TIMED))
     if what == "launch_times":
-        yield from ((made, mode) for made in launch_times.asked() for mode in (Mode.TIMELINE, Mode.TIMED))
+        yield from ((made, mode) for made in launch_times.RECORDINGS.asked() for mode in (Mode.TIMELINE, Mode.TIMED))
     if what == "duels":
         for problem in duels.problems():
             for name, settings in duels.entries(problem):

@@ -15,8 +15,9 @@ from typing import Any
 
 from kernels import catalog
 from kernels.errors import FAULT, ProblemError, WarpglassError
-from kernels.measure import bench, hierarchy, protocol, sweeps
+from kernels.measure import hierarchy, protocol, sweeps
 from kernels.measure.bench_rows import COLUMNS, row, skipped_row
+from kernels.measure.in_worker import TIME_LIMIT
 from kernels.measure.protocol import Timing
 from kernels.measure.sweeps import Skipped
 from kernels.run import workers
@@ -197,7 +198,7 @@ def _in_worker(function: Callable, *args: object, title: str) -> Any:
     global _job
     with _lock:
         gpu = _found[_progress.what].gpu
-        _job = workers.submit(function, *args, backend="gpu", title=title, time_limit=bench.TIME_LIMIT, gpu=gpu)
+        _job = workers.submit(function, *args, backend="gpu", title=title, time_limit=TIME_LIMIT, gpu=gpu)
     return _job.result()
 
 

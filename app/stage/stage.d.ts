@@ -45,7 +45,9 @@ type PanelBox = Point & {
   fit: (texts: string[], room: number, bold?: boolean) => string;
   lines: (text: string, room: number, most: number) => string[];
   colour: (name: string) => string;
+  rgb: (name: string) => number[];
   pale: (name: string, share: number) => string;
+  ink: (name: string, share: number) => string;
 };
 type PanelKind = {
   heights: (panel: any, box: PanelBox) => number[];
@@ -53,7 +55,7 @@ type PanelKind = {
 };
 
 // What a module of views/ exports: a picture with the meta and the frames of its story.
-//   /** @type {Picture<ring.RingMeta>} */
+//   /** @type {Picture<models.MatricesMeta>} */
 //   export default function (host, { meta, columns }, context) { ... }
 type Picture<Meta, Own = story.Frame> = (
   host: HTMLElement,

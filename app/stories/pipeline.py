@@ -18,8 +18,8 @@ from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.measure import perfetto, pipeline_files
-from kernels.measure.pipeline_files import RecordedPipeline
+from kernels.measure import perfetto, pipelines
+from kernels.measure.pipelines import RecordedPipeline
 from kernels.run import workers
 
 ALONE = "none"  # the second kernel, where there is none
@@ -97,7 +97,7 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedPipeline, ...]:
-    return tuple(pipeline_files.recorded())
+    return tuple(pipelines.recorded())
 
 
 def defaults_of(kernel: KernelSpec) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """The TypeScript types of the data that Python sends to the browser: `python -m app.web.declarations`.
 
 The command writes app/stage/types.d.ts, which git ignores. The test of the stage's types writes it anew. Each folder of
-Python is a namespace, so a view reads its meta as `ring.RingMeta` without an import.
+Python is a namespace, so a view reads its meta as `models.MatricesMeta` without an import.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ def _roots() -> Iterator[type]:
 
 
 def _name(cls: type) -> str:
-    """The namespace and the name: ring.RingMeta of explainers/stories/fusion/frames.py."""
+    """The namespace and the name: models.MatricesMeta of explainers/models/frames.py."""
     folder = Path(str(import_module(cls.__module__).__file__)).parent.name
     return f"{folder}.{cls.__name__}"
 

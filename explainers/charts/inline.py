@@ -3,6 +3,8 @@
 import altair as alt
 import pandas as pd
 
+from explainers.charts.palette import AXIS
+
 
 class Inline:
     """Tables by name, as the records of a spec. Several layers share one copy, which saves most of the work of a chart
@@ -18,6 +20,11 @@ class Inline:
         if frame is not None:
             self.rows[name] = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return alt.Chart(alt.NamedData(name=name))
+
+    def step_rule(self, steps: pd.DataFrame, x: alt.X) -> alt.Chart:
+        """A rule at the place of the step. steps: a row for each, with its number in the column `step`."""
+        rule = self.chart("steps", steps).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x)
+        return rule.transform_filter("datum.step == step")
 
     def layered(self, layers: list[alt.Chart], height: int) -> alt.LayerChart:
         """The layers with their data and the parameter `step`. The step follows the clock, from 1."""

@@ -30,12 +30,11 @@ class Product(NamedTuple):
     """One of the five products of a tile.
 
     made, reads: parts.
-    said: its formula.
     """
 
     made: str
     reads: tuple[str, str]
-    said: str
+    said: str  # its formula
 
 
 PRODUCTS = (

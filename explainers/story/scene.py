@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from explainers.story.stage import View
 
 Datum = Mapping[str, str | int]
@@ -33,6 +35,20 @@ class Thing:
     since: int | None = None
     go: int | None = None
     colour: str = "primary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A panel.
+
+    shown: the steps at which it is there. (): all.
+    roomy: whether a phone leaves it out.
+    share: its part of the width of its line, next to 1 of each other panel.
+    """
+
+    shown: Sequence[int] = ()
+    roomy: bool = False
+    share: float = 1
 
 
 # ---- table ----
@@ -92,7 +108,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Shown):
     """Rows and columns.
 
     groups: [title, text] over neighbouring columns. The text is left out without room.
@@ -148,7 +164,7 @@ class Bar(Thing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class Bars(Shown):
     """Bars on one scale from zero, under a title and above a note.
 
     columns: the key and the head of each column between names and bars. A phone has the first one only.
@@ -174,13 +190,15 @@ class Bars:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Shown):
     """A grid of small cells, each with a state. Its datum is {part, number}.
 
     part: the name of the grid. title: over it, for all steps or for each.
     columns: of a row. states: a text for each step, with a letter for each cell.
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
+    heads: a text next to each row, and over each column.
+    texts: in the cells, if they fit. tips: of the cells, in place of words. gos: the steps to which their clicks go.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
     """
@@ -192,9 +210,113 @@ class Cells:
     colours: Mapping[str, str]
     words: Mapping[str, str]
     axes: tuple[str, str]
+    heads: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    tips: Sequence[str] = ()
+    gos: Sequence[int] = ()
     ringed: Sequence[int] = ()
     pairs: Sequence[Sequence[int]] = ()
     kind: str = "cells"
+
+
+# ---- matrices ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Shown):
+    """A matrix of signed numbers as colours by powers of ten. A number's datum is {part, row, column}, by its axes.
+
+    part: its name. title: over it, at each step.
+    column: the column of the view with its matrices, row by row. NaN in the first one: a number that is never there.
+    columns: of a row. at: the number of the matrix at each step.
+    axes: the names of a row and of a column. first: the number of the first row.
+    lines: the columns between two lines, 0 without lines.
+    unit: after a number in a tip. blank: the tip of a number that is never there.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    column: str
+    columns: int
+    at: Sequence[int]
+    axes: tuple[str, str]
+    first: int = 0
+    lines: int = 0
+    unit: str = ""
+    blank: str = ""
+    kind: str = "map"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks(Shown):
+    """A matrix in blocks, each of a kind, with a frame around one row of blocks. A block's datum is {part, row, col}.
+
+    part: the name of a block. title: over it.
+    size, block: rows and columns of the matrix and of a block.
+    kinds, elements: columns of the view: the kind of each block, and the elements in sight, 16 in each number, row by
+        row. Without elements, a block has one colour.
+    colours: of each kind, "" for none. hidden: of an element out of sight.
+    tips: of a block of each kind, with {row}, {col} and the names of columns with a number for each block.
+    row_tips: of each row of blocks.
+    row: the framed row of blocks. dashed: a row of the matrix with a dashed line.
+    order: [col, text, shorter text] on blocks of the framed row, while no question is open.
+    now: at each step the block of the framed row with a thick frame, or -1.
+    gos: col of a block of the framed row -> the step of a click. choice: the choice of another row.
+    drawing: of a matrix drawn by hand: its block, and for each row its columns. A click shows or hides one, by the
+        choice `drawn_choice`.
+    """
+
+    part: str
+    title: Texts
+    size: tuple[int, int]
+    block: tuple[int, int]
+    kinds: str
+    elements: str
+    colours: Sequence[str]
+    hidden: str
+    tips: Sequence[str]
+    row_tips: Sequence[str]
+    row: int
+    dashed: int
+    order: Sequence[tuple[int, str, str]]
+    now: Sequence[int]
+    gos: Mapping[str, int]
+    choice: str
+    drawing: Mapping[str, Any] | None = None
+    drawn_choice: str = ""
+    kind: str = "blocks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Shown):
+    """Numbers as upright bars from zero. A bar's datum is {part, number}.
+
+    part: of a bar. title: over them, at each step. notes: lines under them, at each step.
+    column: the column of the view with the numbers, NaN without one.
+    ranges: at each step the first and the end of the shown numbers. bare: the steps without bars.
+    scale: the least and the largest number.
+    levels: at each step [value, whether dashed] of lines across.
+    pale: [first, end) of numbers with a pale background in the colour `pale_colour`.
+    name: of a number, in tips and at the ends. noun: after it, before the value.
+    blanks: the tip of a number that is not there, one for each `each` numbers.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    notes: Sequence[Sequence[str]]
+    column: str
+    ranges: Sequence[tuple[int, int]]
+    scale: tuple[float, float]
+    name: str
+    noun: str
+    bare: Sequence[int] = ()
+    levels: Sequence[Sequence[tuple[float, bool]]] = ()
+    pale: Sequence[tuple[int, int]] = ()
+    pale_colour: str = "panel"
+    blanks: Sequence[str] = ()
+    each: int = 1
+    colour: str = "S"
+    kind: str = "columns"
 
 
 # ---- texts ----
@@ -215,7 +337,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(Shown):
     """Lines of text, one under the other."""
 
     lines: Sequence[Line]
@@ -232,7 +354,8 @@ class Group:
     datum, tip: of all its rows together: a question can cover the whole group.
     value, note: after the title while no question is open. The note is dim, and left out without room.
     begins: the first shown moment of its rows at each step. The last entry is for all further steps, here and below.
-    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame.
+    marked: for each step, the start and the end of a frame over all its rows, or None. said: a text under each frame,
+        while no question is open.
     """
 
     title: str = ""
@@ -310,13 +433,12 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lanes:
+class Lanes(Shown):
     """Time lines on one axis.
 
     length: of the axis. What is outside of a group's begin and this length is not shown.
     units: [amount, name] of the axis, rising: [(1, "ns"), (1000, "µs")]. Without one, it has no numbers.
     note: under the axis.
-    shown: the steps at which the panel is there. (): all.
     """
 
     groups: Sequence[Group]
@@ -327,13 +449,59 @@ class Lanes:
     links: Sequence[Link] = ()
     units: Sequence[tuple[float, str]] = ()
     note: str = ""
-    shown: Sequence[int] = ()
     kind: str = "lanes"
+
+
+# ---- flow ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Thing):
+    """A place with slots for items, such as a GPU.
+
+    value: at its right, at each step. note: under its name.
+    foot: under its slots, at each step. A phone has none.
+    """
+
+    name: str
+    value: Sequence[Texts] = ()
+    note: Texts = ()
+    foot: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item(Thing):
+    """What is in a slot of a place at some steps. The items of one slot share it.
+
+    spots: at each step (place, slot), or () if it is nowhere.
+    pale: the steps at which it waits: pale, with a dashed edge.
+    way: the spots from which and to which it came, or (). moves: the steps with an arrow on this way.
+    """
+
+    spots: Sequence[tuple[int, ...]]
+    texts: Texts
+    pale: Sequence[int] = ()
+    way: tuple[tuple[int, int], ...] = ()
+    moves: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow(Shown):
+    """Places, one after another, and the items in their slots and on their ways.
+
+    slots: the name of each slot of a place, while it is empty.
+    """
+
+    title: Texts
+    places: Sequence[Place]
+    items: Sequence[Item]
+    slots: Sequence[str]
+    kind: str = "flow"
 
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lanes | Lines
+Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow
 
 
 @dataclass(frozen=True)
@@ -352,6 +520,8 @@ class Scene:
     note: str = ""
 
 
-def view(id: str, title: str, lines: Sequence[Sequence[Panel]], **more: Any) -> View:
-    """The View of a Scene. more: its other fields."""
-    return View("scene", id, title, Scene(lines, **more))
+def view(
+    id: str, title: str, lines: Sequence[Sequence[Panel]], columns: Mapping[str, np.ndarray] | None = None, **more: Any
+) -> View:
+    """The View of a Scene. columns: of its matrices. more: its other fields."""
+    return View("scene", id, title, Scene(lines, **more), columns or {})

@@ -14,7 +14,7 @@
     when = "before > after"       # without a true condition, the question is left out
     ask = "How many bytes fewer does the fused kernel move?"
     right = "before - after"      # an expression, as wrong is. If wrong is a list of texts, a text, too
-    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it
+    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it. "" is no option
     rising = true                 # options that begin with a number are in its order
     each = "It takes {{ reason }} bytes."   # the reason against an option, if wrong is an expression of a dict
     unit = "bytes"
@@ -82,13 +82,20 @@ class Words:
         self._toml, self._file = tomllib.loads(text), file
 
     @classmethod
-    def of(cls, package: str) -> "Words":
-        """The words.toml of a story. package: the __package__ of one of its modules."""
-        return cls(files(package).joinpath("words.toml").read_text(), f"{package}/words.toml")
+    def of(cls, package: str, file: str = "words.toml") -> "Words":
+        """The words of a story, or of a model. package: the __package__ of one of its modules."""
+        return cls(files(package).joinpath(file).read_text(), f"{package}/{file}")
 
     def say(self, name: str, names: Names) -> str:
         """A text of [texts]."""
         return _said(self._toml["texts"][name], names)
+
+    def parts(self, name: str, names: Names) -> list[str]:
+        """Every text with a true condition in a list of [texts]. An empty text is left out."""
+        texts = "\0".join(
+            f"{{% if {t.get('when', 'true')} %}}{t['say']}{{% endif %}}" for t in self._toml["texts"][name]
+        )
+        return list(filter(None, (" ".join(text.split()) for text in _template(texts).render(names).split("\0"))))
 
     def table(self, name: str) -> dict[str, str]:
         """A table of plain texts, each in one line."""
@@ -129,20 +136,20 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     wrong = entry.get("wrong")
     if not isinstance(wrong, str):
         right, others = _said(entry["right"], names), _others(entry, names)
-        others = {text: reason for text, reason in others.items() if text != right}
+        others = {text: reason for text, reason in others.items() if text not in ("", right)}
         order = [_said(text, names) for text in entry.get("order", ())]
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))
         if isinstance(wrong, Sequence):
             return questions.options(id, ask, right, others, why, order, **more)
         return [questions.idea(id, ask, right, others, why, order, **more)] if others else []
-    others = _value(wrong, names)
+    others, order = _value(wrong, names), _value(entry.get("order", ()), names)
     if isinstance(others, Mapping):
         reasons = {text: _said(entry["each"], {**names, "reason": reason}) for text, reason in others.items()}
-        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, **more)]
+        return [questions.idea(id, ask, _said(entry["right"], names), reasons, why, order, **more)]
     right = _value(entry["right"], names)
     if isinstance(right, str):
-        return questions.options(id, ask, right, others, why, _value(entry.get("order", ()), names), **more)
+        return questions.options(id, ask, right, others, why, order, **more)
     return questions.amounts(id, ask, right, others, why, unit=entry.get("unit", ""), **more)
 
 
@@ -159,8 +166,9 @@ def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:
     """A rendered text in one line. Of a list, the first with a true condition, or an empty text."""
-    if not isinstance(text, str):
-        text = next((t["say"] for t in text if _true(t.get("when"), names)), "")
+    if not isinstance(text, str):  # one template, as each one takes as long as many conditions
+        choices = "{% el".join(f"if {t.get('when', 'true')} %}}{t['say']}" for t in text)
+        text = f"{{% {choices}{{% endif %}}" if text else ""
     return " ".join(_template(text).render(names).split())
 
 

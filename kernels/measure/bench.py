@@ -2,28 +2,33 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from importlib import metadata
 from itertools import groupby
-from pathlib import Path
 
 import pandas as pd
 
 from kernels import catalog
-from kernels.errors import TraceError, WarpglassError
+from kernels.build.nvrtc import Toolchain
+from kernels.errors import WarpglassError
 from kernels.measure import load, peers, protocol
-from kernels.measure.bench_rows import Row, problem_text, row, rows_of, settings_text, skipped_row, table, under, whole
+from kernels.measure.bench_rows import (
+    COLUMNS,
+    SUSTAINED,
+    problem_text,
+    row,
+    settings_text,
+    skipped_row,
+    sustained_figures,
+    table,
+)
+from kernels.measure.in_worker import in_worker
 from kernels.measure.protocol import Point, Timing
-from kernels.measure.reports import load_kept
 from kernels.measure.sweeps import Skipped, by_problem, can_sweep, points
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.recordings.tables import Case, Cases, Key, Progress, RecordedTable, Row, rows_of, silent
 from kernels.run.backends import Device
 
 KIND = "bench"
-TIME_LIMIT = 600.0  # seconds for one point, after its start
-Key = tuple[str, ...]
 
 
 # ---- timing ----
@@ -44,22 +49,16 @@ def time_points(asked: Sequence[Point | Skipped], progress: Progress = silent) -
 
 def measured_roofs() -> dict[str, float]:
     """protocol.roofs of this machine, measured in the GPU's worker."""
-    from kernels.run import workers
-
-    return workers.submit(protocol.roofs, backend="gpu", title="Measuring the roofs", time_limit=TIME_LIMIT).result()
+    return in_worker("Measuring the roofs", protocol.roofs)
 
 
 def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> list[Row]:
     """The rows of points of one problem, timed in turns in the GPU's worker. If that fails, each point runs in a job of
     its own. A point that ends the worker then ends only its own job."""
-    from kernels.run import workers
-
     if len(group) > 1:
         with suppress(WarpglassError):
-            job = workers.submit(
-                protocol.measure_in_turns, group, backend="gpu", title=group[0].name, time_limit=TIME_LIMIT
-            )
-            return [row(timing, roofs) for timing in job.result()]
+            timings = in_worker(group[0].name, protocol.measure_in_turns, group)
+            return [row(timing, roofs) for timing in timings]
     return [time_point(point, roofs) for point in group]
 
 
@@ -73,48 +72,38 @@ def _together(asked: Iterable[Point | Skipped]) -> Iterator[list[Point | Skipped
 
 def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
     """The row of one point, timed in the GPU's worker. A failed point has a row with the reason."""
-    from kernels.run import workers
-
     if isinstance(point, Skipped):
         return skipped_row(point)
     try:
-        timing = workers.submit(
-            protocol.measure, point, backend="gpu", title=point.name, time_limit=TIME_LIMIT
-        ).result()
+        timing = in_worker(point.name, protocol.measure, point)
     except WarpglassError as error:  # its worker died or ran out of time, and the other points follow
         timing = Timing(point, "failed", str(error))
     return row(timing, roofs)
 
 
 def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -> tables.Provenance:
-    """The provenance of a table: device, driver, date, torch, compiler, roofs, the code of its kernels, and the
-    protocol."""
+    """The provenance of a table of times."""
+    timed = made[made.code_hash.notna() & (made.code_hash != "")]
+    return tables.provenance(device, dict(zip(timed.name, timed.code_hash)), **_origin(device, roofs))
+
+
+def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, object]:
     import torch
 
-    from kernels.build.nvrtc import Toolchain
-
-    timed = made[made.code_hash.notna() & (made.code_hash != "")]
-    return tables.provenance(
-        device,
-        dict(zip(timed.name, timed.code_hash)),
-        torch=torch.__version__,
-        compiler=Toolchain(device.target).version,
-        roofs=dict(roofs),
-        protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s. Sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s. "
-        f"Several points of one problem take {protocol.TURNS} turns, a single one takes 1",
-        libraries=_libraries(),
-    )
-
-
-def _libraries() -> dict[str, str]:
-    """package -> version of the peers' installed libraries."""
-    found = {}
+    libraries = {}
     for name, (_, package) in peers.LIBRARIES.items():
         if peers.installed(name):
             with suppress(metadata.PackageNotFoundError):
-                found[package] = metadata.version(package)
-    return found
+                libraries[package] = metadata.version(package)
+    return {
+        "torch": torch.__version__,
+        "compiler": Toolchain(device.target).version,
+        "roofs": dict(roofs),
+        "protocol": f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
+        f"warmed up {protocol.WARM_UP:g} s. Sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s. "
+        f"Several points of one problem take {protocol.TURNS} turns, a single one takes 1",
+        "libraries": libraries,
+    }
 
 
 # ---- the recorded table ----
@@ -134,65 +123,25 @@ def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
     return by_problem(found.values())
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Times every point of `recorded_points`, and writes this GPU's table after every problem. Returns the path. Rows
-    of the same code, driver, torch and compiler stay, unless `anew`."""
-    path = tables.path_of(KIND, device.name)
-    kept, old_roofs = ({}, {}) if anew else _kept(path, device)
-    roofs = old_roofs or measured_roofs()
-    wanted = {_key_of(point): point for point in recorded_points()}
+def _cases(device: Device, kept: tables.Kept | None) -> Cases:
+    roofs = kept.where.roofs if kept else measured_roofs()
+    points = {_key_of(point): point for point in recorded_points()}
 
-    def write(rows: Mapping[Key, Row]) -> None:
-        made = table(rows[key] for key in wanted if key in rows)
-        tables.save(made, path, provenance(device, roofs, made))
+    def turn(missing: Sequence[Key]) -> list[Row]:
+        rested = {key: row for key in missing if kept for row in kept.rows.get(key, ()) if row["status"] == "ok"}
+        others = [points[key] for key in missing if key not in rested]
+        made = time_together(others, roofs) if others else []
+        asked = [point for key, point in points.items() if key in rested and isinstance(point, Point)]
+        timings = in_worker(asked[0].name, protocol.sustain, asked) if asked else []
+        return made + [{**rested[_key_of(timing.point)], **sustained_figures(timing)} for timing in timings]
 
-    missing = _together(point for key, point in wanted.items() if key not in kept)
-    groups = [Group(g[0].name, [*map(_key_of, g)], partial(_timed, g, roofs)) for g in missing]
-    resume(groups, {key: entry for key, entry in kept.items() if key in wanted}, write, progress)
-    return [path]
+    groups = _together(points.values())
+    return [Case(group[0].name, [*map(_key_of, group)], turn) for group in groups], _origin(device, roofs)
 
 
-def _timed(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> dict[Key, Row]:
-    return dict(zip(map(_key_of, group), time_together(group, roofs)))
-
-
-def merge(path: str | Path) -> Path:
-    """Puts the rows of a table from `bench --out` into the recorded table of its GPU. Returns the path. They replace
-    rows of the same points, and rows of the kernels' earlier code.
-
-    The provenance's `merged` lists when and how which rows came. Each roof is the highest of both tables, and every
-    row has its share of that roof.
-    """
-    made, where = load_kept(path)
-    target = tables.path_of(KIND, where.device)
-    kept, before = load_kept(target) if target.exists() else (table([]), where)
-    kept = kept[~kept["name"].isin([*where.codes]) | kept.code_hash.isin([*where.codes.values()])]
-    rows = {_key(entry): entry for part in (kept, made) for entry in rows_of(part)}
-    source = {name: value for name, value in where.as_json().items() if name not in ("device", "codes", "roofs")}
-    source["names"] = list(dict.fromkeys(made["name"]))
-    merged = [*(entry for entry in before.more.get("merged", []) if entry != source), source]
-    roofs = {name: max(roof, before.roofs.get(name, 0.0)) for name, roof in where.roofs.items()}
-    both = replace(
-        before,
-        codes={**before.codes, **where.codes},
-        date=max(before.date, where.date),
-        roofs=roofs,
-        more={**before.more, "merged": merged},
-    )
-    return tables.save(table(under(entry, roofs) for entry in rows.values()), target, both)
-
-
-def _kept(path: Path, device: Device) -> tuple[dict[Key, Row], dict[str, float]]:
-    """(the rows of this machine's table without need of a new time, its roofs)."""
-    try:
-        made, where = tables.load(path)
-    except TraceError:
-        return {}, {}
-    now = provenance(device, {}, made)
-    if (where.device, where.driver, where.torch, where.compiler) != (now.device, now.driver, now.torch, now.compiler):
-        return {}, {}
-    good = whole(made[_is_present(made) & (made.status != "failed")])
-    return {_key(entry): entry for entry in rows_of(good)}, where.roofs
+def _is_whole(entry: Row) -> bool:
+    """Whether a row needs no new time. A row with only a rested time gains a sustained one."""
+    return entry["status"] != "failed" and (entry["status"] != "ok" or entry[SUSTAINED[0]] is not None)
 
 
 def _key_of(point: Point | Skipped) -> Key:
@@ -208,22 +157,15 @@ def _key(entry: Row) -> Key:
     return (name, problem, entry["settings"] or "", entry["l2"]) if problem else (name, entry["reason"])
 
 
-def _is_present(made: pd.DataFrame) -> pd.Series:
-    """Whether each row is of its kernel's present code. Rows without a compiled kernel are present: peers, and skipped
-    places."""
+def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     known = made["name"].isin([*here, *peers.NAMES])
-    return known & ((made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == ""))
+    present = (made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == "")
+    return made[known & present]
 
 
-def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
-    """GPU name -> (table of the rows of kernels' present code, Provenance), the newest first. `not_recorded` gives the
-    reasons for missing tables."""
-    found = tables.recorded(KIND)
-    return {
-        device: (whole(made[_is_present(made)].reset_index(drop=True)), where)
-        for device, (made, where) in found.items()
-    }
+TABLE = RecordedTable(KIND, _key, _cases, COLUMNS, _present, ("driver", "torch", "compiler"), _is_whole)
+recorded = TABLE.recorded
 
 
 def not_recorded() -> list[str]:

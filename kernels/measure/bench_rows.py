@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -10,12 +9,11 @@ from kernels import catalog
 from kernels.core.dtypes import element_type
 from kernels.core.fields import own_fields
 from kernels.core.problem import Problem
-from kernels.errors import ProblemError
 from kernels.measure import peers
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
+from kernels.recordings.tables import Row
 
-Row = Mapping[str, Any]
 Cell = str | float | bool | None
 SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
 SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
@@ -35,7 +33,7 @@ settings: constants as NAME=VALUE. own_settings: whether the kernel itself choos
 output: the one with the largest share of its allowance.
 max_abs_error, yardstick_error, allowed_error: its error, torch's error and its allowance, against float64.
 problem: its fields as JSON.
-SUSTAINED: the times of a chip at work, with clock and power. Empty in older tables.
+SUSTAINED: the times of a chip at work, with clock and power.
 
 Times are in microseconds, clocks in MHz, temperatures in degrees Celsius, power in watts.
 """
@@ -56,17 +54,6 @@ def problem_type_of(title: str) -> type[Problem] | None:
     """The class of the problems with this title. None if no kernel of the catalogue solves them."""
     kinds = (spec.problem_type for spec in catalog.current().kernels.values())
     return next((kind for kind in kinds if kind.title == title), None)
-
-
-def problem_now(title: str, text: str) -> str:
-    """The text of a problem with this title, of any version, as problem_text writes it now."""
-    kind = problem_type_of(title)
-    if kind is None or not any(f'"{name}"' in str(text) for name in kind.follows):
-        return text
-    try:
-        return problem_text(kind(**json.loads(text)))
-    except (TypeError, ProblemError):  # an earlier field without a successor
-        return text
 
 
 def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Cell]:
@@ -98,20 +85,6 @@ def sustained_figures(timing: Timing) -> dict[str, float | None]:
     return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
 
 
-def sustained_said(r: Any) -> str:
-    """The sustained time of a table's row in words, with clock and power. Empty without a time."""
-    if pd.isna(r.sustained_us):
-        return ""
-    said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
-    said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
-    return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
-
-
-def whole(made: pd.DataFrame) -> pd.DataFrame:
-    """A table with empty columns for the ones that an older table lacks."""
-    return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
-
-
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:
     """The row of a Skipped."""
     made: dict[str, Cell] = {field: value for field, value in skipped.at.items() if field in SIZES}
@@ -128,31 +101,17 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
         return {}
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
     products = tensor_products(point.name, point.is_peer, point.problem.dtype)
+    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
+    roof = max(shares, key=lambda name: shares[name])
     return {
         "tflops": round(tflops, 4) if work.flops else None,
         "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
         "bytes": int(moved),
         "gb_per_s": round(gb_per_s, 2),
         "intensity": round(work.flops / moved, 4),
-        **_under(products, tflops, gb_per_s, roofs),
+        "roof": roof,
+        "roof_percent": round(100 * shares[roof], 2),
     }
-
-
-def under(entry: Row, roofs: Mapping[str, float]) -> dict[str, Cell]:
-    """A row of a table with its share of these roofs in place of its own roofs. A row of an unknown kernel stays
-    unchanged."""
-    peer = entry["kind"] == "peer"
-    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.current().kernels):
-        return dict(entry)
-    products = tensor_products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
-    return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
-
-
-def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Cell]:
-    """roof: the lower one, with the larger share. roof_percent: that share."""
-    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
-    roof = max(shares, key=lambda name: shares[name])
-    return {"roof": roof, "roof_percent": round(100 * shares[roof], 2)}
 
 
 def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
@@ -182,8 +141,3 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
 def table(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
-
-
-def rows_of(made: pd.DataFrame) -> list[Row]:
-    """The rows of a table, with None in empty places."""
-    return made.astype(object).where(made.notna(), None).to_dict("records")

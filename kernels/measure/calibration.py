@@ -2,8 +2,6 @@
 recorded table."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +10,11 @@ from kernels import catalog
 from kernels.core.request import Request
 from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.measure import counters
-from kernels.recordings import tables
-from kernels.run.backends import Device
+from kernels.recordings.tables import Case, Cases, RecordedTable, by, rows_of
 from kernels.trace.kinds import LAB_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
-TABLE = "calibration"  # the kind of this table in kernels/recordings/data/
+KIND = "calibration"
 METRICS = {kind.name: kind.metric for kind in LAB_KINDS}
 COLUMNS = ["op", "width", "matrices", "offsets", "measured", "modelled"]
 LANES = np.arange(32)
@@ -41,10 +38,11 @@ MASKS = {
 def cases() -> list[AccessProblem]:
     """AccessProblems of every kind and width: strides, padding, broadcasts, permutations, possible pairs, random
     words, masks."""
-    return [problem for kind in LAB_KINDS for problem in _cases_of(kind)]
+    return [problem for kind in LAB_KINDS for problem in cases_of_kind(kind)]
 
 
-def _cases_of(kind: AccessKind) -> Iterable[AccessProblem]:
+def cases_of_kind(kind: AccessKind) -> Iterable[AccessProblem]:
+    """The AccessProblems of a kind."""
     if kind.event == "ldmatrix":
         return _matrix_cases()
     return [
@@ -143,36 +141,18 @@ def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRIC
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def update(device: Device, ops: Iterable[str] = ()) -> pd.DataFrame:
-    """Measures every case of these ops (by default all) on a device, and writes and returns its table. Rows of other
-    ops stay."""
-    ops, path = tuple(ops), path_of(device.name)
-    table = measure([problem for problem in cases() if not ops or problem.op in ops])
-    if path.exists() and ops:
-        kept = tables.load(path)[0]
-        table = pd.concat([kept[~kept.op.isin(ops)], table])
-    order = list(METRICS)
-    table = table.sort_values("op", key=lambda column: column.map(order.index), kind="stable").reset_index(drop=True)
-    tables.save(table, path, tables.provenance(device, profiler="Nsight Compute", metrics=METRICS))
-    return table
+def _cases(device: object, _: object) -> Cases:
+    each = [
+        Case(kind.name, [(kind.name,)], lambda _, k=kind: rows_of(measure(list(cases_of_kind(k)))))
+        for kind in LAB_KINDS
+    ]
+    return each, {"profiler": "Nsight Compute", "metrics": METRICS}
 
 
-def path_of(device: str) -> Path:
-    """The file of the recorded table of a GPU."""
-    return tables.path_of(TABLE, device)
-
-
-def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
-    """GPU name -> (table, Provenance) of every recorded table."""
-    return tables.recorded(TABLE)
+TABLE = RecordedTable(KIND, by("op"), _cases, COLUMNS, present=lambda table, where: table, same=())
+recorded = TABLE.recorded
 
 
 def write_offsets(offsets: Iterable[int]) -> str:
     """Offsets as the table holds them, - for an inactive lane."""
     return " ".join("-" if o < 0 else str(o) for o in offsets)
-
-
-def read_problem(row: Any) -> AccessProblem:
-    """The AccessProblem of a row of the table."""
-    offsets = tuple(-1 if o == "-" else int(o) for o in row.offsets.split())
-    return AccessProblem(row.op, int(row.width), int(row.matrices), offsets)

@@ -26,7 +26,6 @@ from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable, RunError
-from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import gpu
 from kernels.trace.kinds import KIND, KINDS
@@ -82,19 +81,15 @@ def derived(request: Request) -> pd.DataFrame:
             "smaller problem."
         )
     costs = traced.requests(run.trace).costs
-    rows = [
-        (at, launch.entry, *(_count(costs[costs.launch == at], metric) for metric in METRICS.values()))
-        for at, launch in enumerate(plan.launches)
-    ]
-    return pd.DataFrame(rows, columns=["launch", "entry", *METRICS])
-
-
-def _count(costs: pd.DataFrame, metric: str) -> int:
-    """The value of one of Nsight Compute's counters: the sum of the costs of its kinds of access."""
-    kinds = [kind for kind in KINDS if kind.metric == metric]
-    space, events = kinds[0].space, [kind.event for kind in kinds]
-    mine = costs[(costs.space == space) & costs.kind.isin(events)]
-    return int(mine["wavefronts" if space == "shared" else "sectors"].sum())
+    rows: list[dict[str, object]] = [{"launch": at, "entry": launch.entry} for at, launch in enumerate(plan.launches)]
+    for name, metric in METRICS.items():  # a counter is the sum of the costs of its kinds of access
+        kinds = [kind for kind in KINDS if kind.metric == metric]
+        space = kinds[0].space
+        mine = costs[(costs.space == space) & costs.kind.isin([kind.event for kind in kinds])]
+        for row in rows:
+            cost = mine.loc[mine.launch == row["launch"], "wavefronts" if space == "shared" else "sectors"]
+            row[name] = int(cost.sum())
+    return pd.DataFrame(rows)
 
 
 def profile(asked: Sequence[Request], metrics: Mapping[str, str] = METRICS) -> pd.DataFrame:
@@ -130,7 +125,17 @@ def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]
     options += ["--kernel-name", f"regex:^({'|'.join(sorted(entries))})$"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "requests.json")
-        file.write_text(json.dumps([_as_json(request) for request in asked]))
+        # the yardsticks go with a request, because torch's own launches are not to be under ncu
+        given = [
+            {
+                "kernel": str(request.kernel.path),
+                "problem": asdict(request.problem),
+                "settings": request.settings,
+                "yardsticks": execute.yardstick(request),
+            }
+            for request in asked
+        ]
+        file.write_text(json.dumps(given))
         try:
             done = subprocess.run(
                 [ncu, *options, sys.executable, "-m", __name__, str(file)],
@@ -149,16 +154,6 @@ def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]
 
 
 # ---- the program under ncu ----
-
-
-def _as_json(request: Request) -> dict[str, object]:
-    """A request for `_launch`. The yardsticks go with it, because torch's own launches are not to be under ncu."""
-    return {
-        "kernel": str(request.kernel.path),
-        "problem": asdict(request.problem),
-        "settings": request.settings,
-        "yardsticks": execute.yardstick(request),
-    }
 
 
 def _launch(path: str) -> None:
@@ -197,16 +192,6 @@ def occupancies() -> pd.DataFrame:
                     driver = gpu.blocks_per_multiprocessor(made, launch)
                     rows.append((*row, own.shared_bytes, own.blocks, driver))
     return pd.DataFrame(rows, columns=columns)
-
-
-def occupancy_path(device: str) -> Path:
-    """The file of the recorded `occupancies` of a GPU."""
-    return tables.path_of(OCCUPANCY, device)
-
-
-def recorded_occupancies() -> list[tuple[pd.DataFrame, tables.Provenance]]:
-    """(table, Provenance) of the recorded `occupancies` of every GPU."""
-    return list(tables.recorded(OCCUPANCY).values())
 
 
 if __name__ == "__main__":

@@ -12,25 +12,15 @@ peer gets no time.
 """
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
-from pathlib import Path
 
 import pandas as pd
 
 from kernels import catalog
-from kernels.errors import RunError
 from kernels.families.attention import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import peers
-from kernels.measure.bench_rows import Row, problem_text
-from kernels.measure.duel_rows import kept, met, tried
-from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED
-from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
-from kernels.run.backends import Device
+from kernels.measure.meeting import FIGURES, MEANWHILE, PEER, SUSTAINED, Entry, duel_table, tried
 
 KIND = "duels"
 RIVALS = (PEER, "flash_attn_4", "flashinfer")
@@ -67,98 +57,29 @@ def names() -> list[str]:
     return [name for name, spec in catalog.current().of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
 
 
-def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
-    """(kernel, its constants) of all entries on a problem: each kernel as tuned, and on each of the distributions also
-    with every other value of each constant of PRICED."""
-    made = []
-    for name in names():
-        constants = PRICED if problem in distributions() else ()
-        made += tried(name, catalog.current().kernels[name], problem, constants)
-    return made
+def entries(problem: SixteenBitProblem) -> list[Entry]:
+    """All entries on a problem: each kernel as tuned, and on each of the distributions also with every other value of
+    each constant of PRICED."""
+    constants = PRICED if problem in distributions() else ()
+    return [entry for name in names() for entry in tried(name, problem, constants)]
 
 
-def rivals() -> list[str]:
-    """The installed RIVALS."""
-    return [name for name in RIVALS if peers.installed(name)]
-
-
-def absent() -> dict[str, str]:
-    """Each missing one of the RIVALS -> the reason in words."""
-    return {name: peers.not_installed(name) for name in RIVALS if not peers.installed(name)}
-
-
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Writes this GPU's table after every problem. Returns the path. Unless `anew`, a problem stays if the table has
-    all its rows, of the present code and with both states. At the end, RunError names each problem that failed."""
-    path, asked, failed = tables.path_of(KIND, device.name), problems(), list[str]()
-    there = {} if anew else _kept(path, asked, device)
-    kinds = distributions()
-    groups = [
-        Group(problem.size, [problem_text(problem)], partial(_met, problem, failed))
-        for problem in sorted(asked, key=lambda p: (p not in kinds, p.num_kv_heads > 0))
-    ]
-    resume(groups, there, partial(_write, path, device, asked), progress)
-    if failed:
-        raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
-    return [path]
-
-
-def _kept(path: Path, asked: Sequence[SixteenBitProblem], device: Device) -> dict[str, list[Row]]:
-    """The rows of each problem with all its rows."""
-    if not path.exists():
-        return {}
-    made, where = tables.load(path)
-    made = whole(made)
-    present = made.code_hash.isin(_codes().values()) & made.peer_status.notna() & (where.driver == device.driver)
-    return kept(made[present], asked, lambda problem: (entries(problem), rivals()))
-
-
-def _met(problem: SixteenBitProblem, failed: list[str]) -> dict[str, list[Row]]:
-    return met(problem, entries(problem), rivals(), failed)
-
-
-def _write(path: Path, device: Device, asked: Sequence[SixteenBitProblem], rows: Mapping[str, Sequence[Row]]) -> None:
-    missing = {"absent": absent()} if absent() else {}
-    where = tables.provenance(device, _codes(), torch=_torch_version(), protocol=_protocol(), **missing)
-    listed = [row for problem in asked for row in rows.get(problem_text(problem), ())]
-    tables.save(pd.DataFrame(listed, columns=list(COLUMNS)), path, where)
-
-
-def _codes() -> dict[str, str]:
-    return {name: catalog.current().kernels[name].code_hash for name in names()}
-
-
-def _protocol() -> str:
-    return ". ".join(
-        f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
-        for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
-    )
-
-
-def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The recorded rows of kernels' present code, from tables.of_present_code, with every column of COLUMNS. Columns
-    that an older table lacks are empty."""
-    found = tables.of_present_code(KIND)
-    return (whole(found[0]), found[1]) if found else None
-
-
-def whole(made: pd.DataFrame) -> pd.DataFrame:
-    """A table with all COLUMNS, and its other ones. Columns that it lacked are empty."""
-    return made.reindex(columns=[*COLUMNS, *(name for name in made if name not in COLUMNS)])
+TABLE = duel_table(KIND, lambda: [(problem, entries(problem), RIVALS) for problem in problems()])
+recorded = TABLE.newest
 
 
 def timed(made: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a whole table with a ratio: both have a time."""
+    """The rows with a ratio: both have a time."""
     return made[(made.status == "ok") & made.ratio.notna()]
 
 
 def strongest(made: pd.DataFrame) -> pd.DataFrame:
     """Each kernel, with its constants, on each problem against its fastest accurate peer. `met`: the names of all its
-    peers on the problem. An older table judged no peer, so its rows count as accurate."""
+    peers on the problem."""
     met = made.drop_duplicates(["problem", "peer"]).groupby("problem").peer.agg(" ".join)
     rows = timed(made)
     rows = rows.assign(met=rows.problem.map(met))
-    rows = rows[rows.peer_status.isna() | (rows.peer_status == "ok")]
+    rows = rows[rows.peer_status == "ok"]
     order = rows.sustained_peer_us.fillna(rows.peer_us).sort_values(kind="stable").index
     first = rows.loc[order].drop_duplicates(["name", "problem", "settings"]).index
     return rows[rows.index.isin(first)]
@@ -183,9 +104,3 @@ def as_tuned(made: pd.DataFrame) -> pd.Series:
         tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
         own.append({**spec.settings(), **chosen} == tuned)
     return pd.Series(own, made.index, dtype=bool)
-
-
-def _torch_version() -> str:
-    from importlib.metadata import version
-
-    return version("torch")

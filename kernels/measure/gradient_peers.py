@@ -36,51 +36,40 @@ class Saved(NamedTuple):
     rest: Made
 
 
-def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
+def _operator(name: str) -> Callable[..., Made]:
     import torch
 
-    return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    return getattr(torch.ops.aten, f"_scaled_dot_product_{name}")
+
+
+def _flash_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
+    return _operator("flash_attention")(q, k, v, 0.0, causal, False, scale=scale)
 
 
 def _flash_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
     o, lse, cum_q, cum_k, max_q, max_k, seed, offset = s.rest[:8]
-    return torch.ops.aten._scaled_dot_product_flash_attention_backward(
-        s.do, s.q, s.k, s.v, o, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset, scale=scale
-    )
+    given = (s.do, s.q, s.k, s.v, o, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset)
+    return _operator("flash_attention_backward")(*given, scale=scale)
 
 
 def _cudnn_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
-    import torch
-
-    return torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, False, scale=scale)
+    return _operator("cudnn_attention")(q, k, v, None, True, 0.0, causal, False, scale=scale)
 
 
 def _cudnn_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
     o, lse, cum_q, cum_k, max_q, max_k, seed, offset = s.rest[:8]
-    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-        s.do, s.q, s.k, s.v, o, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal, scale=scale
-    )
+    given = (s.do, s.q, s.k, s.v, o, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal)
+    return _operator("cudnn_attention_backward")(*given, scale=scale)
 
 
 def _efficient_forward(q: "Tensor", k: "Tensor", v: "Tensor", causal: bool, scale: float) -> Made:
-    import torch
-
-    return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+    return _operator("efficient_attention")(q, k, v, None, True, 0.0, causal, scale=scale)
 
 
 def _efficient_backward(s: Saved, causal: bool, scale: float) -> tuple["Tensor", ...]:
-    import torch
-
-    o, lse, seed, offset = s.rest
     wanted = [True, True, True, False]  # of Q, K and V, not of a bias
-    made = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
-        s.do, s.q, s.k, s.v, None, o, lse, seed, offset, 0.0, wanted, causal, scale=scale
-    )
-    return made[:3]
+    given = (s.do, s.q, s.k, s.v, None, *s.rest, 0.0, wanted, causal)  # the rest: O, lse, seed and offset
+    return _operator("efficient_attention_backward")(*given, scale=scale)[:3]
 
 
 _EFFICIENT, _FLASH, _CUDNN = BACKWARD
@@ -107,7 +96,6 @@ class GradientPeer(Peer):
         return [on_device(array, "cuda") for array in arrays]
 
     def _saved(self, tensors: list["Tensor"]) -> Saved:
-        """The untimed forward."""
         q, k, v, do = tensors
         self._group = q.shape[1] // k.shape[1]
         if self._group > 1:

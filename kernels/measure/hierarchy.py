@@ -4,20 +4,20 @@ Every figure comes from a timed build with a correct output. Measuring needs a G
 kernels/recordings/data/hierarchy/ and cycles/, does not.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from kernels import catalog
+from kernels.build import Mode
+from kernels.build.nvrtc import Toolchain
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import BackendUnavailable, RunError
+from kernels.errors import BackendUnavailable
 from kernels.families.lab.hierarchy import (
     CONSTANT_BYTES,
     ChaseProblem,
@@ -26,18 +26,21 @@ from kernels.families.lab.hierarchy import (
     TextureChaseProblem,
 )
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
+from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_exact
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
-from kernels.run.backends import Device
+from kernels.recordings.tables import Case, Cases, RecordedTable, by
+from kernels.run import execute
+from kernels.run.backends import Device, gpu
+from kernels.trace.kinds import READS
+from kernels.trace.memory import traced
 
 HIERARCHY, CYCLES = "hierarchy", "cycles"
 RUNS = 5  # of each figure. The median counts. The table also has the least and the most
 KIB, MIB = 2**10, 2**20
 LARGEST_TEXTURE = 256 * MIB  # of a chase; it meets device memory from 128 MiB on
 TIMED_WARPS, TIMED_REPEATS = 8, 64
-TIME_LIMIT = 600.0  # seconds for one point
 Settings = tuple[tuple[str, int], ...]
-Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,6 @@ def _cached_chases(steps: Iterable[int]) -> list[ConstantChaseProblem | TextureC
 def point(place: Place) -> dict[str, object]:
     """One row of the table, measured on this GPU: kind, space, working_set in bytes, and cycles and ns of one load, or
     gigabytes per second. Each figure has the median, least and most of RUNS. RunError for a wrong output."""
-    from kernels.build import Mode
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     problem = place.problem
     made, plan, arrays = execute.prepare(Request(_kernel_of(problem.problem_type), problem, backend="gpu"), Mode.TIMED)
     row = {"kind": place.kind, "space": problem.space, "working_set": problem.working_set}
@@ -112,7 +111,7 @@ def point(place: Place) -> dict[str, object]:
         values = {
             "gb_per_s": [problem.bytes_moved / ms / 1e6 for ms in gpu.launch_repeatedly(made, plan, arrays, RUNS)]
         }
-    _must_be_right(problem, arrays)
+    check_exact(problem, arrays)
     for name, found in values.items():
         row |= _figures(name, found)
     return row
@@ -145,10 +144,6 @@ def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:
 def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, object]:
     """Cycles of the SM per access of a warp, with 8 warps of only these accesses: a row of stride, the settings, the
     wavefronts derived from the probed build's trace, and the cycles (median, least, most)."""
-    from kernels.build import Mode
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     chosen = dict(settings)
     timed = ColumnsProblem(problem.stride, TIMED_REPEATS, TIMED_WARPS, problem.seed)
     request = Request(_kernel_of(ColumnsProblem), timed, settings, backend="gpu")
@@ -162,144 +157,87 @@ def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, objec
         gpu.launch(made, plan, arrays, None)
         elapsed = arrays["clocks"][:, 1].max() - arrays["clocks"][:, 0].min()
         values.append(elapsed / (per_walk * TIMED_WARPS * TIMED_REPEATS))
-    _must_be_right(timed, arrays)
+    check_exact(timed, arrays)
     wavefronts = wavefronts_per_access(problem, settings, "gpu")
     return {"stride": problem.stride, **chosen, "wavefronts": wavefronts, **_figures("cycles", values)}
 
 
 def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: str) -> float:
     """The mean wavefronts per access of the walk's reads, derived from the trace of a probed build."""
-    from kernels.run import execute
-    from kernels.trace.kinds import READS
-    from kernels.trace.memory import traced
-
     run = execute.run(Request(_kernel_of(ColumnsProblem), problem, settings, backend=backend))
     costs = traced.requests(run.trace, space="shared").costs
     return round(float(costs[costs.kind.isin(READS)].wavefronts.mean()), 3)
 
 
 def _kernel_of(problem_type: type) -> KernelSpec:
-    """The catalogue's first KernelSpec for these problems."""
     return next(iter(catalog.current().of_problem(problem_type).values()))
 
 
 def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
-    """The median, the least and the most, as columns."""
     picks: tuple[tuple[str, Callable], ...] = (("", np.median), ("_least", min), ("_most", max))
     return {f"{name}{suffix}": round(float(pick(values)), 3) for suffix, pick in picks}
-
-
-def _must_be_right(problem: Problem, arrays: dict[str, np.ndarray]) -> None:
-    for name, true in problem.truth().items():
-        if not np.array_equal(arrays[name], true):
-            raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
 
 
 # ---- recorded ----
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Measures the hierarchy of this GPU and writes its table after each point. Returns the path. Points of the
-    present code stay, unless `anew`."""
-    tasks: dict[Key, tuple] = {
-        (place.kind, place.problem.space, place.problem.working_set): (point, place)
+def _levels(device: Device, _: object) -> Cases:
+    cases = [
+        Case(
+            HIERARCHY,
+            [(place.kind, place.problem.space, place.problem.working_set)],
+            lambda _, place=place: [in_worker("Memory hierarchy", point, place)],
+        )
         for place in sweep(device.multiprocessors)
-    }
-    return _record(HIERARCHY, ("kind", "space", "working_set"), tasks, device, progress, anew)
+    ]
+    return cases, _origin(device, ChaseProblem, StreamProblem, ConstantChaseProblem, TextureChaseProblem)
 
 
-def record_cycles(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """The same for the cycles of a walk."""
-    names = [name for name, _ in cycles_sweep()[0][1]]
-    tasks: dict[Key, tuple] = {
-        (problem.stride, *dict(settings).values()): (cycles_point, problem, settings)
+def _walks(device: Device, _: object) -> Cases:
+    cases = [
+        Case(
+            CYCLES,
+            [(problem.stride, *dict(settings).values())],
+            lambda _, walk=(problem, settings): [in_worker("Cycles of a walk", cycles_point, *walk)],
+        )
         for problem, settings in cycles_sweep()
-    }
-    return _record(CYCLES, ("stride", *names), tasks, device, progress, anew)
+    ]
+    return cases, _origin(device, ColumnsProblem)
 
 
-Row = Mapping[str, Any]
+def _origin(device: Device, *kinds: type[Problem]) -> dict[str, object]:
+    codes = {spec.name: spec.code_hash for spec in map(_kernel_of, kinds)}
+    return {"codes": codes, "compiler": Toolchain(device.target).version, "runs": RUNS}
 
 
-def _record(
-    kind: str,
-    key: Sequence[str],
-    tasks: Mapping[Key, tuple],
-    device: Device,
-    progress: Progress,
-    anew: bool,
-) -> list[Path]:
-    """key: the columns that identify a row. tasks: key -> the function of its row, and its arguments."""
-    from kernels.build.nvrtc import Toolchain
-
-    path = tables.path_of(kind, device.name)
-    codes = _codes(kind)
-    kept = {}
-    if not anew and path.exists() and device.name in _readable(kind):
-        rows = _readable(kind)[device.name].table.to_dict("records")
-        kept = {tuple(row[name] for name in key): row for row in rows}
-
-    def write(rows: Mapping[Key, Row]) -> None:
-        where = tables.provenance(device, codes, compiler=Toolchain(device.target).version, runs=RUNS)
-        tables.save(pd.DataFrame([rows[task] for task in tasks if task in rows]), path, where)
-
-    groups = [Group(kind, [task], partial(_measured, kind, task, *call)) for task, call in tasks.items()]
-    resume(groups, kept, write, progress)
-    return [path]
+def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
+    """No row of a table with a changed kernel. A table may lack a kernel, if it is older than the kernel."""
+    return table.iloc[:0] if tables.changed_code(where.codes) else table
 
 
-def _measured(kind: str, key: Key, function: Callable[..., Row], *arguments: object) -> dict[Key, Row]:
-    from kernels.run import workers
-
-    job = workers.submit(function, *arguments, backend="gpu", title=f"Measuring {kind}", time_limit=TIME_LIMIT)
-    return {key: job.result()}
-
-
-_PROBLEMS: dict[str, tuple[type, ...]] = {
-    HIERARCHY: (ChaseProblem, StreamProblem, ConstantChaseProblem, TextureChaseProblem),
-    CYCLES: (ColumnsProblem,),
+TABLES = {
+    HIERARCHY: RecordedTable(HIERARCHY, by("kind", "space", "working_set"), _levels, present=_present, same=()),
+    CYCLES: RecordedTable(CYCLES, by("stride", *TILES[0]), _walks, present=_present, same=()),
 }
-
-
-def _codes(kind: str) -> dict[str, str]:
-    """Kernel -> code_hash of the kernels that measure this kind."""
-    return {spec.name: spec.code_hash for spec in map(_kernel_of, _PROBLEMS[kind])}
 
 
 def recorded(device: str = "", kind: str = HIERARCHY) -> Measured:
     """The recorded table of a GPU, or of the GPU with the newest table. BackendUnavailable, with the remedy, if none
     is of the present code. kind: HIERARCHY or CYCLES."""
-    found = _readable(kind)
+    found = TABLES[kind].recorded()
     if not found or device and device not in found:
+        reasons = [
+            f"The recording on {gpu} is of another code of {', '.join(changed)}."
+            for gpu, (_, where) in tables.recorded(kind).items()
+            if (changed := tables.changed_code(where.codes))
+        ]
         said = f"There is no recording of the {kind} {f'on {device} ' if device else ''}by the present code."
         advice = f"Make one on a GPU with python -m kernels measure {kind}."
-        raise BackendUnavailable(" ".join([said, *_left_out(kind), advice]))
-    return found[device] if device else next(iter(found.values()))
+        raise BackendUnavailable(" ".join([said, *tables.left_out(kind), *reasons, advice]))
+    table, where = found[device] if device else next(iter(found.values()))
+    return Measured(table, where.device, where.driver, where.date, where.compiler)
 
 
 def devices(kind: str = HIERARCHY) -> list[str]:
     """The GPUs with a recorded table of this kind, the newest first."""
-    return list(_readable(kind))
-
-
-def _readable(kind: str) -> dict[str, Measured]:
-    found = tables.recorded(kind).items()
-    return {
-        device: Measured(table, where.device, where.driver, where.date, where.compiler)
-        for device, (table, where) in found
-        if not _changed(kind, where)
-    }
-
-
-def _changed(kind: str, where: tables.Provenance) -> list[str]:
-    """The kernels of a table with another code today. A table may lack a kernel, if it is older than the kernel."""
-    return tables.changed_code(where.codes, where.codes or _codes(kind))
-
-
-def _left_out(kind: str) -> list[str]:
-    changed = [
-        f"The recording on {device} is of another code of {', '.join(_changed(kind, where))}."
-        for device, (_, where) in tables.recorded(kind).items()
-        if _changed(kind, where)
-    ]
-    return [*tables.left_out(kind), *changed]
+    return list(TABLES[kind].recorded())

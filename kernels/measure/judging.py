@@ -8,8 +8,11 @@ from functools import lru_cache
 import numpy as np
 
 from kernels.core.problem import Problem
-from kernels.core.tolerance import OutputError, max_abs_error, output_errors
+from kernels.core.request import Request
+from kernels.core.tolerance import OutputError, max_abs_error, output_errors, worst
+from kernels.errors import RunError
 from kernels.measure import peers
+from kernels.run import execute
 
 PART = 2**20  # numbers in one comparison
 ROUNDING_TIMES = 10  # times the allowance: a smaller error is called rounding, a larger one plainly wrong
@@ -49,6 +52,21 @@ def rms_error(problem: Problem, output: str, array: np.ndarray) -> float:
     with ThreadPoolExecutor() as pool:
         squares = pool.map(lambda part: float(np.square(flat[part].astype(np.float64) - due[part]).sum()), parts)
         return math.sqrt(sum(squares) / flat.size)
+
+
+def check_right(request: Request, arrays: Mapping[str, np.ndarray], what: str) -> None:
+    """RunError if an output of a run on the GPU is wrong. what: the refused figures, such as "A timeline is"."""
+    errors = execute.largest_errors(request.problem, arrays, "gpu")
+    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
+    if not error.ok:
+        raise RunError(f"{what} refused. {missed(request.kernel.name, error)}")
+
+
+def check_exact(problem: Problem, arrays: Mapping[str, np.ndarray]) -> None:
+    """RunError if an output differs from the truth of a problem without rounding."""
+    for name, true in problem.truth().items():
+        if not np.array_equal(arrays[name], true):
+            raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
 
 
 def verdict(name: str, error: OutputError) -> tuple[str, str]:

@@ -3,20 +3,23 @@
 import contextlib
 import datetime
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from kernels.build import Mode
 from kernels.core.request import Request
 from kernels.core.streams import steps
-from kernels.errors import ProblemError, RunError
-from kernels.measure.kept import Kept, Stored
+from kernels.errors import ProblemError
+from kernels.measure import load
+from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_right
 from kernels.measure.load import Sustained
-from kernels.recordings.request_index import Recordings
-from kernels.recordings.requests import RecordedRequest, name_of, requests_of
-from kernels.recordings.resumable import Progress, silent
-from kernels.run.backends import Device
+from kernels.recordings.requests import RecordedRequest, Recordings, Stored
+from kernels.run import execute
+from kernels.run.backends import gpu, gpu_launches
 from kernels.run.backends.gpu_launches import AHEAD_NS
 
 RUNS = 31
@@ -112,8 +115,7 @@ class RecordedLaunchTimes(RecordedRequest):
 
     def load(self) -> LaunchTimes:
         """The LaunchTimes. TraceError for an unreadable file."""
-        name = name_of(self.request, self.code_hash)
-        steps, runs, free = (table.to_pandas() for table in self.read(*(f"{name}{part}" for part in PARTS)))
+        steps, runs, free = self.read(*PARTS)
         host = self.said["graph"], self.said["clocks_ns"], self.said["processor"]
         clock = self.said["timer_step_ns"], self.said["overhead_ns"], Sustained(**self.said["sustained"])
         return LaunchTimes(self.request, steps, runs, free, *host, *clock, "recorded", self.device, self.date)
@@ -128,24 +130,10 @@ def launch_times(request: Request) -> LaunchTimes:
         raise ProblemError(
             "Launch times are times, and a CPU run yields none. Choose the recorded backend, or a machine with a GPU."
         )
-    return _measured(request)
-
-
-def _measured(request: Request) -> LaunchTimes:
-    from kernels.build import Mode
-    from kernels.core.tolerance import worst
-    from kernels.measure import load
-    from kernels.measure.judging import missed
-    from kernels.run import execute
-    from kernels.run.backends import gpu, gpu_launches
-
     made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
     timed = gpu_launches.timed_run(*execute.prepare(request, Mode.TIMED))
     found = gpu_launches.launch_times(made, plan, arrays, RUNS)
-    errors = execute.largest_errors(request.problem, arrays, "gpu")
-    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
-    if not error.ok:
-        raise RunError(f"These launch times are refused. {missed(request.kernel.name, error)}")
+    check_right(request, arrays, "These launch times are")
     table = _rows(found.spans - found.spans[:, :, 0].min(axis=1)[:, None, None])
     numbers = {name: getattr(found, name).astype(float) for name in COLUMNS}
     numbers["timed_ns"] = gpu_launches.event_times(timed, RUNS)
@@ -158,7 +146,11 @@ def _measured(request: Request) -> LaunchTimes:
     none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in FREE.items()})
     tables = table, runs, pd.concat(free) if free else none
     graph = asdict(found.graph) if found.graph else {}
-    host = graph, {name: one.apart_ns for name, one in found.free.items()}, _processor()
+    processor = ""  # unless Linux reports its name
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    host = graph, {name: one.apart_ns for name, one in found.free.items()}, processor
     sustained = load.sustained([timed], lambda: None, float(np.median(numbers["timed_ns"])) / 1000)
     clock = gpu_launches.timer_step_ns(), gpu_launches.events_overhead_ns(RUNS), sustained
     today = datetime.date.today().isoformat()
@@ -172,51 +164,20 @@ def _rows(spans: np.ndarray, **more: object) -> pd.DataFrame:
     return pd.DataFrame({**more, "run": run, "step": step, "start_ns": starts, "end_ns": ends})
 
 
-def _processor() -> str:
-    """The name of the host's processor, if Linux reports it."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return ""
-
-
 def names(request: Request) -> list[tuple[str, int]]:
     """(name, stream) of each step: a launch's entry, with a number if it repeats, or "copy of TENSOR"."""
     launches = request.plan.launches
     entries = [launch.entry for launch in launches]
-
-    def name_of_launch(number: int) -> str:
-        entry = entries[number]
-        return (
-            f"{entry} {entries[:number].count(entry)}"
-            if launches[number].parent and entries.count(entry) > 1
-            else entry
-        )
-
-    return [
-        (f"copy of {step.tensor}" if step.tensor else name_of_launch(step.number), step.stream)
-        for step in steps(request.plan)
-    ]
+    found = []
+    for step in steps(request.plan):
+        name = f"copy of {step.tensor}" if step.tensor else entries[step.number]
+        if not step.tensor and launches[step.number].parent and entries.count(name) > 1:
+            name = f"{name} {entries[: step.number].count(name)}"
+        found.append((name, step.stream))
+    return found
 
 
 # ---- recorded ----
-
-RECORDINGS = Recordings("launch_time", RecordedLaunchTimes, shared=True)
-
-
-def recorded(device: str = "") -> list[RecordedLaunchTimes]:
-    """Every recording of the catalogue's present code, of one GPU or of all."""
-    return [entry for entry in RECORDINGS.all() if not device or entry.device == device]
-
-
-def find(request: Request) -> RecordedLaunchTimes:
-    """The newest recording of a request. ProblemError with the kernel's others."""
-    return max(RECORDINGS.of(request, lambda entry: entry.label), key=lambda entry: entry.date)
-
-
-def asked() -> list[Request]:
-    """The requests to record: each problem's launch_cases."""
-    return requests_of("launch_cases")
 
 
 def _stored(made: LaunchTimes) -> Stored:
@@ -225,10 +186,13 @@ def _stored(made: LaunchTimes) -> Stored:
     return header, dict(zip(PARTS, (made.table, made.runs, made.free)))
 
 
-KEPT = Kept(RECORDINGS, PARTS, launch_times, _stored)
-
-
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Makes this GPU's launch times and writes its file after each. Returns the path. Recordings of the present code
-    stay, unless `anew`."""
-    return [KEPT.record(device, asked(), progress, anew)]
+RECORDINGS = Recordings(
+    "launch_time",
+    RecordedLaunchTimes,
+    "launch_cases",
+    partial(in_worker, "Launch times", launch_times),
+    _stored,
+    PARTS,
+    shared=True,
+)
+recorded, find = RECORDINGS.all, RECORDINGS.find

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,6 @@ AHEAD = 1.3  # a run that takes so many times as long as Python needs to enqueue
 POLL_SECONDS = 0.005
 State = tuple[int | None, int | None]
 Enqueue = Callable[[], object]
-
-
-class _Event(Protocol):
-    @property
-    def done(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,8 @@ def _without_pause(enqueuers: Sequence[Enqueue], before: Enqueue, period: float)
     return [1000 * cupy.cuda.get_elapsed_time(start, end) for start, end in events], state
 
 
-def watched(end: _Event) -> State:
-    """Clock (MHz) and power (W) of a GPU at work: the last reading before the event `end`."""
+def watched(end: Any) -> State:
+    """Clock (MHz) and power (W) of a GPU at work: the last reading before `end`, an event of CuPy."""
     last = clock.under_load()
     while not end.done:
         time.sleep(POLL_SECONDS)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, Warpglass
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.measure.gradient_peers import rival
-from kernels.run.backends import gpu
+from kernels.measure.in_worker import in_worker
+from kernels.recordings.tables import Case, Cases, RecordedTable, by
+from kernels.run.backends import Device, gpu
 
 PEER = "sdpa_cudnn"
 SETS = 3  # of arrays. The runs of a turn take them one after the other
@@ -86,6 +89,44 @@ class Side:
         self.states: dict[str, list] = {}
 
 
+Entry = tuple[str, dict[str, int]]
+"""A kernel, and its constants."""
+TIME_LIMIT = 300.0  # seconds for one problem
+
+
+def tried(name: str, problem: Problem, constants: Iterable[str]) -> list[Entry]:
+    """The entries of a kernel: as tuned to the problem, and with every other value of each of these constants."""
+    spec = catalog.find(name)
+    tuned = spec.settings_for(problem)
+    others = [c for c in spec.constants if c.name in constants]
+    return [(name, tuned), *((name, tuned | {c.name: v}) for c in others for v in c.values if v != tuned[c.name])]
+
+
+def duel_table(
+    kind: str, duels: Callable[[], Iterable[tuple[Problem, Sequence[Entry], Sequence[str]]]]
+) -> RecordedTable:
+    """The recorded table of duels. duels: gives each problem with its entries and its rivals. A rival that is not
+    installed has no row, and the provenance gives the reason."""
+
+    def cases(device: Device, _: object) -> Cases:
+        made, absent = [], dict[str, str]()
+        for problem, entries, rivals in duels():
+            absent |= {name: peers.not_installed(name) for name in rivals if not peers.installed(name)}
+            here = [name for name in rivals if name not in absent]
+            parts = ((name, settings_text(chosen.items()), rival) for name, chosen in entries for rival in here)
+            keys = [(problem_text(problem), *part) for part in parts]
+            duel = problem, entries, here
+            made.append(Case(problem.size, keys, lambda _, d=duel: in_worker("Duels", meet, *d, limit=TIME_LIMIT)))
+        states = (
+            f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
+            for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
+        )
+        said = {"torch": metadata.version("torch"), "protocol": ". ".join(states)}
+        return made, {**said, "absent": absent} if absent else said
+
+    return RecordedTable(kind, by("problem", "name", "settings", "peer"), cases, COLUMNS)
+
+
 def meet(
     problem: Problem, kernels: Sequence[tuple[str, dict[str, int]]], others: Sequence[str] = (PEER,)
 ) -> list[dict[str, object]]:
@@ -119,7 +160,6 @@ def _kernel(problem: Problem, name: str, settings: dict[str, int], inputs: dict[
 
 
 def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
-    """The Side of a kernel or a peer. `made` prepares it."""
     try:
         with gpu.errors():
             prepared = made()
@@ -141,7 +181,6 @@ def _side(problem: Problem, name: str, made: Callable[[], protocol.Kernel | peer
 def _row(
     problem: Problem, name: str, settings: dict[str, int], side: Side, peer: str, rival: Side
 ) -> dict[str, object]:
-    """The table's row of a kernel against a peer."""
     made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
     made |= {"code_hash": catalog.find(name).code_hash, "problem": problem_text(problem)}

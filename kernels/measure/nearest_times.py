@@ -52,8 +52,8 @@ def recorded_device() -> Device:
 
 
 def _times(spec: KernelSpec, device: str) -> Iterator[tuple[dict[str, object], float, float, str, float]]:
-    """(fields of the problem, flops, us, roof, per cent of it) of each time of the kernel on the device, else on any
-    GPU."""
+    """(fields of the problem, flops, us, roof, its share in per cent) of each time of the kernel on the device, else on
+    any GPU."""
     recorded = tables.recorded("bench")
     found = recorded.get(device) or next(iter(recorded.values()), None)
     if found is None:

@@ -22,29 +22,35 @@ us, peer_us: of a call on the wall. pairs: JSON, [our us, the peer's us] of each
 Other columns are as in meeting.COLUMNS."""
 
 
+def present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
+    """The rows whose forward and backward kernels have the present code."""
+    rows = tables.of_present_code(table, where).fillna({"backward": ""})
+    return rows[~rows.backward.isin(tables.changed_code(where.codes))]
+
+
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest table whose forward kernels have the present code, without the rows of a changed backward."""
-    found = tables.of_present_code(KIND)
-    if found is None:
-        return None
-    rows = found[0].fillna({"backward": ""})
-    return rows[~_of_changed_backward(rows, found[1])].reset_index(drop=True), found[1]
+    """The newest table with present rows."""
+    found = _newest()
+    return (present(*found).reset_index(drop=True), found[1]) if found else None
+
+
+def _newest() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The newest table with a forward kernel of the present code."""
+    return next((pair for pair in tables.recorded(KIND).values() if len(tables.of_present_code(*pair))), None)
 
 
 def waiting() -> list[str]:
     """The cases left out because their backward has changed since, in a sentence. Empty if there are none."""
-    found = tables.of_present_code(KIND)
-    old = found[0][_of_changed_backward(*found)] if found else pd.DataFrame()
-    if found is None or old.empty:
+    if not (found := _newest()):
+        return []
+    rows = tables.of_present_code(*found)
+    old = rows.drop(index=present(*found).index)
+    if old.empty:
         return []
     names = ", ".join(f"`{name}`" for name in sorted(set(old.backward)))
-    left, every = len(old.groupby(CASE)), len(found[0].groupby(CASE))
+    left, every = len(old.groupby(CASE)), len(rows.groupby(CASE))
     said = f"Not shown: {left} of {every} cases, with gradients by an earlier {names}."
     return [said + " They wait for a new recording."]
-
-
-def _of_changed_backward(rows: pd.DataFrame, where: tables.Provenance) -> "pd.Series[bool]":
-    return rows.backward.isin(tables.changed_code(where.codes))
 
 
 def strongest(rows: pd.DataFrame) -> pd.DataFrame:

@@ -3,19 +3,17 @@
 A pattern is a problem of families/lab/patterns.py. A way is a kernel of this problem with a named value of a constant.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from kernels import catalog
+from kernels.build import Mode
+from kernels.build.nvrtc import Toolchain
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import RunError
 from kernels.families.lab.patterns import (
     COLUMNS,
     FEW,
@@ -28,17 +26,18 @@ from kernels.families.lab.patterns import (
     StagesProblem,
     settings_of,
 )
+from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_exact
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
-from kernels.run.backends import Device
+from kernels.recordings.tables import Case, Cases, RecordedTable, Row, by
+from kernels.run import execute
+from kernels.run.backends import Device, gpu
 
 PATTERNS = "patterns"
 LAUNCHES = 11  # of each way. Each launch has PASSES passes or tiles
 RATE_RUNS = 5  # of which the fastest counts
 RATE_PASSES, LONG = (101, 1001), 1.0  # more passes for a launch of at most so many milliseconds
-TIME_LIMIT = 600.0  # seconds for one way
 Key = tuple[str, str, str]  # kernel, settings and problem as text
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -124,19 +123,13 @@ def key_of(request: Request) -> Key:
 def measure(request: Request) -> dict[str, object]:
     """The row of a request, measured on this GPU by a timed build with a right output: the key, the median, least and
     most of the launches' medians, and all medians."""
-    from kernels.build import Mode
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     timed = replace(request, problem=request.problem.timed(), backend="gpu")
     medians = []
     for _ in range(LAUNCHES):
         made, plan, arrays = execute.prepare(timed, Mode.TIMED)
         gpu.launch(made, plan, arrays, None)
         medians.append(float(np.median(timed.problem.cycles(arrays["clocks"]))))
-        for name, true in timed.problem.truth().items():
-            if not np.array_equal(arrays[name], true):
-                raise RunError(f"{request.kernel.name} has no cycles, because its output {name} is wrong.")
+        check_exact(timed.problem, arrays)
     kernel, settings, problem = key_of(request)
     rate = _rate(request)
     figures = {"cycles": np.median(medians), "least": min(medians), "most": max(medians)}
@@ -149,12 +142,8 @@ def measure(request: Request) -> dict[str, object]:
 def _rate(request: Request) -> float | None:
     """Passes per microsecond of the whole GPU, if every SM is full of blocks. None for a pattern without this rate.
 
-    Its outputs are those of many blocks at once, so only `measure` compares outputs.
+    Many blocks write its outputs at once, so only `measure` compares outputs.
     """
-    from kernels.build import Mode
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     for passes in RATE_PASSES:
         if (filled := request.problem.filled(passes)) is None:
             return None
@@ -171,13 +160,9 @@ def _rate(request: Request) -> float | None:
 def cycles(request: Request) -> Cycles | None:
     """The cycles of a request's way: measured on this GPU, or the newest recorded ones of the present code, or None."""
     if request.backend == "gpu":
-        from kernels.run.backends import gpu
-
         return _figures(measure(request), "measured", gpu.device().name, "today")
-    for device, (table, where) in tables.recorded(PATTERNS).items():
-        if tables.changed_code(where.codes, [request.kernel.name]):
-            continue
-        key = dict(zip(("kernel", "settings", "problem"), key_of(request)))
+    key = dict(zip(KEY, key_of(request)))
+    for device, (table, where) in TABLE.recorded().items():
         found = table[(table[list(key)].fillna("") == pd.Series(key)).all(axis=1)]
         if len(found):
             return _figures(found.iloc[0].to_dict(), "recorded", device, where.date)
@@ -225,40 +210,26 @@ def _figures(row: Row, label: str, device: str, date: str) -> Cycles:
     return Cycles(median, least, most, label, device, date, float(str(rate)) if rate and pd.notna(rate) else None)
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Measures every way on this GPU and writes the table after each. Returns its path. Rows of the present code stay,
-    unless `anew`."""
-    from kernels.build.nvrtc import Toolchain
-
-    path, possible = tables.path_of(PATTERNS, device.name), asked().items()
-    requests = {key: r for key, r in possible if not r.kernel.cannot_run(r.problem, r.constants, device)}
-    codes = {request.kernel.name: request.kernel.code_hash for request in requests.values()}
-    kept = {} if anew else _kept(device.name)
-
-    def write(rows: Mapping[Key, Row]) -> None:
-        where = tables.provenance(device, codes, compiler=Toolchain(device.target).version, runs=LAUNCHES)
-        tables.save(pd.DataFrame([rows[key] for key in requests if key in rows]), path, where)
-
-    groups = [Group(key[0], [key], partial(_measured, key, request)) for key, request in requests.items()]
-    resume(groups, kept, write, progress)
-    return [path]
+def _cases(device: Device, _: object) -> Cases:
+    possible = {
+        key: request
+        for key, request in asked().items()
+        if not request.kernel.cannot_run(request.problem, request.constants, device)
+    }
+    codes = {request.kernel.name: request.kernel.code_hash for request in possible.values()}
+    cases = [
+        Case(key[0], [key], lambda _, r=request: [in_worker(f"Measuring {r.kernel.name}", measure, r)])
+        for key, request in possible.items()
+    ]
+    return cases, {"codes": codes, "compiler": Toolchain(device.target).version, "runs": LAUNCHES}
 
 
-def _kept(device: str) -> dict[Key, Row]:
-    """The rows of present code of this GPU."""
-    if device not in tables.recorded(PATTERNS):
-        return {}
-    table, where = tables.recorded(PATTERNS)[device]
-    changed = tables.changed_code(where.codes)
-    rows: Iterable[Row] = table.fillna("")[~table.kernel.isin(changed)].to_dict("records")
-    return {(str(row["kernel"]), str(row["settings"]), str(row["problem"])): row for row in rows}
+def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
+    return table[~table.kernel.isin(tables.changed_code(where.codes))]
 
 
-def _measured(key: Key, request: Request) -> dict[Key, Row]:
-    from kernels.run import workers
-
-    job = workers.submit(measure, request, backend="gpu", title=f"Measuring {key[0]}", time_limit=TIME_LIMIT)
-    return {key: job.result()}
+KEY = ("kernel", "settings", "problem")
+TABLE = RecordedTable(PATTERNS, by(*KEY), _cases, present=_present, same=())
 
 
 def missing() -> list[str]:

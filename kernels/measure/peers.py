@@ -283,14 +283,10 @@ def told(name: str) -> Iterator[None]:
         except (OutOfMemory, PeerUnavailable):
             raise
         except Exception as error:
-            raise PeerUnavailable(_reason(name, error, said)) from None
-
-
-def _reason(name: str, error: Exception, said: list) -> str:
-    """The peer's own reason. It leaves out torch's warnings about the implementations that this program did not
-    request."""
-    if name not in SDPA:
-        return f"{name}: {type(error).__name__}: {str(error)[:200]}"
-    words = [str(w.message).split(" (Triggered")[0].strip() for w in said]
-    telling = [w for w in words if "not used because" not in w and "disabled" not in w]
-    return f"torch says of {name}: {' '.join(dict.fromkeys(telling))[:300] or str(error).splitlines()[0][:200]}"
+            reason = f"{name}: {type(error).__name__}: {str(error)[:200]}"
+            if name in SDPA:  # its warnings are also about the implementations that nobody requested
+                words = [str(w.message).split(" (Triggered")[0].strip() for w in said]
+                telling = [w for w in words if "not used because" not in w and "disabled" not in w]
+                own = " ".join(dict.fromkeys(telling))[:300] or str(error).splitlines()[0][:200]
+                reason = f"torch says of {name}: {own}"
+            raise PeerUnavailable(reason) from None

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from kernels.measure.pipelines import Pipeline
+from kernels.measure.pipelines import Pipeline, keys_of
 
 PRODUCTS = (
     *("scores", "output"),
@@ -47,11 +47,6 @@ def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
         same = (now == then) | (now < 0) | (then < 0)
         pairs = pairs[same.to_numpy()]
     return pairs.assign(end_ns=pairs.start_ns_then)[list(shown.columns)].reset_index(drop=True)
-
-
-def keys_of(frame: pd.DataFrame) -> list[str]:
-    """The key columns of a frame of marks or bars."""
-    return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
 
 
 def fed(made: Pipeline, block: int) -> float | None:

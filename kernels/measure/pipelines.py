@@ -9,19 +9,30 @@ frequency changes while a kernel runs. `residual_ns` is the largest remaining di
 import datetime
 import statistics
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from kernels.build import Mode, builds
 from kernels.core.launch import Plan
 from kernels.core.request import Request
-from kernels.errors import ProblemError, RunError, TraceError
+from kernels.errors import ProblemError, TraceError
+from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_right
+from kernels.recordings import same_code, tables
+from kernels.recordings.requests import RecordedRequest, Recordings, Stored
+from kernels.run import execute
+from kernels.run.backends import gpu
 from kernels.run.results import Marked
 from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
 
 CAPACITY = 4096  # marks of a writer. `lost` is the number of others
 BYTES = 2**30  # of all marks
 TIMED_RUNS = 20
+MOST_MARKS = 40_000  # of a recording: whole blocks from block 0 on, and at least one block
+PARTS = ("marks", "writers")
+_FIGURES = ("every", "lost", "mhz", "residual_ns", "marks_ms", "timed_ms")
 
 
 @dataclass(frozen=True)
@@ -87,19 +98,10 @@ def pipeline(request: Request) -> Pipeline:
     """The Pipeline of a request on the GPU, from a marks build with a correct output. ProblemError on the CPU."""
     if request.backend != "gpu":
         raise ProblemError("A pipeline consists of times, and a CPU run yields none. Choose a machine with a GPU.")
-    from kernels.build import Mode, builds
-    from kernels.core.tolerance import worst
-    from kernels.measure.judging import missed
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     made, plan, arrays = execute.prepare(request, Mode.MARKS)
     every = builds.mark_every(request.kernel)
     found, marked = gpu.launch_marks(made, plan, arrays, every, capacity(plan, every))
-    errors = execute.largest_errors(request.problem, arrays, "gpu")
-    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
-    if not error.ok:
-        raise RunError(f"This pipeline is refused. {missed(request.kernel.name, error)}")
+    check_right(request, arrays, "This pipeline is")
     timed = gpu.launch_repeatedly(*execute.prepare(request, Mode.TIMED), TIMED_RUNS)
     marks_ms, timed_ms = statistics.median(marked), statistics.median(timed)
     today = datetime.date.today().isoformat()
@@ -209,3 +211,66 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
         missing &= ~here
     found[missing] = pd.NA
     return pd.Series(found)
+
+
+def keys_of(frame: pd.DataFrame) -> list[str]:
+    """The key columns of a frame of marks or bars."""
+    return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
+
+
+# ---- recorded ----
+
+
+class RecordedPipeline(RecordedRequest):
+    """A recorded pipeline, its tables not yet read. A mark is stored with the number of its probe. Its event and its
+    line therefore follow the kernel's source, also after a comment moved the lines."""
+
+    def load(self) -> Pipeline:
+        """The Pipeline. TraceError for an unreadable file."""
+        stored, writers = self.read(*PARTS)
+        sites = sites_of(self.request)
+        probes = same_code.probes_now(self.code_hash, self.said["probes"])
+        if sum(probe >= 0 for probe in probes) != len(sites):
+            raise TraceError(
+                f"{self.path.name} has {self.said['probes']} probes, the kernel {len(sites)}. {tables.REMEDY}."
+            )
+        probe = np.array(probes).take(stored.probe)
+        marks = stored[["launch", "block", "writer", "seq"]].copy()
+        marks["event"] = pd.Series(np.array([site.event for site in sites], object)[probe], dtype=object)
+        marks["place"] = pd.Series(np.array([site.place for site in sites], object)[probe], dtype=object)
+        marks["role"] = stored.role.astype(object)
+        for key in self.said["keys"]:
+            marks[key] = stored[key].astype("Int64")
+        marks["ns"] = stored.tenths / 10
+        said = {name: self.said[name] for name in _FIGURES}
+        return Pipeline(self.request, marks, writers, device=self.device, date=self.date, **said)
+
+
+def stored(made: Pipeline) -> Stored:
+    """The header and the tables of a recording, with the marks of the picture's launch: its first blocks with at most
+    MOST_MARKS, and at least one block."""
+    own = made.marks[made.marks.launch == made.launch]
+    counts = own.groupby(["launch", "block"], sort=True).size().cumsum()
+    kept = counts[counts <= MOST_MARKS].index if (counts <= MOST_MARKS).any() else counts.index[:1]
+    marks = own.set_index(["launch", "block"]).loc[kept].reset_index()
+    sites, keys = sites_of(made.request), keys_of(marks)
+    number = {(site.place, site.event): number for number, site in enumerate(sites)}
+    table = marks[["launch", "block", "writer", "seq", "role", *keys]].assign(
+        probe=[number[place] for place in zip(marks.place, marks.event)],
+        tenths=(10 * marks.ns).round().astype(np.int64),  # of ns
+    )
+    header = {name: getattr(made, name) for name in _FIGURES}
+    header |= {"keys": keys, "blocks": int(marks.block.nunique()), "probes": len(sites)}
+    return header, {"marks": table, "writers": made.writers}
+
+
+RECORDINGS = Recordings(
+    "pipeline",
+    RecordedPipeline,
+    "pipeline_cases",
+    partial(in_worker, "Pipelines", pipeline),
+    stored,
+    PARTS,
+    ordered=True,
+)
+recorded, find = RECORDINGS.all, RECORDINGS.find

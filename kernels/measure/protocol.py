@@ -125,8 +125,7 @@ class Ready:
 
 
 def measure(point: Point) -> Timing:
-    """The Timing of a Point. It includes every failure of the run, except a sticky CUDA error. That error ends the
-    worker."""
+    """The Timing of a Point, also of a failed run. Only a sticky CUDA error ends the worker."""
     return measure_in_turns([point])[0]
 
 
@@ -142,7 +141,7 @@ def sustain(points: Sequence[Point]) -> list[Timing]:
 
 
 def _measured(points: Sequence[Point], turns: int) -> list[Timing]:
-    """The Timings of points of one problem, in so many turns of each, 1 for a point without company."""
+    """turns: of each point, at most 1 for a point without company."""
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:
@@ -174,8 +173,7 @@ def _fitting(waiting: list[Point], done: dict[Point, Timing]) -> list[Ready]:
 
 
 def _timed(ready: list[Ready], turns: int) -> list[Timing]:
-    """Their Timings. If a run fails, `ready` is emptied to free its arrays, and each point is measured in a run of its
-    own."""
+    """If a run fails, `ready` is emptied to free its arrays, and each point is measured in a run of its own."""
     try:
         with gpu.errors():
             return _sampled(ready, turns)
@@ -228,7 +226,8 @@ def _ready(point: Point) -> Ready | Timing:
         known = replace(known, status="wrong" if broken else status, reason=f"{built}{reason}")
         if known.status == "wrong":
             return known
-    enqueuers = prepared.copies(_copies(prepared.set_bytes, point.cold))
+    several = 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(prepared.set_bytes, 1)) if point.cold else 1
+    enqueuers = prepared.copies(min(MOST_COPIES, several))
     once = min(clock.time_runs(enqueuers, 2))
     if once > 1e6 * SLOWEST_RUN:
         return replace(
@@ -239,13 +238,15 @@ def _ready(point: Point) -> Ready | Timing:
 
 
 def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
-    """Their Timings, in `turns` turns of each."""
     times: list[list[float]] = [[] for _ in ready]
     states: list[list[Any]] = [[] for _ in ready]
     for _ in range(turns):
         for one, mine, state in zip(ready, times, states):
             runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / one.once_us)))
-            _warm_up(one)
+            end = time.perf_counter() + WARM_UP
+            untimed = max(2, min(clock.QUEUED, math.ceil(1e6 * WARM_UP / one.once_us)))
+            while time.perf_counter() < end:
+                clock.time_runs(one.enqueuers, untimed)
             state.append(clock.state())
             mine += clock.time_runs(one.enqueuers, -(-runs // turns), one.before)
             state.append(clock.state())
@@ -260,13 +261,6 @@ def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
         known = replace(one.known, clock=speeds, temperature=temperatures, power=powers, sustained=at_work)
         found.append(replace(known, runs=len(mine), median_us=median, p10_us=low, p90_us=high))
     return found
-
-
-def _warm_up(one: Ready) -> None:
-    """Runs it for WARM_UP seconds."""
-    end, runs = time.perf_counter() + WARM_UP, max(2, min(clock.QUEUED, math.ceil(1e6 * WARM_UP / one.once_us)))
-    while time.perf_counter() < end:
-        clock.time_runs(one.enqueuers, runs)
 
 
 def _check_size(point: Point, request: Request | None) -> None:
@@ -342,11 +336,6 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
     names = [name for launch in plan.launches for name in launch.tensors]
     whole = sum(plan.tensor(name).nbytes for name in names if name not in touched)
     return whole + sum(touched[name] for name in {*names} & {*touched})
-
-
-def _copies(set_bytes: int, cold: bool) -> int:
-    """How many sets of arrays the runs take turns with."""
-    return min(MOST_COPIES, 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(set_bytes, 1))) if cold else 1
 
 
 @lru_cache(maxsize=1)

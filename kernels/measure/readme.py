@@ -57,13 +57,16 @@ DENSE = (
 
 def tables() -> dict[str, str]:
     """name -> the lines of each table, with the sentences before the table."""
-    made, where = next(iter(bench.recorded().values()))
+    made, _ = next(iter(bench.recorded().values()))
+    floor = made[(made.status == "ok") & (made["name"] == "sdpa_cudnn") & (made.l2 == "cold")]
     return {
         "results": _results(made),
         "GPUs": _gpus(),
         "fp32": _section(_benched(made, "08b_three_bfloat16", ["sdpa_efficient"], _wanted(FP32))),
         "16 bits": _dense(),
-        "decode": _section(_benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), _floor(made)),
+        "decode": _section(
+            _benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), dict(zip(floor.problem, floor.median_us))
+        ),
         "sparse": _section(_benched(made, "block_sparse_hopper", ["flashinfer"])),
         "operators": operator_rows.text(),
     }
@@ -130,7 +133,14 @@ def _gpus() -> str:
             needs |= {need: None} if need else {}
         rows.setdefault(tuple(runs), {}).setdefault(", ".join(needs), []).append(f"`{spec.name}`")
     heads = ["kernels and their needs", *(f"{gpu.target} ({gpu.name})" for gpu in GPUS)]
-    return "\n".join(_markdown(heads, ([_of_need(needs), *runs] for runs, needs in rows.items())))
+    lines = []
+    for cells, kernels in rows.items():
+        named = [
+            f"{', '.join(names)}: {need}" if need else f"the other {len(names)} kernels: nothing more"
+            for need, names in kernels.items()
+        ]
+        lines.append([". ".join(named), *cells])
+    return "\n".join(_markdown(heads, lines))
 
 
 def needed(spec: KernelSpec, gpu: Device) -> str:
@@ -140,14 +150,6 @@ def needed(spec: KernelSpec, gpu: Device) -> str:
     if spec.cannot_run(problem, settings, gpu) is None:
         return ""
     return spec.lacks(problem, gpu.target) or f"{spec.shared_bytes_of(problem, settings):,} shared bytes per block"
-
-
-def _of_need(kernels: Mapping[str, list[str]]) -> str:
-    """The names of the kernels with each need, or the number of the kernels without one."""
-    return ". ".join(
-        f"{', '.join(names)}: {need}" if need else f"the other {len(names)} kernels: nothing more"
-        for need, names in kernels.items()
-    )
 
 
 # ---- tables of the bench ----
@@ -183,14 +185,9 @@ def _benched(
     return sorted(found, key=lambda pair: order.index(pair.problem))
 
 
-def _floor(made: pd.DataFrame) -> dict[str, float]:
-    """problem -> the time of torch's cuDNN over contiguous K and V."""
-    rows = made[(made.status == "ok") & (made["name"] == "sdpa_cudnn") & (made.l2 == "cold")]
-    return dict(zip(rows.problem, rows.median_us))
-
-
 def _section(pairs: list[Pair], floor: Mapping[str, float] | None = None) -> str:
-    """The sentence and the table of pairs of the bench. floor: a column of its own."""
+    """The sentence and the table of pairs of the bench. floor: problem -> the time of torch's cuDNN over contiguous K
+    and V, for a column of its own."""
     heads = ["problem", "kernel", "peer", "rested", "ratio (p10 to p90)", "sustained", "ratio"]
     heads += ["cuDNN, contiguous K and V"] if floor is not None else []
     ratios, rows = {}, []
@@ -201,7 +198,7 @@ def _section(pairs: list[Pair], floor: Mapping[str, float] | None = None) -> str
         said = _problem(json.loads(pair.problem))
         cells = [said, f"`{ours['name']}`", _peer(peer["name"])]
         cells += [f"{_us(ours.median_us)} / {_us(peer.median_us)}", f"{rested:.2f} ({spread})"]
-        cells += [" / ".join(dict.fromkeys((_hot(ours), _hot(peer)))), _number(hot)]
+        cells += [" / ".join(dict.fromkeys((_hot(ours), _hot(peer)))), NONE if pd.isna(hot) else f"{hot:.2f}"]
         cells += [_us(floor.get(pair.problem))] if floor is not None else []
         rows.append(cells)
         ratios[said, ours["name"]] = (rested, hot)
@@ -216,7 +213,6 @@ def _section(pairs: list[Pair], floor: Mapping[str, float] | None = None) -> str
 
 
 def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
-    """How many problems are won and lost in a state, with every loss."""
     lost = {key: ratio for key, ratio in ratios.items() if ratio < 1}
     said = f"{state.capitalize()}, the kernel is faster on {len(ratios) - len(lost)} of {len(ratios)} problems"
     if not lost:
@@ -275,7 +271,6 @@ def _duel(row: pd.Series) -> list[str]:
 
 
 def _duels_said(name: str, part: pd.DataFrame) -> str:
-    """Wins and losses of a kernel over every duel, the losses by name."""
     lost = part[part.ratio < 1].sort_values("ratio")
     met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
     said = f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
@@ -286,7 +281,6 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
 
 
 def _won(met: str, part: pd.DataFrame) -> str:
-    """The number of problems on which a kernel is faster than all its peers there."""
     rivals = " and ".join(TITLES.get(name, name) for name in met.split())
     won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
     return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
@@ -301,9 +295,9 @@ def _numbered(items: Iterable[str]) -> str:
 
 
 def _problem(p: dict[str, Any]) -> str:
-    """A problem in words, from its fields."""
     lengths = p.get("context_lens")
-    said = [f"{_lengths(lengths)}" if lengths else f"seq_len {p['seq_len']:,}, batch {p['batch']}"]
+    kinds = " and ".join(f"{n:,}" for n in dict.fromkeys(lengths or ()))
+    said = [f"batch {len(lengths)}, {kinds} tokens" if lengths else f"seq_len {p['seq_len']:,}, batch {p['batch']}"]
     kv = p.get("num_kv_heads") or p["num_heads"]
     said.append(f"{p['num_heads']} heads" + (f" on {kv} KV heads" if kv != p["num_heads"] else ""))
     said.append(f"head_dim {p['head_dim']}")
@@ -320,19 +314,10 @@ def _problem(p: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def _lengths(lengths: list[int]) -> str:
-    kinds = list(dict.fromkeys(lengths))
-    return f"batch {len(lengths)}, {' and '.join(f'{n:,}' for n in kinds)} tokens"
-
-
 def _us(value: float | None) -> str:
     if value is None or pd.isna(value):
         return NONE
     return f"{value / 1000:.2f} ms" if value >= 10000 else f"{value:.0f} us" if value >= 100 else f"{value:.1f} us"
-
-
-def _number(value: float | None) -> str:
-    return NONE if pd.isna(value) else f"{value:.2f}"
 
 
 def _load(mhz: float, watts: float) -> str:

@@ -1,6 +1,6 @@
 """Records runs on a GPU for machines without one: the cases of Problem.recorded_cases."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernels.core.cases import cases_of
@@ -8,6 +8,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.measure import bench, hierarchy, pattern_cycles, timelines
 from kernels.recordings import run_files, run_index
+from kernels.recordings.tables import Progress, silent
 from kernels.run import execute, workers
 from kernels.run.backends import Device, recorded
 
@@ -18,7 +19,7 @@ def record(
     kernels: Sequence[KernelSpec],
     device: Device,
     anew: bool = False,
-    progress: Callable[[int, int, str], None] = lambda done, of, what: None,
+    progress: Progress = silent,
 ) -> Iterator[Path]:
     """Writes a recording for each case without one of the kernel's present code on this GPU, or for all with `anew`.
     Yields the files one by one. It leaves out cases that this GPU cannot run. A second call goes on after the last
@@ -53,4 +54,4 @@ def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
             hierarchy.recorded(kind=kind)
         except BackendUnavailable as reason:
             lines.append(str(reason))
-    return lines + pattern_cycles.missing() + timelines.left_out() + bench.not_recorded()
+    return lines + pattern_cycles.missing() + timelines.RECORDINGS.left_out() + bench.not_recorded()

@@ -5,15 +5,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from kernels import catalog
-from kernels.core.fields import former_names
-from kernels.errors import ProblemError, TraceError
-from kernels.measure.bench_rows import COLUMNS, SIZES, problem_now, sustained_said, whole
+from kernels.errors import TraceError
+from kernels.measure.bench_rows import COLUMNS, SIZES
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -85,16 +82,13 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
         try:
             said = json.loads(path.read_text())
             tables.check_format(said["provenance"], path)
-            said["provenance"].pop("sources", None)
             made, where = pd.DataFrame(said["rows"]), Provenance.from_json(said["provenance"])
-            made["problem"] = [_without_former(text) for text in made["problem"]]
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise TraceError(f"{path.name} is not a table of times: {error!r}. {tables.REMEDY}.") from None
-    made = whole(made)
     absent = [name for name in COLUMNS if name not in made]
     if absent:
         raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}. {tables.REMEDY}.")
-    return made.assign(problem=list(map(problem_now, made.title, made.problem))), where
+    return made, where
 
 
 def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
@@ -122,11 +116,6 @@ def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
 def _point_key(made: pd.DataFrame) -> pd.Series:
     settings = made.settings.fillna("").where(~made.own_settings.astype(bool), "")
     return made["name"].astype(str) + " " + made.problem.astype(str) + " " + made.l2.astype(str) + " " + settings
-
-
-def became_slower(compared: pd.DataFrame) -> bool:
-    """Whether a point of `against` became slower beyond the spread, or lost its time."""
-    return bool(compared.change.isin(["slower", "no time"]).any())
 
 
 def against_lines(compared: pd.DataFrame, where: Provenance, kept: Provenance) -> list[str]:
@@ -200,7 +189,18 @@ def report_lines(made: Report) -> list[str]:
         f"roofs: {roofs_said(where.roofs)}; speed-up against {made.baseline or 'nothing'} (p10 to p90)"
     ]
     for said, part in _problems(made.compared):
-        lines += [said, *map(_line, part.itertuples())]
+        lines.append(said)
+        for r in part.itertuples():
+            line = f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})"
+            line += f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else ""
+            line += f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else ""
+            if pd.notna(r.speedup):
+                line += f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})"
+            if pd.notna(r.sustained_us):
+                line += f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
+                line += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
+                line += f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else ""
+            lines.append(line)
     without = made.shown[made.shown.status != "ok"]
     for (label, status, reason), part in without.groupby(["label", "status", "reason"], sort=False):
         lines.append(f"  {label}: {status}{f' at {len(part)} problems' if len(part) > 1 else ''}. {reason}")
@@ -221,14 +221,6 @@ def _problems(compared: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield f"{first.title}: {', '.join(sizes) or str(first.problem)[:120]} ({first.l2} L2)", part
 
 
-def _line(r: Any) -> str:
-    said = f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})"
-    said += f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else ""
-    said += f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else ""
-    said += f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})" if pd.notna(r.speedup) else ""
-    return said + sustained_said(r)
-
-
 def roofs_said(roofs: dict[str, float]) -> str:
     """The measured roofs in words."""
     return (
@@ -238,69 +230,26 @@ def roofs_said(roofs: dict[str, float]) -> str:
 
 
 def report_json(made: Report) -> dict[str, object]:
-    """The JSON of `bench --json`: provenance, baseline, rows (with earlier names of columns), and against, if
-    requested."""
+    """The JSON of `bench --json`: provenance, baseline, rows, and against, if requested."""
     rows = records(made.compared) + records(made.shown[made.shown.status != "ok"])
-    said: dict[str, object] = {"provenance": _provenance_json(made.where), "baseline": made.baseline, "rows": rows}
+    said: dict[str, object] = {"provenance": _as_json(made.where), "baseline": made.baseline, "rows": rows}
     if made.changes is not None and made.kept:
-        said["against"] = {"provenance": _provenance_json(made.kept), "rows": records(made.changes)}
+        said["against"] = {"provenance": _as_json(made.kept), "rows": records(made.changes)}
     return said
 
 
 def records(made: pd.DataFrame) -> list[dict[str, object]]:
-    """A table's rows as JSON: None for an empty value, and columns also under their earlier names."""
-    rows = json.loads(made.to_json(orient="records"))
-    for entry in rows:
-        for name, before in FORMER_COLUMNS.items():
-            if name in entry:
-                entry[before] = entry[name]
-        entry["problem"] = _with_former(entry.get("problem"))
-    return rows
+    """A table's rows as JSON, with None for an empty value."""
+    return json.loads(made.to_json(orient="records"))
 
 
-FORMER_COLUMNS = {"num_heads": "heads", "num_kv_heads": "kv_heads", "yardstick_error": "baseline_max_abs_error"}
-
-
-def _former() -> dict[str, str]:
-    """former name -> present name of the fields of all families."""
-    kinds = (spec.problem_type for spec in catalog.current().kernels.values())
-    return {before: name for kind in kinds for before, name in former_names(kind).items()}
-
-
-def _with_former(problem: str | None) -> str | None:
-    """A problem's fields as JSON text, under their present names and their earlier names in any family."""
-    if not problem:
-        return problem
-    now = json.loads(problem)
-    return json.dumps(
-        {**now, **{before: now[name] for before, name in _former().items() if name in now and before not in now}}
-    )
-
-
-def _without_former(problem: str | None) -> str | None:
-    """The reverse of _with_former."""
-    if not problem:
-        return problem
-    said = json.loads(problem)
-    former = _former()
-    return json.dumps({name: value for name, value in said.items() if former.get(name) not in said})
-
-
-def _provenance_json(where: Provenance) -> dict[str, object]:
-    """`sources` is the earlier name of `codes`."""
-    return {"format": tables.FORMAT, **where.as_json(), "sources": where.codes}
-
-
-def check_out(path: str) -> None:
-    """ProblemError if `save` cannot write the file of --out."""
-    if not path.endswith((".csv", ".json")):
-        raise ProblemError(f"--out is {path!r}, and must end in .csv or .json.")
+def _as_json(where: Provenance) -> dict[str, object]:
+    return {"format": tables.FORMAT, **where.as_json()}
 
 
 def save(made: pd.DataFrame, where: Provenance, path: str) -> None:
-    """Writes a table of times with its provenance as .csv or .json. ProblemError for another ending, or OSError."""
-    check_out(path)
+    """Writes a table of times with its provenance as .csv or .json."""
     if path.endswith(".csv"):
         tables.save(made, path, where)
     else:
-        Path(path).write_text(json.dumps({"provenance": _provenance_json(where), "rows": records(made)}, indent=1))
+        Path(path).write_text(json.dumps({"provenance": _as_json(where), "rows": records(made)}, indent=1))

@@ -29,13 +29,6 @@ Row = dict[str, object]
 ROWS, LIMIT = 64, 2e-3  # rows to judge, or all of a shorter sequence, and their largest |output - float64|
 
 
-def torch_version() -> str:
-    """torch's version."""
-    import torch
-
-    return torch.__version__
-
-
 def times(problem: RingProblem) -> list[Row]:
     """A row for each peer, with its time or the reason against one."""
     port = _free_port()
@@ -156,7 +149,6 @@ def _unsharded(mesh: "DeviceMesh", out: "torch.Tensor") -> "torch.Tensor":
 def _rows(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", rows: "torch.Tensor", causal: bool
 ) -> "torch.Tensor":
-    """Some rows of attention in float64."""
     import torch
 
     scores = q[:, :, rows].double() @ k.double().transpose(-1, -2) / q.shape[-1] ** 0.5

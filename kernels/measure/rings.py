@@ -12,11 +12,15 @@ outputs.
 """
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import metadata
 from itertools import product
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -30,12 +34,15 @@ from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable
 from kernels.families.ring.problem import RingProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import gpu_states, load, meeting, ring_peers
+from kernels.measure import clock, load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
 from kernels.recordings import tables
-from kernels.recordings.resumable import Progress, silent
+from kernels.recordings.tables import Case, Cases, Progress, RecordedTable, by, silent
 from kernels.run.backends import Device, gpu, gpus
+
+if TYPE_CHECKING:
+    import cupy
 
 KIND = "rings"
 LENGTHS, HEADS, HEAD_DIM = (65536, 16384), 8, 128
@@ -43,6 +50,8 @@ LINK_BYTES, LINK_RUNS = 2**28, 10  # of a copy for the bandwidth of the link
 SETTLE, TURN = 0.8, 0.8  # seconds of load before a sustained turn, and of the turn
 STATES = (meeting.RESTED, replace(meeting.SUSTAINED, seconds=TURN))
 WATCHED = 0.6  # seconds of load for the states of the GPUs
+BATCH_SECONDS, READ_SECONDS = 0.04, 0.01
+POWER, HEAT = 0x4, 0x20 | 0x40  # bits of NVML's reasons for a lower clock: SwPowerCap, SwThermal and HwThermalSlowdown
 SPAN_RUNS = 10  # runs with spans, for the share of hidden copies
 RING, NO_COPIES, COPIES, ONE, LAST_RUNG, SPLIT = "ring", "launches", "copies", "one GPU", "last rung", "heads"
 FASTEST_ALONE = "fastest on one GPU"  # the strongest rival: ONE or LAST_RUNG
@@ -81,34 +90,14 @@ def problems(count: int) -> list[RingProblem]:
     ]
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = True) -> list[Path]:
-    """Measures every problem on all GPUs of this machine, and writes the table after each. Returns its path.
-
-    Raises BackendUnavailable with fewer than two GPUs.
-    """
-    count = gpus.count()
-    if count < 2:
-        raise BackendUnavailable(f"Times of a ring need at least two GPUs. This machine has {count}.")
-    here, asked, rows = replace(device, name=f"{count} x {device.name}"), problems(count), list[Row]()
-    path = tables.path_of(KIND, here.name)
-    for problem in asked:
-        if problem.seq_len == LENGTHS[0] and problem.zigzag == problem.causal:  # torch's own orders
-            rows += [_row(problem, **said) for said in ring_peers.times(problem)]
-    more = {"gpus": count, "link": _link(), "torch": ring_peers.torch_version(), "protocol": _protocol()}
-    for number, problem in enumerate(asked):
-        progress(number, len(asked), problem.size)
-        rows += _measured(problem)
-        codes = {str(row["name"]): str(row["code_hash"]) for row in rows if row.get("code_hash")}
-        where = tables.provenance(here, codes, **more)
-        tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
-    return [path]
-
-
-def _measured(problem: RingProblem) -> list[Row]:
-    """The rows of all ways of a problem, which take turns."""
+def _measured(problem: RingProblem, _: object) -> list[Row]:
     import cupy
 
-    ways = [made for way in _makers(problem) for made in way()]
+    kernel = _last_rung(RingProblem)
+    ways = _ways(kernel, problem, RING, NO_COPIES, COPIES) + _ways(kernel, replace(problem, gpus=1), ONE)
+    ways += _ways(_last_rung(type(problem.whole)), problem.whole, LAST_RUNG)
+    if not (problem.order == "plain" and problem.causal):
+        ways += _ways(kernel, replace(problem, split="heads", order="plain"), SPLIT)
     timed = [way for way in ways if way.row["status"] == "ok"]
     for state in STATES:
         times, states = load.in_turns(
@@ -128,7 +117,7 @@ def _measured(problem: RingProblem) -> list[Row]:
     for way in timed:
         if way.row["way"] in (RING, SPLIT, ONE):
             way.row |= _runs(way)
-    rows = [way.row for way in ways]
+    rows = [way.row | {"turns": problem_text(problem)} for way in ways]
     del ways, timed
     for device in range(problem.gpus):
         with cupy.cuda.Device(device):
@@ -138,26 +127,18 @@ def _measured(problem: RingProblem) -> list[Row]:
 
 def _runs(way: Way) -> Row:
     """The spans of a run, the hidden share of each of SPAN_RUNS runs, and the states of the GPUs."""
-    found = []
+    shares, plan = [], way.plan.plan
     for _ in range(SPAN_RUNS):
         way.enqueue()
-        found.append(_spans(way.plan))
-    launches, copies = found[-1]
-    shares = [round(hidden(*spans), 4) for spans in found] if copies else []
+        spans, moves = way.plan.spans()
+        launches = [(step.device, step.step, *span) for step, span in zip(plan.launches, spans)]
+        moved = zip(way.plan.of_copy, plan.copies, moves)
+        copies = [(device, copy.step, *span) for device, copy, span in moved]
+        shares += [round(hidden(launches, copies), 4)] if copies else []
     once = float(str(way.row["sustained_us"]))
-    states = [asdict(state) for state in gpu_states.watched(way.enqueue, once, WATCHED, SETTLE)]
+    states = [asdict(state) for state in watched(way.enqueue, once, WATCHED, SETTLE)]
     texts = {"launches": launches, "copies": copies, "hidden": shares, "states": states}
     return {name: json.dumps(value) for name, value in texts.items()}
-
-
-def _spans(ready: gpus.ReadyPlan) -> tuple[Spans, Spans]:
-    launches, copies = ready.spans()
-    steps = [(step.device, step.step) for step in ready.plan.launches]
-    moved = [(device, copy.step) for device, copy in zip(ready.of_copy, ready.plan.copies)]
-    return (
-        [(*place, *span) for place, span in zip(steps, launches)],
-        [(*place, *span) for place, span in zip(moved, copies)],
-    )
 
 
 def hidden(launches: Spans, copies: Spans) -> float:
@@ -171,27 +152,14 @@ def hidden(launches: Spans, copies: Spans) -> float:
     return covered / sum(end - begin for _, _, begin, end in copies)
 
 
-def _makers(problem: RingProblem) -> list[Callable[[], list[Way]]]:
-    """Functions that make the ways of a problem."""
-    kernel = _last_rung(RingProblem)
-    alone, heads = replace(problem, gpus=1), replace(problem, split="heads", order="plain")
-    made: list[Callable[[], list[Way]]] = [
-        partial(_ways, kernel, problem, (RING, NO_COPIES, COPIES)),
-        partial(_ways, kernel, alone, (ONE,)),
-        partial(_ways, _last_rung(type(problem.whole)), problem.whole, (LAST_RUNG,)),
-    ]
-    return made if problem.order == "plain" and problem.causal else [*made, partial(_ways, kernel, heads, (SPLIT,))]
-
-
 def _last_rung(kind: type[Problem]) -> KernelSpec:
-    """The last rung for a class of problems on this GPU."""
     target = gpu.device()
     of_kind = catalog.current().of_problem(kind).values()
     fitting = [spec for spec in of_kind if not spec.cannot_run(kind(), spec.settings_for(kind()), target)]
     return max(fitting, key=lambda spec: spec.rung)
 
 
-def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, names: tuple[str, ...]) -> list[Way]:
+def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, *names: str) -> list[Way]:
     """The ways of a kernel on a problem, over one set of tensors. The first one is judged."""
     settings = kernel.settings_for(problem)
     request = Request(kernel, problem, tuple(settings.items()), backend="gpu")
@@ -269,16 +237,124 @@ def _protocol() -> str:
     )
 
 
-def all_recorded() -> list[tuple[pd.DataFrame, tables.Provenance]]:
-    """The recorded tables whose ring is of the present code, the one of fewest GPUs first."""
+# ---- the GPUs during runs ----
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """A GPU during runs. None for a figure that NVML does not give.
+
+    clock: MHz, the median. power: W, the median.
+    capped, hot: the share of the readings at which the power cap, or heat, held the clock down.
+    """
+
+    clock: float | None
+    power: float | None
+    capped: float | None
+    hot: float | None
+
+
+Reading = tuple[int | None, int | None, int | None]  # MHz, W and the reasons for a lower clock, at one instant
+
+
+def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead: float) -> list[GpuState]:
+    """The GpuState of each GPU during runs of `seconds`, after `lead` seconds of the same load. Empty without NVML.
+
+    once_us: about the time of a run.
+    """
+    import cupy
+
+    devices = range(cupy.cuda.runtime.getDeviceCount())
+    if any(clock.handle_of(device) is None for device in devices):
+        return []
+    batch = max(1, round(1e6 * BATCH_SECONDS / once_us))
+    found: list[list[Reading]] = [[] for _ in devices]
+    started, ends = time.perf_counter(), [_enqueued(enqueue, batch)]
+    while time.perf_counter() < started + lead + seconds:
+        ends.append(_enqueued(enqueue, batch))  # one batch waits, so no GPU does
+        while not ends[0].done:
+            if time.perf_counter() > started + lead:
+                for device in devices:
+                    found[device].append((*clock.under_load(device), clock.slowed(device)))
+            time.sleep(READ_SECONDS)
+        ends.pop(0)
+    ends[0].synchronize()
+    return [state_of(own) for own in found if own]
+
+
+def _enqueued(enqueue: Callable[[], object], count: int) -> "cupy.cuda.Event":
+    import cupy
+
+    for _ in range(count):
+        enqueue()
+    end = cupy.cuda.Event()
+    end.record()
+    return end
+
+
+def state_of(readings: Sequence[Reading]) -> GpuState:
+    """The GpuState of some readings."""
+    clocks, powers, reasons = ([value for value in column if value is not None] for column in zip(*readings))
+    capped, hot = (
+        round(sum(bool(r & bits) for r in reasons) / len(reasons), 3) if reasons else None for bits in (POWER, HEAT)
+    )
+    return GpuState(median(clocks) if clocks else None, median(powers) if powers else None, capped, hot)
+
+
+# ---- the table ----
+
+
+def _cases(device: Device, kept: tables.Kept | None) -> Cases:
+    asked = problems(gpus.count())
+    with_peers = [p for p in asked if p.seq_len == LENGTHS[0] and p.zigzag == p.causal]  # torch's own orders
+    cases = [Case(p.size, [(_of_peers(p.seq_len, p.causal, p.order),)], partial(_peers, p)) for p in with_peers]
+    cases += [Case(p.size, [(problem_text(p),)], partial(_measured, p)) for p in asked]
+    link = kept.where.more.get("link") if kept else None
+    said = {"gpus": gpus.count(), "link": link or _link(), "torch": metadata.version("torch"), "protocol": _protocol()}
+    return cases, said
+
+
+def _of_peers(seq_len: int, causal: bool, order: str) -> str:
+    return f"peers {seq_len} {causal} {order}"
+
+
+def _peers(problem: RingProblem, _: object) -> list[Row]:
+    return [
+        _row(problem, turns=_of_peers(problem.seq_len, problem.causal, problem.order), **said)
+        for said in ring_peers.times(problem)
+    ]
+
+
+def _present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
+    """The peers, and the ways that took turns with a ring of the present code. No row without one of these rings. The
+    column turns has the problem of the ring, or the problem of the peers."""
+    ring = table.way == RING
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
-    rings = [(table[table.way == RING], (table, where)) for table, where in tables.recorded(KIND).values()]
-    present = [one for ring, one in rings if len(ring) and (ring.code_hash == ring["name"].map(here)).all()]
-    return sorted(present, key=lambda one: int(one[1].more["gpus"]))
+    turns = table.problem.where(ring).ffill().fillna("")
+    turns = turns.where(turns != "", [*map(_of_peers, table.seq_len, table.causal, table.order)])
+    present = ring & (table.code_hash == table["name"].map(here))
+    table = table.assign(turns=turns)
+    return table[~turns.isin(turns[ring & ~present])] if present.any() else table.iloc[:0]
+
+
+TABLE = RecordedTable(KIND, by("turns"), _cases, COLUMNS, _present)
+
+
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Measures every problem on all GPUs of this machine (TABLE.record). BackendUnavailable with fewer than two."""
+    count = gpus.count()
+    if count < 2:
+        raise BackendUnavailable(f"Times of a ring need at least two GPUs. This machine has {count}.")
+    return TABLE.record(replace(device, name=f"{count} x {device.name}"), progress, anew)
+
+
+def all_recorded() -> list[tuple[pd.DataFrame, tables.Provenance]]:
+    """The recorded tables with rings of the present code, the one of fewest GPUs first."""
+    return sorted(TABLE.recorded().values(), key=lambda one: int(one[1].more["gpus"]))
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The first of them, which has most rows: all lengths, and the peers. None without one."""
+    """The first table, which has most rows: all lengths, and the peers. None without a table."""
     return next(iter(all_recorded()), None)
 
 

@@ -47,11 +47,6 @@ def set_field(text: str) -> tuple[str, str]:
     return name, ",".join(values)
 
 
-def default_names() -> list[str]:
-    """The default kernels of a bench: those for the catalogue's first problem."""
-    return list(catalog.current().of_problem(next(iter(catalog.current().kernels.values())).problem_type))
-
-
 def points(
     names: Iterable[str],
     sweeps: Iterable[tuple[str, Iterable[object]]] = (),

@@ -2,19 +2,19 @@
 
 import datetime
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from kernels.build import Mode
 from kernels.core.request import Request
-from kernels.errors import ProblemError, RunError
-from kernels.measure.kept import Kept, Stored
-from kernels.recordings import tables
-from kernels.recordings.request_index import Recordings
-from kernels.recordings.requests import RecordedRequest, name_of, requests_of
-from kernels.recordings.resumable import Progress, silent
-from kernels.run.backends import Device
+from kernels.errors import ProblemError
+from kernels.measure.in_worker import in_worker
+from kernels.measure.judging import check_right
+from kernels.recordings.requests import RecordedRequest, Recordings
+from kernels.run import execute
+from kernels.run.backends import gpu
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,11 @@ class Timeline:
 class RecordedTimeline(RecordedRequest):
     """A recorded timeline, its table not yet read."""
 
-    @property
-    def left(self) -> int:
-        """Timeline.left."""
-        return self.said["left"]
-
-    @property
-    def multiprocessors(self) -> int:
-        """Timeline.multiprocessors."""
-        return self.said["multiprocessors"]
-
     def load(self) -> Timeline:
         """The Timeline. TraceError for an unreadable file."""
-        (table,) = self.read(name_of(self.request, self.code_hash))
-        counts = self.left, self.multiprocessors
-        return Timeline(self.request, table.to_pandas(), *counts, "recorded", self.device, self.date)
+        (table,) = self.read("")
+        counts = self.said["left"], self.said["multiprocessors"]
+        return Timeline(self.request, table, *counts, "recorded", self.device, self.date)
 
 
 def timeline(request: Request) -> Timeline:
@@ -66,31 +56,14 @@ def timeline(request: Request) -> Timeline:
             "A timeline consists of times, and a CPU run yields none. Choose the recorded backend, or a machine with a "
             "GPU."
         )
-    return _measured(request)
-
-
-def _measured(request: Request) -> Timeline:
-    from kernels.build import Mode
-    from kernels.core.tolerance import worst
-    from kernels.measure.judging import missed
-    from kernels.run import execute
-    from kernels.run.backends import gpu
-
     made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
     device = gpu.device()
     found = gpu.launch_timeline(made, plan, arrays)
-    errors = execute.largest_errors(request.problem, arrays, "gpu")
-    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
-    if not error.ok:
-        raise RunError(f"This timeline is refused. {missed(request.kernel.name, error)}")
-    columns = ("start", "end")
-    parts = [
-        pd.DataFrame(
-            {"launch": number, "block": np.arange(len(times)), "sm": times["sm"]}
-            | {f"{c}_ns": times[c] for c in columns}
-        )
-        for number, times in enumerate(found)
-    ]
+    check_right(request, arrays, "This timeline is")
+    parts = []
+    for number, times in enumerate(found):
+        spans = {"sm": times["sm"], "start_ns": times["start"], "end_ns": times["end"]}
+        parts.append(pd.DataFrame({"launch": number, "block": np.arange(len(times)), **spans}))
     table = pd.concat(parts)
     ran = table[table.start_ns > 0].reset_index(drop=True)
     ran[["start_ns", "end_ns"]] -= ran.start_ns.min()
@@ -100,40 +73,14 @@ def _measured(request: Request) -> Timeline:
 
 # ---- recorded ----
 
-RECORDINGS = Recordings("timeline", RecordedTimeline, shared=True)
 
-
-def recorded(device: str = "") -> list[RecordedTimeline]:
-    """Every recorded timeline of the catalogue's present code, of one GPU or of all. `left_out` gives the reasons for
-    others."""
-    return [entry for entry in RECORDINGS.all() if not device or entry.device == device]
-
-
-def left_out() -> list[str]:
-    """Why recorded timelines are not shown, a sentence for each reason."""
-    old = sorted(RECORDINGS.folder.rglob("*.csv"))
-    earlier = [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
-    return RECORDINGS.left_out() + earlier
-
-
-def find(request: Request) -> RecordedTimeline:
-    """The recorded timeline of a request, the newest of several GPUs. ProblemError with the kernel's others."""
-    return max(RECORDINGS.of(request, lambda entry: entry.label), key=lambda entry: entry.date)
-
-
-def asked() -> list[Request]:
-    """The requests to record: each problem's timeline_cases."""
-    return requests_of("timeline_cases")
-
-
-def _stored(made: Timeline) -> Stored:
-    return {"left": made.left, "multiprocessors": made.multiprocessors}, {"": made.table}
-
-
-KEPT = Kept(RECORDINGS, ("",), timeline, _stored)
-
-
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Makes this GPU's timelines and writes its file after each. Returns the path. Recordings of the present code
-    stay, unless `anew`."""
-    return [KEPT.record(device, asked(), progress, anew)]
+RECORDINGS = Recordings(
+    "timeline",
+    RecordedTimeline,
+    "timeline_cases",
+    partial(in_worker, "Timelines", timeline),
+    lambda made: ({"left": made.left, "multiprocessors": made.multiprocessors}, {"": made.table}),
+    ("",),
+    shared=True,
+)
+recorded, find = RECORDINGS.all, RECORDINGS.find

@@ -13,21 +13,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 
 from kernels.measure import clock, load
-from kernels.measure.bench_rows import Row
+from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
-from kernels.measure.operator_rows import COLUMNS, KIND, OURS, recorded
+from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
 from kernels.measure.peers import SDPA
 from kernels.ops import attention, binding, explain
 from kernels.recordings import tables
-from kernels.recordings.resumable import Group, Progress, resume, silent
-from kernels.run import workers
+from kernels.recordings.tables import Row
 from kernels.run.backends import Device
 
 Tensor = torch.Tensor
@@ -99,7 +96,6 @@ def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[li
 
 
 def _step(name: str, case: Case, given: tuple[Tensor, Tensor, Tensor], do: Tensor) -> Step:
-    """A call of ours or of torch's attention, with its gradients if the case trains."""
     grouped = case.num_kv_heads < case.num_heads
 
     def forward() -> Tensor:
@@ -124,8 +120,6 @@ def _only(name: str) -> Iterator[None]:
 
 @contextmanager
 def _watched(codes: dict[str, str]) -> Iterator[None]:
-    """Notes the code of each kernel of ours that runs."""
-
     def note(found: binding.Bound, tensors: dict[str, Tensor]) -> None:
         codes[found.kernel] = found.choice.kernel.code_hash
 
@@ -169,7 +163,6 @@ def _judge(sides: Mapping[str, Side], made: Mapping[str, tuple[Tensor, ...]], ex
 
 
 def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float, device: str) -> None:
-    """Writes the times, clocks and powers of each round into the sides."""
     counts = {name: _count(name, step, seconds, device) for name, step in steps.items()}
     found: dict[str, list[tuple[float, load.State]]] = {name: [] for name in steps}
     for _ in range(ROUNDS):
@@ -234,26 +227,22 @@ def _row(case: Case, codes: Mapping[str, str], ours: Side, name: str, side: Side
     return dict.fromkeys(COLUMNS) | made | figures(case.flops, ours, side, SUSTAINED.prefix)
 
 
-def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Writes this GPU's table after every case. Returns the path. Unless `anew`, a table of the present code stays."""
-    path, codes = tables.path_of(KIND, device.name), dict[str, str]()
-    there = None if anew else recorded()
-    if there and there[1].device == device.name and len(there[0]) == len(cases()) * len(SDPA):
-        return [path]
-    cost = workers.submit(overheads, backend="gpu", title="Operators", time_limit=TIME_LIMIT).result()
+def _cases(device: Device, kept: tables.Kept | None) -> tables.Cases:
+    codes = dict(kept.where.codes) if kept else {}
+    cost = kept.where.more.get("overhead_us") if kept else None
+    cost = cost or in_worker("Operators", overheads, limit=TIME_LIMIT)
 
-    def met(case: Case) -> dict[str, list[Row]]:
-        rows, own = workers.submit(meet, case, backend="gpu", title="Operators", time_limit=TIME_LIMIT).result()
-        codes.update(own)
-        return {str(case): rows}
+    def turn(case: Case, _: object) -> list[Row]:
+        rows, used = in_worker("Operators", meet, case, limit=TIME_LIMIT)
+        codes.update(used)
+        return rows
 
-    def write(rows: Mapping[str, Sequence[Row]]) -> None:
-        said = f"sustained, on the wall: {ROUNDS} rounds of {SECONDS:g} s"
-        where = tables.provenance(
-            device, codes, torch=metadata.version("torch"), protocol=said, overhead_us=cost
-        )  # fmt: skip
-        made = [row for each in rows.values() for row in each]
-        tables.save(pd.DataFrame(made, columns=list(COLUMNS)), path, where)
+    made = [
+        tables.Case(str(case), [(*(getattr(case, name) for name in CASE), peer) for peer in SDPA], partial(turn, case))
+        for case in cases()
+    ]
+    protocol = f"sustained, on the wall: {ROUNDS} rounds of {SECONDS:g} s"
+    return made, {"codes": codes, "torch": metadata.version("torch"), "protocol": protocol, "overhead_us": cost}
 
-    resume([Group(str(case), [str(case)], partial(met, case)) for case in cases()], {}, write, progress)
-    return [path]
+
+TABLE = tables.RecordedTable(KIND, tables.by(*CASE, "peer"), _cases, COLUMNS, present)

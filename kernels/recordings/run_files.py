@@ -29,17 +29,12 @@ def read_trace(entry: Recording, request: Request) -> Trace:
             "python -m kernels record."
         )
     columns = _table(entry, "trace")
-    values = _values(entry)
+    held = run_index.read_entry(entry.path.with_name(entry.holder)) if entry.holder else entry
+    values = _table(held, "values")["value"].combine_chunks()
     try:
         return Trace(restore(columns, values, probes, sites), entry.lost, entry.provenance)
     except run_index.UNREADABLE as error:
         raise run_index.unreadable(entry.path, error) from None
-
-
-def _values(entry: Recording) -> pa.Array:
-    path = entry.path.with_name(entry.holder) if entry.holder else entry.path
-    held = entry if not entry.holder else run_index.read_entry(path)
-    return _table(held, "values")["value"].combine_chunks()
 
 
 def read_outputs(entry: Recording) -> dict[str, pa.Array]:
@@ -104,12 +99,7 @@ def share_values() -> None:
         named = {e.holder for e in same}
         holder = next((e for e in same if e.path.name in named), same[0])
         if entry is not holder and not entry.holder and entry.lengths["values"]:
-            _rewrite_without_values(replace(entry, holder=holder.path.name))
+            tables = packed.read(entry.path, entry.lengths, [name for name in entry.lengths if name != "values"])
+            parts = {name: {c: table[c].combine_chunks() for c in table.column_names} for name, table in tables.items()}
+            packed.write(entry.path, parts, replace(entry, holder=holder.path.name).header)
     recordings_changed()
-
-
-def _rewrite_without_values(entry: Recording) -> None:
-    names = [name for name in entry.lengths if name != "values"]
-    tables = packed.read(entry.path, entry.lengths, names)
-    parts = {name: {c: table[c].combine_chunks() for c in table.column_names} for name, table in tables.items()}
-    packed.write(entry.path, parts, entry.header)

@@ -96,11 +96,7 @@ def left_out() -> tuple[str, ...]:
 @of_recordings(lru_cache)
 def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
     found: dict[Path, Recording] = {}
-    reasons = [
-        f"{'/'.join(path.parts[-3:])} has an earlier format, a folder for each run. This version of Warpglass reads "
-        f"format {packed.FORMAT}, a file for each run. {REMEDY}."
-        for path in sorted(FOLDER.glob("*/*/recording.json"))
-    ]
+    reasons = []
     for path in sorted(FOLDER.glob("*/*.parquet")):
         try:
             found[path] = read_entry(path)
@@ -165,7 +161,11 @@ def find(request: Request) -> Recording:
     the recordings of the kernel if none fits."""
     found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == request.identity]
     if not found:
-        same = [_brief(entry) for entry in entries() if entry.kernel == request.kernel.name]
+        same = []
+        for entry in entries():
+            if entry.kernel == request.kernel.name:
+                short = {key: value for key, value in entry.problem.items() if len(str(value)) < 40} | entry.settings
+                same.append(", ".join(f"{key} {value}" for key, value in short.items()))
         have = "; ".join(dict.fromkeys(same)) or "none"
         here = [reason for reason in left_out() if f"/{request.kernel.name}-" in reason]
         missing = f"No recording of {request.kernel.name} has this code, this problem and these constants."
@@ -183,12 +183,6 @@ def outside(entry: Recording, request: Request) -> str | None:
                 f"traced {item}s {have} to {have + many - 1}. The request is for {item}s {first} to {first + count - 1}"
             )
     return None
-
-
-def _brief(entry: Recording) -> str:
-    problem = ", ".join(f"{key} {value}" for key, value in entry.problem.items() if len(str(value)) < 40)
-    settings = ", ".join(f"{key} {value}" for key, value in entry.settings.items())
-    return f"{problem}, {settings}"
 
 
 def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:

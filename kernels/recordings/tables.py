@@ -9,15 +9,16 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 
-from kernels.errors import TraceError
+from kernels import catalog
+from kernels.errors import BackendUnavailable, RunError, TraceError, WarpglassError
 from kernels.recordings import DATA, same_code
 
 FOLDER = DATA
@@ -153,19 +154,6 @@ def recorded(kind: str) -> dict[str, tuple[pd.DataFrame, Provenance]]:
     return dict(sorted(_look(kind)[0].items(), key=lambda item: item[1][1].date, reverse=True))
 
 
-def of_present_code(kind: str) -> tuple[pd.DataFrame, Provenance] | None:
-    """(rows, Provenance) of the newest recorded table with rows (name, code_hash) of kernels' present code. None
-    without one."""
-    from kernels import catalog
-
-    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
-    for table, where in recorded(kind).values():
-        present = table[table.code_hash == table["name"].map(here)].reset_index(drop=True)
-        if len(present):
-            return present, where
-    return None
-
-
 def left_out(kind: str) -> list[str]:
     """Why recorded tables of a kind are not shown, a sentence for each: of another format, or not readable."""
     return _look(kind)[1]
@@ -193,10 +181,187 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
     return found, reasons
 
 
-def changed_code(codes: dict[str, str], kernels: Iterable[str] = ()) -> list[str]:
+def changed_code(codes: Mapping[str, str], kernels: Iterable[str] = ()) -> list[str]:
     """The kernels among `codes` (all if `kernels` is empty) with another code in the catalogue today."""
-    from kernels import catalog
-
     specs = catalog.current().kernels
     names = list(kernels) or list(codes)
     return [name for name in names if name not in specs or codes.get(name) != specs[name].code_hash]
+
+
+def of_present_code(table: pd.DataFrame, where: Provenance) -> pd.DataFrame:
+    """The rows (name, code_hash) of kernels' present code."""
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
+    return table[table.code_hash == table["name"].map(here)]
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of a table, with None in empty places."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")
+
+
+# ---- measuring in cases ----
+
+Row = Mapping[str, Any]
+Key = tuple[Hashable, ...]
+Progress = Callable[[int, int, str], None]
+"""Takes the number of keys so far, the number of all keys, and the name of the next case."""
+
+
+def silent(done: int, of: int, name: str) -> None:
+    """A Progress without output."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something that is measured in one go.
+
+    name: for the progress, and for the error of a failed case.
+    keys: of its parts.
+    turn: takes the missing keys, and measures these parts or all parts.
+    """
+
+    name: str
+    keys: Sequence[Key]
+    turn: Callable[..., object]
+
+
+Cases = tuple[Sequence[Case], dict[str, Any]]
+"""The cases of a table, and the fields of its Provenance."""
+
+
+def resume(
+    cases: Sequence[Case], known: Collection[Key], keep: Callable[..., object], progress: Progress = silent
+) -> list[str]:
+    """Measures each case with an unknown key. `keep` takes each result at once, so a break loses one case. Returns the
+    failures: the case and the reason."""
+    keys, failed = {key for case in cases for key in case.keys}, []
+    done = len(keys & {*known})
+    for case in cases:
+        missing = [key for key in case.keys if key not in known]
+        if not missing:
+            continue
+        progress(done, len(keys), case.name)
+        done += len(missing)
+        try:
+            result = case.turn(missing)
+        except BackendUnavailable:
+            raise
+        except WarpglassError as error:
+            failed.append(f"{case.name}: {str(error).rstrip('.')}")
+        else:
+            keep(result)
+    progress(len(keys), len(keys), "")
+    return failed
+
+
+def check_failures(kind: str, failed: Sequence[str]) -> None:
+    """RunError with the failures of `resume`, if any."""
+    if failed:
+        raise RunError(f"{len(failed)} cases of {kind} failed. {'. '.join(failed)}. Run the command again.")
+
+
+def by(*columns: str) -> Callable[[Row], Key]:
+    """A function of a row that gives its values in these columns, "" for an empty one."""
+    return lambda row: tuple("" if (value := row.get(name)) is None else value for name in columns)
+
+
+class Kept(NamedTuple):
+    """The rows of a table that stay, by key, and their Provenance."""
+
+    where: Provenance
+    rows: dict[Key, list[Row]]
+
+
+@dataclass(frozen=True)
+class RecordedTable:
+    """One kind of recorded table. Measuring goes on after a break and loses no present row, also without its case.
+
+    kind: the name of its folder.
+    key: the key of a row, such as by("name", "problem"). Rows with equal keys are measured together.
+    cases: the Cases of a device in the order of the table. It takes the device, and what is kept. Without the field
+        codes, they come from the rows.
+    columns: of the file. If empty, they come from the rows.
+    present: the rows of a table that count today. By default these rows have the code of today's kernels.
+    same: the fields of Provenance that all rows have in common. Rows with another value do not stay.
+    whole: whether a row needs no new measurement. By default that is each row without the status failed.
+    """
+
+    kind: str
+    key: Callable[[Row], Key]
+    cases: Callable[[Any, Kept | None], Cases]
+    columns: Sequence[str] = ()
+    present: Callable[[pd.DataFrame, Provenance], pd.DataFrame] = of_present_code
+    same: tuple[str, ...] = ("driver",)
+    whole: Callable[[Row], bool] = lambda row: row.get("status") != "failed"
+
+    def recorded(self) -> dict[str, tuple[pd.DataFrame, Provenance]]:
+        """GPU name -> (the present rows, Provenance) of each table with some, the newest first."""
+        found = {}
+        for device, (table, where) in recorded(self.kind).items():
+            if len(rows := self.present(table, where)):
+                found[device] = rows.reset_index(drop=True), where
+        return found
+
+    def newest(self) -> tuple[pd.DataFrame, Provenance] | None:
+        """The first of `recorded`, None without one."""
+        return next(iter(self.recorded().values()), None)
+
+    def record(
+        self, device: Gpu, progress: Progress = silent, anew: bool = False, only: Collection[str] = ()
+    ) -> list[Path]:
+        """Measures what this GPU's table lacks, and writes the table after each case. Returns its path. At the end,
+        RunError names each case that failed.
+
+        anew: measures everything.
+        only: measures the cases of these names, and no others.
+
+        If no row stays, the new table grows in a file of its own, and replaces the recorded one at the end.
+        """
+        path = file = path_of(self.kind, device.name)
+        begun = None if anew else self._begun(path, device)
+        if not begun and path.exists():
+            file = path.with_name(f"{path.name}.anew")
+            begun = self._begun(file, device)
+        rows, (cases, common) = begun or ({}, self.cases(device, None))
+
+        def keep(measured: Iterable[Row]) -> None:
+            rows.update(self._by_key(measured))
+            keys = dict.fromkeys([*(key for case in cases for key in case.keys), *rows])
+            listed = [row for key in keys for row in rows.get(key, ())]
+            codes = {row["name"]: row["code_hash"] for row in listed if row.get("code_hash")}
+            save(
+                pd.DataFrame(listed, columns=list(self.columns) or None),
+                file,
+                provenance(device, **{"codes": codes, **common}),
+            )
+
+        known = {key for key, kept in rows.items() if all(map(self.whole, kept))}
+        if only:
+            known = {key for case in cases if case.name not in only for key in case.keys}
+        failed = resume(cases, known, keep, progress)
+        if file != path and file.exists():
+            old, _ = self._begun(path, device) or ({}, None)
+            rows.update({key: kept for key, kept in old.items() if key not in rows})  # of failed cases
+            keep([])
+            file.replace(path)
+        check_failures(self.kind, failed)
+        return [path]
+
+    def _begun(self, file: Path, device: Gpu) -> tuple[dict[Key, list[Row]], Cases] | None:
+        """(the rows of a file that stay, `cases`). None if no row stays."""
+        try:
+            table, where = load(file)
+        except TraceError:
+            return None
+        kept = Kept(where, self._by_key(rows_of(self.present(table, where))))
+        cases = self.cases(device, kept)
+        now = provenance(device, **cases[1])
+        if kept.rows and all(getattr(now, name) == getattr(where, name) for name in self.same):
+            return kept.rows, cases
+        return None
+
+    def _by_key(self, rows: Iterable[Row]) -> dict[Key, list[Row]]:
+        found: dict[Key, list[Row]] = {}
+        for row in rows:
+            found.setdefault(self.key(row), []).append(row)
+        return found

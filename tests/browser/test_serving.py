@@ -8,7 +8,7 @@ from browser.conftest import shown
 from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of, walked
 from playwright.sync_api import expect
 
-from explainers.stories.block_table import page_counts, serving
+from explainers.stories.block_table import page_reads, serving
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -117,7 +117,7 @@ def test_reads_of_a_page_are_those_of_the_trace_and_of_the_tables(visit, name):
     problem = spec.problem_type.of_cache(PRESETS["shared_prompt"].states(16)[-1][0], dtype="float16", **more)
     settings = (("PARTITION", 32),) if any(c.name == "PARTITION" for c in spec.constants) else ()
     plan = Request(spec, problem, settings).plan
-    found = page_counts.count_reads(execute.run(Request(spec, problem, settings, Scope.everything(plan))), "ABC")
+    found = page_reads.count_reads(execute.run(Request(spec, problem, settings, Scope.everything(plan))), "ABC")
     press(page, "Home")
     while read(page)["title"] != f"{name} · GQA 4:2":
         page.keyboard.press("ArrowRight")

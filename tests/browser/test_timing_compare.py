@@ -7,7 +7,7 @@ from browser.stepping import address, asked, choose, press, read, step_of
 from playwright.sync_api import expect
 
 from explainers.models import tiling
-from explainers.stories.compare import alignment
+from explainers.stories.compare import two_kernels
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench
@@ -60,7 +60,7 @@ def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of, ser
     problem = DenseProblem(seq_len=50, causal=True)
     tiles = {"BLOCK_Q": 16, "BLOCK_KV": 16}
     runs = [run_of("03_flash", problem, tiles, Scope(1)), run_of("08b_three_bfloat16", problem, tiles, Scope(1))]
-    steps = alignment.align(*(tiling.explain(run).frames for run in runs))
+    steps = two_kernels.align(*(tiling.explain(run).frames for run in runs))
     small = "&b_BLOCK_Q=16&b_BLOCK_KV=16"
     page = visit(f"/compare?a=03_flash&b=08b_three_bfloat16&seq_len=50&causal=true&backend=cpu&at_query=20{small}")
     for step in range(5):

@@ -142,7 +142,7 @@ def test_a_kernel_that_refuses_standard_problems_is_listed_and_the_others_too(tm
     assert {"not_causal", "03_flash"} <= {entry["name"] for entry in listed}
     assert "not_causal has no recording" in kernels("record", "not_causal", "--missing", folders=tmp_path)
     said = kernels("check", "bad", folders=tmp_path, code=2)
-    assert "bad has a fault: bad.cu: the key" in said
+    assert "bad has a fault: bad.cu: title is 3. It must be a text in quotes" in said
 
 
 def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path, kernels):

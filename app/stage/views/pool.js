@@ -150,6 +150,7 @@ export default function (host, { meta }, context) {
     locate,
     describe,
     label,
+    said: step => frameAt(step).waste,
   });
   return {
     unmount() {

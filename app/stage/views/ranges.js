@@ -24,7 +24,7 @@ export default function (host, { meta, columns }, context) {
       warps,
       merged,
     } = meta,
-    { scores, errors, o } = columns;
+    { scores, o } = columns;
   const frameAt = step => frames[Math.min(step, frames.length - 1)],
     last = frames.length - 1,
     name = names[sequence];
@@ -523,8 +523,7 @@ export default function (host, { meta, columns }, context) {
         `token ${at.token} of ${name}: entry ${entry}, slot ${at.token % size}; range ` +
         `${of?.range}, partition ${of?.partition}\n` +
         (known
-          ? `score ${exact(scores[at.token])}, by warp ${tile.warp}` +
-            (errors ? `; off by ${short(errors[at.token], 3)}` : '')
+          ? `score ${exact(scores[at.token])}, by warp ${tile.warp}`
           : 'score not computed yet')
       );
     }

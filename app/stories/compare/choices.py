@@ -172,7 +172,9 @@ def describe(page: Page, state: State) -> Descriptions:
             found[constant_name("b", name)] = {"label": f"B {name}", "group": "problem"}
         found["preset"] = {"label": "Problem of A"}
     row, reason = _timed(page, state)
-    now = TIMED if row is not None and _is_chosen(page, state, row) else ""
+    kind, now = page.kernel_of(state).problem_type, ""
+    if row is not None and row.asked and pair_times.problem_of(row, kind) == page.problem_of(state):
+        now = TIMED
     as_timed = {"hidden": alone, "group": "preset", "label": "Both", "kind": "select", "disabled": reason}
     found[AS_TIMED] = as_timed | {"options": {TIMED: "As timed"}, "value": now}
     return found
@@ -200,8 +202,3 @@ def _of_constants(page: Page, state: State, side: str) -> Descriptions:
     options = {NONE: "as written", **{constant.name: constant.what_if for constant in kernel.what_ifs}}
     found[WHAT_IFS[side]] = what_if | {"options": options, "value": next(iter(broken), NONE)}
     return found
-
-
-def _is_chosen(page: Page, state: State, row: timed.Row) -> bool:
-    """Whether a row has the times of the chosen builds."""
-    return row.asked and pair_times.problem_of(row, page.kernel_of(state).problem_type) == page.problem_of(state)

@@ -82,15 +82,6 @@ def _step_of_wavefronts(run: Run) -> int:
     return _largest([accesses.count(access) for access in accesses])
 
 
-def _step_of_products(run: Run) -> int:
-    return _largest([frame["phase"] == "scores" for frame in tiles.explain(run).frames])
-
-
-def _step_of_launch(run: Run) -> int:
-    """The first step of the last launch."""
-    return _largest([frame["launch"] for frame in generic.explain(run).frames])
-
-
 def _step_of_limits(run: Run) -> int:
     """The step of the first launch after those of its single resources: the blocks that they allow together."""
     return len(limits(32, 32, 0, machine(DEFAULT_ARCH)))
@@ -107,8 +98,10 @@ def _costly_line(request: Request) -> traced.Place:
 SHOWN_BY = {
     "wavefronts": Shown(bank_conflicts.STORY, {"view": "attention"}, _step_of_wavefronts),
     "bytes": Shown(tiling.STORY, {"tab": "bytes"}, _step_of_bytes),
-    "arithmetic": Shown(registers.STORY, {}, _step_of_products),
+    "arithmetic": Shown(
+        registers.STORY, {}, lambda run: _largest([f["phase"] == "scores" for f in tiles.explain(run).frames])
+    ),
     "multiprocessors": Shown(occupancy.STORY, {}, _step_of_limits, of_timed=True),
     "warps": Shown(occupancy.STORY, {}, _step_of_limits, of_timed=True),
-    "launches": Shown(any_kernel.STORY, {}, _step_of_launch),
+    "launches": Shown(any_kernel.STORY, {}, lambda run: _largest([f["launch"] for f in generic.explain(run).frames])),
 }

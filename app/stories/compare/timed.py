@@ -8,7 +8,7 @@ import pandas as pd
 
 from app.choices import estimates
 from explainers.stories.compare import pair_times, time_verdict
-from explainers.stories.timing import sweep_search
+from explainers.stories.timing import sweep_rows
 from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request
@@ -62,12 +62,12 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Row | None, str]:
 
 def _builds(*requests: Request) -> Builds:
     """The builds of requests. Constants that were never timed count as one choice."""
-    return tuple((r.kernel, _timed_like(r.kernel, tuple(r.constants.items()))) for r in requests)
-
-
-def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
-    timed, untimed = _timed_with(kernel)
-    return settings if untimed is None or bench_rows.settings_text(settings) in timed else untimed
+    found = []
+    for request in requests:
+        settings, (known, untimed) = tuple(request.constants.items()), _timed_with(request.kernel)
+        was_timed = untimed is None or bench_rows.settings_text(settings) in known
+        found.append((request.kernel, settings if was_timed or untimed is None else untimed))
+    return tuple(found)
 
 
 @of_recordings(lru_cache(maxsize=64))
@@ -91,7 +91,7 @@ def _times(builds: Builds, kind: type[Problem]) -> pd.DataFrame:
 
 @of_recordings(lru_cache(maxsize=1))
 def _recorded() -> pd.DataFrame:
-    tables = [sweep_search.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
+    tables = [sweep_rows.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
     return (
         pd.concat(tables, ignore_index=True) if tables else bench_rows.table([]).assign(device="", date="", source="")
     )

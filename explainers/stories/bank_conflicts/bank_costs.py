@@ -61,7 +61,7 @@ def calibrated() -> str:
         equal = f"equal in {same:,} of {len(table):,} accesses, of every width, kind and mask"
         return f"Held against Nsight Compute on {device}, {where.date}: {equal}."
     absent = "No comparison of the present rule with Nsight Compute's counters is recorded."
-    return " ".join([absent, *tables.left_out(calibration.TABLE)])
+    return " ".join([absent, *tables.left_out(calibration.KIND)])
 
 
 def cycles_blocks(runs: Sequence[Run], names: Sequence[str]) -> list[Block]:

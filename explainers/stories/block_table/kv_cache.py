@@ -2,18 +2,86 @@
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from typing import TypedDict
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
-from explainers.stories.block_table.cache_types import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.story import stage
+from explainers.story.frames import Frame
 from explainers.story.glossary import count
 from kernels.kv_cache import manager
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
+
+
+class PoolSequence(TypedDict):
+    name: str
+    length: int
+    table: tuple[int, ...]
+    colour: str
+
+
+class PoolPage(TypedDict):
+    """A page of the pool.
+
+    fill: slots with a token.
+    owners: the places of its sequences in the frame's list.
+    entry: its place in their tables.
+    """
+
+    fill: int
+    owners: list[int]
+    entry: int
+
+
+class HeldPages(TypedDict):
+    """The content of a KV cache.
+
+    pages: the pages in use.
+    free: the free list. The first page is the next in use.
+    counts: page -> its number of sequences.
+    """
+
+    sequences: list[PoolSequence]
+    pages: dict[int, PoolPage]
+    free: tuple[int, ...]
+    counts: dict[int, int]
+
+
+class PoolFrame(Frame, HeldPages):
+    """The KV cache after an event.
+
+    new: slots written by the event.
+    copied: (from, to), or None.
+    released: pages freed by it.
+    usage: slots used, held, of slack, reserved contiguously, empty, and tokens stored twice.
+    waste: these in a sentence.
+    """
+
+    new: list[int]
+    copied: tuple[int, int] | None
+    released: tuple[int, ...]
+    usage: dict[str, int]
+    waste: str
+
+
+class PoolMeta(TypedDict):
+    """The fields of the view.
+
+    size: slots of a page.
+    max_len: slots of a contiguous reservation.
+    page_bytes: of a page and KV head, 0 without a kernel.
+    """
+
+    frames: list[PoolFrame]
+    size: int
+    max_len: int
+    page_bytes: int
+    kv_heads: int
+
 
 State = tuple[KVCache, Change | None]  # the cache, and the change before it; None before the first event
 SequenceKey = tuple[str, int, int]  # name, first token, family
@@ -41,11 +109,10 @@ def view(frames: list[PoolFrame], cache: KVCache, max_len: int, layout: Layout |
     }
 
 
-def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand: bool) -> stage.Stage:
-    """Returns the whole stage of a history, with a step for each event. by_hand: the reader makes the events."""
+def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stage.Stage:
+    """Returns the whole stage of a history, with a step for each event."""
     played, max_len = scenario.states(block_size), scenario.max_len
     frames = cache_frames(played, max_len)
-    events = {"events": [f["event"] for f in frames], "names": [[s["name"] for s in f["sequences"]] for f in frames]}
     usage = stage.chart(
         usage_chart(usage_table(played, max_len)),
         "Slots used, held in pages and reserved contiguously after each event. A rule marks the event",
@@ -63,7 +130,6 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
             "The block manager of kernels/kv_cache/manager.py, event by event. The kernels take its tables as they "
             "are. Nothing ran for this picture.",
         ),
-        side=[stage.live("events", events | {"by_hand": by_hand})],
         step_choice="moment",
     )
 
@@ -118,7 +184,6 @@ def _frame(number: int, state: State, before: KVCache, max_len: int, colours: di
         "tile": number,
         "before": change is None,
         "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
-        "event": "" if change is None else write_event(change.event),
         "sentence": cache_sentence(cache, change, before),
         **held(cache, colours),
         "new": [slot for _, slot in change.written] if change else [],
@@ -275,3 +340,16 @@ def numbers_said(numbers: Iterable[int]) -> str:
 
 def _range(numbers: list[int]) -> str:
     return str(min(numbers)) if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
+
+
+def asked(made: stage.Stage) -> dict[str, object]:
+    """The names for the questions about the waste of paging and of contiguous slots."""
+    last = made.frames[-1]
+    sequences = [sequence | {"table": [*sequence["table"]]} for sequence in last["sequences"]]
+    longest = max(sequences, key=lambda s: s["length"], default=None)
+    meta, at = made.views[0].meta, longest["length"] - 1 if longest else 0
+    return {
+        **{"view": "pool", "sequences": sequences, "longest": longest, "at": at, "entry": at // meta["size"]},
+        **{"ends": [s["table"][-1] for s in sequences], "usage": last["usage"], "waste": last["waste"]},
+        **{"size": meta["size"], "max_len": meta["max_len"]},
+    }

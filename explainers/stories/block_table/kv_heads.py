@@ -2,18 +2,51 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_types import HeadsFrame, HeadsMeta
 from explainers.story import axes, stage
+from explainers.story.frames import Frame
 from explainers.story.glossary import count, listed, short
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
+
+
+class HeadsFrame(Frame):
+    """The reads of one query head."""
+
+    head: int
+
+
+class HeadsPanel(TypedDict):
+    """A ratio of heads.
+
+    links: [query head, KV head] as logged.
+    held: bytes of K and V with tokens.
+    """
+
+    title: str
+    kv_heads: int
+    links: list[tuple[int, int]]
+    held: int
+
+
+class HeadsMeta(TypedDict):
+    """The fields of the view.
+
+    types: a type's name -> its bytes, for the calculator below the picture.
+    """
+
+    frames: list[HeadsFrame]
+    num_heads: int
+    types: dict[str, int]
+    panels: list[HeadsPanel]
+
 
 WANTS = ("walk_k", "walk_v", "write", "o")
 DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
@@ -200,3 +233,18 @@ def reads_sentence(found: Sequence[HeadReads]) -> str:
         f"{least.k.least} times. The kernel asks for as many bytes: {most.read:,} and {least.read:,}. "
         "A cache can serve the later reads of a byte, or a kernel can share it among query heads."
     )
+
+
+def asked(found: Sequence[HeadReads]) -> dict[str, object]:
+    """The names for the questions about the gain of grouped queries.
+
+    full, least: the ratios with the most and with the least bytes. times: their quotient.
+    """
+    sizes = [{"held": one.held, "kv_heads": one.num_kv_heads} for one in found]
+    full, least = max(sizes, key=lambda one: one["held"]), min(sizes, key=lambda one: one["held"])
+    by_head = found[0].by_head
+    return {
+        **{"view": "heads", "num_heads": found[0].num_heads, "full": full, "least": least},
+        **{"times": round(full["held"] / least["held"]), "sizes": [f"{one['held']:,}" for one in sizes]},
+        **{"each": by_head[0], "total": sum(by_head), "asked_so_far": [f"{n:,}" for n in np.cumsum(by_head)]},
+    }

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from explainers.stories.compare.pair_times import distance
+from explainers.stories.compare.pair_times import WORDS, distance
 from explainers.story import stage
-from explainers.story.glossary import figure, phase_title
+from explainers.story.glossary import phase_title
 from kernels.core.problem import Problem
 from kernels.measure import pipeline_bars
-from kernels.measure.pipeline_files import RecordedPipeline
-from kernels.measure.pipelines import Pipeline
+from kernels.measure.pipelines import Pipeline, RecordedPipeline
 
 MOST = 2  # shorter phases in a sentence, and longer ones
 LEAST = 0.02  # least difference of a phase, as a share of a key tile's time
@@ -40,79 +39,61 @@ class Marked:
 def nearest(
     first: Iterable[RecordedPipeline], second: Sequence[RecordedPipeline], problem: Problem
 ) -> tuple[RecordedPipeline, RecordedPipeline] | None:
-    """Returns the recordings of two kernels on the common problem nearest to this one, or None."""
+    """The recordings of two kernels on the common problem nearest to this one, or None."""
     pairs = [(a, b) for a in first for b in second if a.request.problem == b.request.problem]
     return min(pairs, key=lambda pair: distance(pair[0].request.problem, problem), default=None)
 
 
 def where_sentence(marked: Marked) -> str:
-    """Returns the problem, the GPU and the date of the marks. The page has one ratio, so this has none."""
-    a = marked.a
-    other = ", not that of the times" if marked.elsewhere else ""
-    said = stage.problem_said(a.request.problem)
-    return f"The phases have a problem of their own{other}: {said}. Recorded on {a.device}, {a.date}."
+    """The problem, the GPU and the date of the marks. The page has one ratio, so this has none."""
+    a, problem = marked.a, stage.problem_said(marked.a.request.problem)
+    names = {"elsewhere": marked.elsewhere, "problem": problem, "device": a.device, "date": a.date}
+    return WORDS.say("marks_of", names)
 
 
 def tensor_cores_sentence(marked: Marked) -> str:
-    """Returns the load of the tensor cores in both, or ""."""
-    a, b = (_needed(pipeline) for pipeline in marked.both)
-    if a is None or b is None:
+    """The load of the tensor cores in both: the share of block 0's time in which the products of all its blocks need
+    them. "" if it is not known."""
+    shares = [pipeline_bars.multiplying(pipeline, 0) for pipeline in marked.both]
+    if None in shares:
         return ""
-    said = f"Tensor cores: the products need them for at least {a:.0%} of the time in A and {b:.0%} in B."
-    a, b = (pipeline_bars.fed(pipeline, 0) for pipeline in marked.both)
-    return said if a is None or b is None else f"{said} Some product is unfinished for {a:.0%} and {b:.0%}."
+    needed = [share * pipeline_bars.resident(one, 0) for share, one in zip(shares, marked.both) if share is not None]
+    fed = [pipeline_bars.fed(pipeline, 0) for pipeline in marked.both]
+    return WORDS.say("tensor_cores", {"needed": needed, "fed": () if None in fed else fed})
 
 
 def phases_sentence(marked: Marked) -> str:
-    """Returns the time of a key tile in both, and the phases with the largest difference. "" for unequal tiles."""
+    """The time of a key tile in both, and the phases with the largest difference. "" for unequal tiles."""
     tiles = {
         (pipeline.request.value_of("query_rows"), pipeline.request.value_of("key_rows")) for pipeline in marked.both
     }
-    if len(tiles) > 1:
-        return ""
-    each = [_phases(pipeline) for pipeline in marked.both]
-    if each[0].empty or each[1].empty:
+    each = [_phases(pipeline) for pipeline in marked.both] if len(tiles) == 1 else []
+    if not each or each[0].empty or each[1].empty:
         return ""
     a, b = (float(phases.sum()) for phases in each)
-    said = f"A {_tile(marked.a)} takes {figure(a, 3)} ns of a {marked.a.noun} in A and {figure(b, 3)} ns in B."
     every = pd.concat(each, axis=1, keys=["a", "b"]).fillna(0.0)
     every = every.assign(gain=every.a - every.b)
-    apart, named, found = every[every.gain.abs() >= LEAST * max(a, b)], list[object](), list[str]()
+    apart, named, found = every[every.gain.abs() >= LEAST * max(a, b)], list[object](), list[tuple[str, object]]()
     for word, part in (("less", apart[apart.gain > 0]), ("more", apart[apart.gain < 0])):
         most = part.loc[part.gain.abs().sort_values(ascending=False).index[:MOST]]
         named += [*most.index]
         if len(most):
-            listed = (f"{phase_title(str(e))} ({figure(r.a, 3)} and {figure(r.b, 3)} ns)" for e, r in most.iterrows())
-            found.append(f"{word} in {', '.join(listed)}")
+            found.append((word, [(phase_title(str(event)), row.a, row.b) for event, row in most.iterrows()]))
     rest = every.drop(index=named)  # so that the listed times add up to the whole
     if found and len(rest):
-        a, b = float(rest.a.sum()), float(rest.b.sum())
-        found.append(f"{'less' if a > b else 'more'} in all others ({figure(a, 3)} and {figure(b, 3)} ns)")
-    return f"{said} B spends {'; '.join(found)}." if found else said
+        others = float(rest.a.sum()), float(rest.b.sum())
+        found.append(("less" if others[0] > others[1] else "more", [("all others", *others)]))
+    tile = "query tile" if marked.a.walked == "query" else "key tile"
+    return WORDS.say("phases", {"tile": tile, "noun": marked.a.noun, "a": a, "b": b, "found": found})
 
 
 def caveat(marked: Marked) -> str:
-    """Returns the limits of these figures."""
-    cost = " and ".join(f"{pipeline.overhead:.1%}" for pipeline in marked.both)
-    return (
-        "Derived from the marks of block 0 of each. A phase's time has its waits in it, and phases of two warpgroups "
-        f"overlap. So their sum differs a little from the period that Pipeline draws. The marks make a run {cost} "
-        "longer."
-    )
-
-
-def _needed(pipeline: Pipeline) -> float | None:
-    """Returns the share of block 0's time in which the products of all its blocks need the tensor cores."""
-    share = pipeline_bars.multiplying(pipeline, 0)
-    return None if share is None else share * pipeline_bars.resident(pipeline, 0)
-
-
-def _tile(pipeline: Pipeline) -> str:
-    return "query tile" if pipeline.walked == "query" else "key tile"
+    """The limits of these figures."""
+    return WORDS.say("caveat", {"cost": " and ".join(f"{pipeline.overhead:.1%}" for pipeline in marked.both)})
 
 
 def _phases(pipeline: Pipeline) -> pd.Series:
-    """Returns the nanoseconds of each phase in a key tile: the mean over the computing warps of block 0."""
+    """The nanoseconds of each phase in a key tile: the mean over the computing warps of block 0."""
     bars = pipeline_bars.bars(pipeline, 0)
     computing = bars[bars.event.isin(pipeline_bars.COMPUTING)].writer.unique()
     own = (

@@ -1,76 +1,73 @@
-"""The picture `bars`: the needs and the time of two kernels, a pair of bars a row, on one scale."""
+"""The needs and the time of two kernels: a pair of bars on a scale of its own for each, with questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 from explainers.models import tiling
 from explainers.stories.compare import pair_times
-from explainers.stories.compare.build_needs import uncounted
-from explainers.stories.compare.pair_times import PairRow
-from explainers.story import picture
+from explainers.stories.compare.compare_reasons import uncounted
+from explainers.stories.compare.pair_times import WORDS, PairRow
+from explainers.story import picture, scene
 from explainers.story.glossary import figure, microseconds
-from explainers.story.stage import View
+from explainers.story.stage import Question, Stage, View
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.memory import traced
 
+COLOURS = {"bytes": "read", "wavefronts": "K", "time": "O"}
 
-@dataclass(frozen=True)
-class Bars:
-    """A row of the picture.
+
+def of(runs: Sequence[Run], row: PairRow | None) -> list[dict[str, Any]]:
+    """Bytes and wavefronts for as much work, and the times.
 
     id: bytes, wavefronts or time. title: in words.
     values: of both sides. said: the same in words.
-    parts: whether the value of a side is only a part of its need. The picture then draws no bar for that side.
+    parts: whether the value of a side is only a part of its need. That side has no bar then, as it would look small.
     """
-
-    id: str
-    title: str
-    values: tuple[float, float]
-    said: tuple[str, str]
-    parts: tuple[bool, bool] = (False, False)
-
-
-def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
-    """The view of both sides. None for sides that cannot be compared.
-
-    row: their times, None without a time.
-    """
-    rows = [vars(bars) for bars in of(runs, row)]
-    names = [run.request.kernel.name for run in runs]
-    return [View("bars", "bars", "Needs and time", {"rows": rows, "names": names})] if rows else []
-
-
-def of(runs: Sequence[Run], row: PairRow | None) -> list[Bars]:
-    """Bytes and wavefronts for as much work, and the times."""
     (a, per), (b, per_b) = (work(run.request) for run in runs)
-    found: list[Bars] = []
-    if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
-        here = f"for each {per}, in this run" + _size_of(runs[0].request)
-        found.append(_bars("bytes", f"Bytes to and from global memory {here}", [moved(run) for run in runs], (a, b)))
-        turns = [wavefronts(run) for run in runs]
-        if all(turns):
-            bars = _bars("wavefronts", f"Turns of shared memory (wavefronts) {here}", turns, (a, b))
-            left = [uncounted(run.request) for run in runs]
-            said_a, said_b = (f"{s} + {', '.join(u)} (not counted)" if u else s for s, u in zip(bars.said, left))
-            found.append(replace(bars, said=(said_a, said_b), parts=(bool(left[0]), bool(left[1]))))
+    found, requests = list[dict[str, Any]](), [run.request for run in runs]
+    if per == per_b and a and b and requests[0].problem == requests[1].problem:
+        size, head = (requests[0].problem.bench_columns.get(name) for name in ("seq_len", "head_dim"))
+        heads = f", heads of {head}" if head else ""
+        here = {"per": per, "size": f" of {size:,} tokens{heads}" if isinstance(size, int) else ""}
+        left = [uncounted(request) for request in requests]
+        for id, amounts in (("bytes", [moved(run) for run in runs]), ("wavefronts", [wavefronts(run) for run in runs])):
+            values = amounts[0] / a, amounts[1] / b
+            said, parts = [figure(value) for value in values], [False, False]
+            if id == "wavefronts":
+                said = [f"{s} + {', '.join(u)} (not counted)" if u else s for s, u in zip(said, left)]
+                parts = [bool(one) for one in left]
+            if id == "bytes" or all(amounts):
+                title = WORDS.say(f"title_{id}", here)
+                found.append({"id": id, "title": title, "values": values, "said": said, "parts": parts})
     if row is not None:
         times = float(row.median_us), float(row.median_us_b)
-        said = microseconds(times[0]), microseconds(times[1])
-        found.append(Bars("time", f"Time at {pair_times.problem_said(row)}, on {row.device}, {row.date}", times, said))
+        here = {"where": pair_times.problem_said(row), "device": row.device, "date": row.date}
+        time = {"id": "time", "title": WORDS.say("title_time", here), "values": times}
+        found.append(time | {"said": [*map(microseconds, times)], "parts": [False, False]})
     return found
 
 
-def _bars(id: str, title: str, amounts: Sequence[float], by: tuple[int, int]) -> Bars:
-    values = amounts[0] / by[0], amounts[1] / by[1]
-    return Bars(id, title, values, (figure(values[0]), figure(values[1])))
-
-
-def _size_of(request: Request) -> str:
-    """The size of a traced problem, for a title. Empty for a problem without tokens."""
-    size, head = (request.problem.bench_columns.get(name) for name in ("seq_len", "head_dim"))
-    heads = f", heads of {head}" if head else ""
-    return f" of {size:,} tokens{heads}" if isinstance(size, int) else ""
+def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
+    """The view of both sides. None for sides that cannot be compared. row: their times, None without a time."""
+    names, panels = [run.request.kernel.name for run in runs], []
+    for one in of(runs, row):
+        tip = f"{one['title']}\nA {one['said'][0]}, B {one['said'][1]}"
+        bars = [
+            scene.Bar(
+                datum={"row": one["id"], "side": side},
+                name=f"{side}: {name}",
+                value=0.0 if part else value,
+                text=said,
+                tip=tip,
+                colour=COLOURS[one["id"]],
+                strong=side == "A",
+            )
+            for side, name, value, said, part in zip("AB", names, one["values"], one["said"], one["parts"])
+        ]
+        short = one["title"].partition(", in this run")[0].partition(", on ")[0]
+        panels.append([scene.Bars(title=(one["title"], short), bars=bars)])
+    return [scene.view("bars", "Needs and time", panels)] if panels else []
 
 
 def work(request: Request) -> tuple[int, str]:
@@ -94,3 +91,36 @@ def moved(run: Run) -> int:
 def wavefronts(run: Run) -> int:
     """Wavefronts of shared memory in the run's trace."""
     return int(traced.requests(run.trace, space="shared").costs.wavefronts.sum())
+
+
+def questions(runs: Sequence[Run], made: Stage, row: PairRow | None = None) -> list[Question]:
+    """Questions about bytes, wavefronts and times of the two sides. row: their times, None without a time.
+
+    A question covers its own row of the picture, and the rows of later questions.
+    """
+    names = [run.request.kernel.name for run in runs]
+    sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
+    (a, per), (b, _) = (work(run.request) for run in runs)
+    rows = of(runs, row)
+    data: dict[str, Any] = {"bytes": None, "wavefronts": None, "time": None, "per": per, "fewer": False}
+    for n, one in enumerate(rows):
+        first, second = one["values"]
+        if one["id"] == "bytes":  # the bytes of each for the work of the other are whole numbers
+            first, second = moved(runs[0]) * b, moved(runs[1]) * a
+        if any(one["parts"]):
+            continue
+        less = one["id"] == "time"  # the right side is the one with less
+        side = "even" if first == second else "AB"[(second < first) if less else (second > first)]
+        if less and row is not None and pair_times.is_even(row):
+            side = "even"
+        asked = {"side": side, "even": side == "even", "a": one["values"][0], "b": one["values"][1]}
+        asked |= {"right": sides[side], "wrong": dict.fromkeys([text for key, text in sides.items() if key != side])}
+        data[one["id"]] = asked | {"order": list(sides.values()), "covers": [{"row": o["id"]} for o in rows[n:]]}
+    if data["bytes"] is not None:
+        data["bytes"]["tiles"] = (a, b) if per == "query" and not data["bytes"]["even"] and a != b else ()
+    if row is not None:
+        turns = data["wavefronts"]
+        fewer = turns and turns["a"] != turns["b"] and data["time"]["side"] == "AB"[turns["b"] < turns["a"]]
+        data |= {"where": pair_times.problem_said(row), "times": max(row.ratio, 1 / row.ratio), "fewer": fewer}
+        data["took"] = [microseconds(row.median_us), microseconds(row.median_us_b)]
+    return WORDS.questions(data, len(made.frames) - 1)

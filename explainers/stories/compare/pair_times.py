@@ -12,11 +12,13 @@ from typing import Protocol, TypeVar
 import pandas as pd
 
 from explainers.story import stage
+from explainers.story.words import Words
 from kernels.core.problem import Problem, Size
 from kernels.core.request import Request
 from kernels.measure.bench_rows import SIZES, settings_text
 from kernels.measure.reports import RATIO
 
+WORDS = Words.of(str(__package__))
 KIND = ("head_dim", "causal", "dtype")
 SAID = ("seq_len", "batch", "num_heads", *KIND)
 OTHER = 8.0  # distance of two problems for a different dtype or mask
@@ -65,7 +67,7 @@ class PairRow(Protocol):
 
 
 def times(table: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
-    """Returns the rows of a bench table with a time of both kernels, one for each problem.
+    """The rows of a bench table with a time of both kernels, one for each problem.
 
     Each has the ratio A / B, its spread, and `asked`: whether both rows have the requests' constants. If a kernel has
     no such row, its default constants replace it. Two builds of one kernel differ by their constants.
@@ -81,7 +83,7 @@ def times(table: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
 
 
 def _builds_of(timed: pd.DataFrame, request: Request, exactly: bool) -> pd.DataFrame:
-    """Returns one timed build of the request's kernel for each problem.
+    """one timed build of the request's kernel for each problem.
 
     exactly: whether only the request's constants count. Else its row, or the kernel's own build, comes first.
     """
@@ -93,7 +95,7 @@ def _builds_of(timed: pd.DataFrame, request: Request, exactly: bool) -> pd.DataF
 
 
 def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
-    """Returns the row of `times` with the nearest problem, None of an empty table.
+    """The row of `times` with the nearest problem, None of an empty table.
 
     The factors between sizes decide, or the work for a problem without sizes of a bench.
     """
@@ -103,7 +105,7 @@ def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
 
 
 def of_page(both: pd.DataFrame, problem: Problem) -> PairRow | None:
-    """Returns the one row of `times` for all parts of a page, None of an empty table.
+    """The one row of `times` for all parts of a page, None of an empty table.
 
     It is the picture's own problem, if it was timed. Else it is the longest run, as it fills a GPU, of those that are
     nearest to the picture's head_dim, mask and type.
@@ -118,7 +120,7 @@ def of_page(both: pd.DataFrame, problem: Problem) -> PairRow | None:
 
 
 def distance_of(row: PairRow, problem: Problem) -> float:
-    """Returns the distance of a row's problem from a problem."""
+    """The distance of a row's problem from a problem."""
     sizes, work = problem.bench_columns, problem.work
     if sizes:
         return sum(_apart(getattr(row, name), sizes[name]) for name in SIZES if name in sizes)
@@ -135,19 +137,19 @@ def _apart(a: Size, b: Size) -> float:
 
 
 def problem_of(row: PairRow, kind: type[P]) -> P:
-    """Returns the problem of a timed row. kind: its class."""
+    """The problem of a timed row. kind: its class."""
     return kind(**json.loads(row.problem))
 
 
 def settings_of(row: PairRow, side: int) -> dict[str, int]:
-    """Returns the constants of a side's build in a row of `times`."""
+    """The constants of a side's build in a row of `times`."""
     text = (row.settings, row.settings_b)[side]
     pairs = [pair.split("=") for pair in text.split()] if isinstance(text, str) else []
     return {name: int(value) for name, value in pairs}
 
 
 def distance(a: Problem, b: Problem) -> float:
-    """Returns the distance of two problems: the factors between their sizes."""
+    """The distance of two problems: the factors between their sizes."""
     sizes, others = a.bench_columns, b.bench_columns
     return sum(_apart(sizes[name], others[name]) for name in SIZES if name in sizes and name in others)
 
@@ -158,7 +160,7 @@ def is_even(row: PairRow) -> bool:
 
 
 def problem_said(row: PairRow) -> str:
-    """Returns the problem of a row of `times` in words."""
+    """The problem of a row of `times` in words."""
     if pd.isna(row.seq_len):
         return str(row.title)
     return stage.sizes_said({name: getattr(row, name) for name in SAID})

@@ -16,7 +16,7 @@ from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.measure import chains
-from kernels.measure.chain_runs import COMPILED
+from kernels.measure.chains import COMPILED
 
 SHOWN = (("separate", "stream"), ("separate", "graph"), ("fused", "graph"), ("compiled", "graph"))
 IN = {"stream": "one after another", "graph": "in a graph"}

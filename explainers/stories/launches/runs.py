@@ -10,16 +10,17 @@ from explainers.story.glossary import us
 from kernels.core.streams import Step, copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
+Row = dict[str, Any]
 # A launch, copy or call: name, kind (launch, copy or call), entry, row, part (of its row), start, end and length `ns`,
 # bytes (of a copy) and child. A run lists them in the order of the host's calls.
-Bar = dict[str, Any]
+Bar = Row
 # number, row, before and after (places of bars), of and to (their names), since (the end of the earlier bar, or the
 # start of a parent), start, end and length `ns`, which is negative for an overlap, and late: the end of the call of
 # `after`, if it comes after the end of `before`.
-Gap = dict[str, Any]
+Gap = Row
 # made, host (of a run as it goes, else ""), title and way (the same inside a sentence), rows, bars, gaps, of_bar (the
 # gap before each bar), and in ns: total to the last end, idle without any kernel or copy, busy.
-Run = dict[str, Any]
+Run = Row
 
 
 def after_calls(made: LaunchTimes) -> Run:
@@ -85,7 +86,7 @@ def _as_it_goes(made: LaunchTimes, cpp: bool) -> Run:
     return run | {"bars": [*kernels, *calls], "calls": calls, "called": calls[-1]["end"], "stalls": stalls}
 
 
-def _bar(name: str, start: float, end: float, **more: Any) -> Bar:
+def _bar(name: str, start: float, end: float, **more: object) -> Bar:
     start, end = float(start), float(end)
     bar = {"name": name, "kind": "launch", "entry": "", "row": 0, "part": 0, "start": start, "end": end, "bytes": 0}
     return bar | {"ns": end - start, "child": False} | more

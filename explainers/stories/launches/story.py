@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import pandas as pd
 
 from explainers.stories.launches.host_code import host_code, purpose
-from explainers.stories.launches.runs import Gap, Run, after_calls, as_they_go, awaited, needs, order
+from explainers.stories.launches.runs import Gap, Row, Run, after_calls, as_they_go, awaited, needs, order
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import us
@@ -79,7 +78,7 @@ def load(request: Request) -> LaunchTimes:
     return launch_times.launch_times(request)
 
 
-def data_of(pair: list[LaunchTimes]) -> dict[str, Any]:
+def data_of(pair: list[LaunchTimes]) -> Row:
     """Every table and number of the page. pair: the times of the shown ways, the plain one first.
 
     runs: after all calls. free: as they go, or none. panels: both, in the order of the steps.
@@ -92,7 +91,7 @@ def data_of(pair: list[LaunchTimes]) -> dict[str, Any]:
     held = [_held_step(runs, len(free) + n, run, bar) for n, run in enumerate(runs) for bar in order(run)]
     if free:  # the host's calls are known by now, so the first starts are one step
         held = held[:1] + [step for step in held[1:] if step["start"]]
-    last: dict[str, Any] = {"about": "end", "tile": -1, "panel": len(free) + len(runs) - 1, "place": -1}
+    last: Row = {"about": "end", "tile": -1, "panel": len(free) + len(runs) - 1, "place": -1}
     last["lines"] = host_code(made.request).last if own["graph"] else {}  # another run's calls have steps of their own
     rows, panels = [*before, *held, last], [*free, *runs]
     for n, step in enumerate(rows):
@@ -147,7 +146,7 @@ def _copies(run: Run) -> bool:
     return any(bar["kind"] == "copy" for bar in run["bars"])
 
 
-def _free_steps(panel: int, run: Run) -> Iterator[dict[str, Any]]:
+def _free_steps(panel: int, run: Run) -> Iterator[Row]:
     """A row for each kernel of the first run as it goes, and one for each other run.
 
     Columns: about, panel, place (of a bar), shown (the run), lines. Of a kernel: bar, call, gap (before it, or {}).
@@ -163,7 +162,7 @@ def _free_steps(panel: int, run: Run) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _held_step(runs: list[Run], panel: int, run: Run, place: int) -> dict[str, Any]:
+def _held_step(runs: list[Run], panel: int, run: Run, place: int) -> Row:
     """The row of the start of a launch or a copy after all calls.
 
     Columns: about: first (of the run), stream (the first of its stream), parent, overlap, event (of another row) or
@@ -173,7 +172,7 @@ def _held_step(runs: list[Run], panel: int, run: Run, place: int) -> dict[str, A
     bar, gap, request = run["bars"][place], run["of_bar"].get(place, {}), run["made"].request
     number = list(steps(request.plan))[place].number
     launch, late, first, name = request.plan.launches[number], awaited(run, place), order(run), bar["name"]
-    row: dict[str, Any] = {
+    row: Row = {
         "about": "first" if place == first[0] else "stream",
         "tile": -1,
         "panel": panel,
@@ -212,10 +211,10 @@ def _held_step(runs: list[Run], panel: int, run: Run, place: int) -> dict[str, A
     }
 
 
-def _near(gap: Gap, runs: list[Run]) -> list[dict[str, Any]]:
+def _near(gap: Gap, runs: list[Run]) -> list[Row]:
     """Other times of the runs, the nearest to a gap of the first run by ratio. Any two differ by a quarter."""
     run, made, wait = runs[0], runs[0]["made"], gap["ns"]
-    found: list[dict[str, Any]] = [
+    found: list[Row] = [
         {"kind": "idle", "ns": run["idle"]},
         {"kind": "host", "ns": run["host_ns"]},
         {"kind": "events", "ns": made.overhead_ns},
@@ -229,7 +228,7 @@ def _near(gap: Gap, runs: list[Run]) -> list[dict[str, Any]]:
         ),
     ]
     found = [*{row["ns"]: row for row in found if row["ns"] > 0}.values()]
-    chosen = list[dict[str, Any]]()
+    chosen = list[Row]()
     for row in sorted(found, key=lambda row: abs(math.log(row["ns"] / wait))):
         near = abs(math.log(row["ns"] / wait)) < FAR
         if near and all(abs(math.log(row["ns"] / other["ns"])) > APART for other in (gap, *chosen)):
@@ -240,7 +239,7 @@ def _near(gap: Gap, runs: list[Run]) -> list[dict[str, Any]]:
 # ---- the picture and the code ----
 
 
-def picture(data: dict[str, Any]) -> View:
+def picture(data: Row) -> View:
     """The runs as they go on one axis, then the runs after all calls on another one."""
     panels, first = data["panels"], data["first"]
     kernels = {bar["entry"]: run["made"].request.kernel for run in panels for bar in run["bars"] if bar["entry"]}
@@ -251,20 +250,20 @@ def picture(data: dict[str, Any]) -> View:
     gaps = [gap for run in panels for gap in run["gaps"]]
     legend += [(COPY, "copy from host memory")] if any(_copies(run) for run in panels) else []
     legend += [(CALL, "a call of the host")] if data["free"] else []
-    legend += [(WAIT, "the GPU waits for a late call")] if any(gap["late"] for gap in gaps) else []
+    legend += [(f"pale {WAIT}", "the GPU waits for a late call")] if any(gap["late"] for gap in gaps) else []
     legend.append(("", "└┘ a gap: the row is idle"))
     if any(gap["since"] == "start" for gap in gaps):
         legend.append(("", "└┘ before the first of children: from the start of their parent"))
     return scene.view("launches", "Time line", [[_lanes(data, one, colours)] for one in scenes if one], legend=legend)
 
 
-def title_of(data: dict[str, Any], run: Run) -> str:
+def title_of(data: Row, run: Run) -> str:
     """The title of a time line."""
     after = f", from {run['host']}" if run["host"] else ", after all calls" if data["free"] else ""
     return f"{run['title']}{after}"
 
 
-def _lanes(data: dict[str, Any], panels: range, colours: dict[str, str]) -> scene.Lanes:
+def _lanes(data: Row, panels: range, colours: dict[str, str]) -> scene.Lanes:
     """The time lines of some panels, at the steps about them."""
     source = f"{data['made']['provenance']} on {data['place']}"
     groups, rows, spans, gaps = [], list[scene.Lane](), list[scene.Span](), list[scene.Gap]()
@@ -325,7 +324,7 @@ def _lanes(data: dict[str, Any], panels: range, colours: dict[str, str]) -> scen
     )
 
 
-def code(runs: list[Run], frames: list[Any]) -> Code:
+def code(runs: list[Run], frames: list[Row]) -> Code:
     """The host's calls of each run in the order of the picture, then the kernels, with the last run first."""
     made = stage.code(runs[-1]["made"].request, frames)
     kernels = [run["made"].request.kernel for run in runs[:-1]]

@@ -177,8 +177,7 @@ def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, kind: str
         for n, size in enumerate(stairs(marked, kind), 1)
         if smallest <= size <= largest
     ]
-    rule = data.chart("steps", pd.DataFrame(steps)).mark_rule(color=AXIS, strokeWidth=1.5)
-    return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
+    return [data.step_rule(pd.DataFrame(steps), x)] if steps else []
 
 
 def far_half(marked: pd.DataFrame) -> float:

@@ -139,7 +139,7 @@ def sizes(subject: Build | Drawn, runner: Runner) -> list[Block]:
 
 def checked() -> str:
     """The check of the derived occupancy."""
-    for table, where in counters.recorded_occupancies():
+    for table, where in tables.recorded(counters.OCCUPANCY).values():
         same = int((table.derived == table.driver).sum())
         found = {"device": where.device, "date": where.date, "same": same, "compared": len(table)}
         return WORDS.say("checked", found)

@@ -177,7 +177,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
     panels, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
 
     def add(
-        title: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
+        heading: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
     ) -> None:
         panel, top = len(panels), len(lanes)
         marked = [_softmax_from(bars, begin, begin + window) for begin in begins]
@@ -189,7 +189,7 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
         ]
         panels.append(
             scene.Group(
-                title=f"{title} ({label})",
+                title=f"{heading} ({label})",
                 value=f"{figure(ns, 3)} ns per key tile",
                 note=note,
                 begins=begins,
@@ -219,8 +219,8 @@ def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str
 
     for order, (bars, own) in orders.items():
         begin = next(b.start for b in bars if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED) - model.product
-        title = f"{order}, as this kernel" if own else order
-        add(title, "modelled", period(bars), [*names, "tensor cores"], bars, [begin], NOTES[order])
+        named = f"{order}, as this kernel" if own else order
+        add(named, "modelled", period(bars), [*names, "tensor cores"], bars, [begin], NOTES[order])
     flying = _outputs_in_flight(story, groups)
     rows = [*names, f"output of {groups[0]}"] if flying else names
     begins = [frame["span"][0] for frame in story.frames]

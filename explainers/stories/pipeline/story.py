@@ -10,7 +10,7 @@ from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
-from kernels.measure import pipeline_files
+from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 from kernels.measure.pipelines import pipeline as made_here
 
@@ -46,7 +46,7 @@ def _stories(look: Look) -> list[BlockStory]:
 @lru_cache(maxsize=8)
 def load(request: Request) -> Pipeline:
     """The pipeline of a request: made on this machine's GPU, or recorded."""
-    return made_here(request) if request.backend == "gpu" else pipeline_files.find(request).load()
+    return made_here(request) if request.backend == "gpu" else pipelines.find(request).load()
 
 
 def shares_tab(look: Look, runner: Runner) -> list[Block]:

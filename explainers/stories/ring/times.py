@@ -1,20 +1,21 @@
-"""Recorded times of attention over several GPUs: the ways side by side, and the timeline of one run."""
+"""Recorded times of attention over several GPUs: products and copies, the gain, and the ways side by side."""
 
 import json
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.ring.orders import Against, Hiding
 from explainers.story import stage
 from explainers.story.glossary import short
 from explainers.story.stage import Block
+from explainers.story.words import Words
 from kernels.measure import ring_peers, rings
 from kernels.recordings.tables import Provenance
 
+WORDS = Words.of(str(__package__))
 WAYS = {
     rings.RING: "ring, copies meanwhile",
     rings.SPLIT: "whole heads on each GPU",
@@ -24,266 +25,200 @@ WAYS = {
     rings.COPIES: "the ring's copies only",
 }
 """A way -> its words. name: of its kernel."""
-CAPTION = (
-    "Medians. The speedups are over the fastest way on one GPU: rested, sustained, and last over the same kernel, "
-    "sustained. Meanwhile: in the sustained turns. Capped: the share of the readings at which the power limit held the "
-    "clock down. Hot: the same for heat or another slowdown by the hardware."
-)
-HEIGHT = 90
+
+
+def place_of(where: Provenance) -> str:
+    return where.device.replace("NVIDIA ", "")
+
+
+def hiding(causal: bool, order: str = "") -> dict[str, Any] | None:
+    """The recorded products and copies of a ring with this mask and order, sustained. None without a recording.
+
+    order: "" for any. place, date, both_ways: of the recording, and GB/s of its links. kernel: its name.
+    lengths: tokens, and us of all products and of all copies. gpus: of the recording.
+    tokens: on each GPU, of the longest text. products, copy: us of one round of it.
+    equal: tokens on each GPU at which both take equal time, as products grow with the square of the tokens.
+    orders: name -> us of the whole ring with a causal mask and the longest text.
+    """
+    recorded = rings.recorded()
+    if recorded is None:
+        return None
+    table, where = recorded
+    table = table[(table.status == "ok") & (table.sustained_us > 0)]
+    mine = table[(table.causal == causal) & ((table.order == order) | (not order))]
+    mine = mine.drop_duplicates(["seq_len", "way"]).set_index(["seq_len", "way"])
+    us = mine.sustained_us.unstack().reindex(columns=[rings.NO_COPIES, rings.COPIES]).dropna()
+    if us.empty:
+        return None
+    longest, gpus = int(us.index[-1]), int(where.more["gpus"])
+    products, copy = us.iloc[-1, 0] / gpus, us.iloc[-1, 1] / (gpus - 1)
+    most = table[(table.way == rings.RING) & table.causal & (table.seq_len == longest)]
+    return {
+        "order": order,
+        "place": place_of(where),
+        "date": where.date,
+        "both_ways": where.more["link"]["both_ways"],
+        "kernel": mine.loc[(longest, rings.NO_COPIES), "name"],
+        "lengths": [
+            {"tokens": int(str(n)), "products": row.iloc[0], "copies": row.iloc[1]} for n, row in us.iterrows()
+        ],
+        "gpus": gpus,
+        "tokens": longest // gpus,
+        "products": products,
+        "copy": copy,
+        "equal": round(longest // gpus * copy / products),
+        "orders": dict(zip(most.order, most.sustained_us)),
+    }
+
+
+def gains() -> list[dict[str, Any]]:
+    """The longest causal text of each recording, sustained: gpus, place, date, tokens. alone: us of the fastest way on
+    one GPU. orders: name -> us of the ring, the slowest first. hides: a sentence about the fastest one."""
+    found = []
+    for table, where in rings.all_recorded():
+        timed = table[(table.status == "ok") & (table.sustained_us > 0) & table.causal]
+        turns = [ways for ways in rings.in_turns(timed[timed.seq_len == timed.seq_len.max()]) if len(ways)]
+        turns.sort(key=lambda ways: -float(ways.sustained_us.iloc[0]))
+        if not turns or not turns[-1].way.isin([rings.ONE, rings.LAST_RUNG]).any():
+            continue
+        fastest = turns[-1].to_dict("records")
+        found.append(
+            {
+                "gpus": int(where.more["gpus"]),
+                "place": place_of(where),
+                "date": where.date,
+                "tokens": int(timed.seq_len.max()),
+                "alone": float(str(rings.fastest_alone(fastest, "sustained_us")["sustained_us"])),
+                "orders": {str(ways.order.iloc[0]): float(ways.sustained_us.iloc[0]) for ways in turns},
+                "hides": hides(fastest[0]),
+            }
+        )
+    return found
+
+
+def hidden_question() -> dict[str, Any] | None:
+    """The longest ring without a mask: tokens, gpus, device. share: of the hidden copies, at least. hides: in a
+    sentence. percent: of its time that the copies take without products, rested. None without a recording."""
+    recorded = rings.recorded()
+    if recorded is None:
+        return None
+    table, where = recorded
+    longest = table[~table.causal & (table.seq_len == table.seq_len[~table.causal].max())].drop_duplicates("way")
+    ring, copies = (longest[longest.way == way].iloc[0].to_dict() for way in (rings.RING, rings.COPIES))
+    found = {"tokens": int(ring["seq_len"]), "gpus": where.more["gpus"], "device": where.device}
+    return found | {"share": shares(ring)[0], "hides": hides(ring), "percent": 100 * copies["us"] / ring["us"]}
+
+
+def shares(ring: Mapping[Any, Any]) -> list[float]:
+    """The share of the copies' time during which their GPU multiplies: of each recorded run, the least first."""
+    if isinstance(ring.get("hidden"), str):
+        return sorted(json.loads(ring["hidden"]))
+    return [rings.hidden(json.loads(ring["launches"]), json.loads(ring["copies"]))]
+
+
+def hides(ring: Mapping[Any, Any]) -> str:
+    found = shares(ring)
+    least, most = (f"{share:.1%}".replace(".0%", "%") for share in (found[0], found[-1]))
+    return WORDS.say("hides", {"runs": len(found), "least": least, "most": most, "share": found[0]})
+
+
+# ---- the tab ----
 
 
 def blocks() -> list[Block]:
     """The tables and timelines, or a note without a recording."""
-    found = rings.recorded()
-    if found is None:
-        return [stage.note("No recording of the present code on several GPUs exists. A CPU yields no time.")]
-    table, where = found
-    link = where.more["link"]
-    said = (
-        f"Recorded on {where.device}, {where.date}. A copy from GPU to GPU moves {link['one_way']:g} GB/s, or "
-        f"{link['both_ways']:g} GB/s if another copy comes back. All ways of our kernels took turns, after their "
-        "outputs had passed the project's limit. torch ran in processes of its own, before. In its outputs, "
-        f"{ring_peers.ROWS} rows of each head had to be within {ring_peers.LIMIT:g} of float64. "
-        f"{str(where.more['protocol']).capitalize()}."
-    )
-    made: list[Block] = [stage.text(said, "recorded")]
-    for (length, causal, order), rows in groups(table):
-        mask = f"causal, {order} order" if causal else "every key"
-        made += [
-            stage.heading(f"{length:,} tokens, {mask}"),
-            stage.table(
-                pd.DataFrame([_row(row, rows) for row in _in_order(rows)]).convert_dtypes(),
-                f"{length:,} tokens, {mask}. {CAPTION}",
-            ),
-        ]
-        if failed := [f"{row['name']} ({_first_line(row)})" for row in rows if row["status"] != "ok"]:
-            made.append(stage.text(f"Without a time: {'; '.join(failed)}"))
-        ring = next(row for row in rows if row["way"] == rings.RING)
-        if length == table.seq_len.max():
-            made.append(stage.chart(timeline(ring), f"Launches and copies of each GPU, {mask}", _gaps(ring)))
+    recorded = rings.recorded()
+    if recorded is None:
+        return [stage.note(WORDS.say("no_times", {}))]
+    table, where = recorded
+    limits = {"rows": ring_peers.ROWS, "limit": ring_peers.LIMIT}
+    made: list[Block] = [stage.text(WORDS.say("times", {**vars(where), **where.more, **limits}), "recorded")]
+    for turns in rings.in_turns(table):
+        rows, ring = ways_of(table, turns), turns.iloc[0].to_dict()
+        mask = f"causal, {ring['order']} order" if ring["causal"] else "every key"
+        said = f"{ring['seq_len']:,} tokens, {mask}"
+        shown = pd.DataFrame([way_row(row, rows) for row in rows if row["status"] == "ok"]).convert_dtypes()
+        made += [stage.heading(said), stage.table(shown, f"{said}. {WORDS.say('columns', {})}")]
+        lost = [f"{row['name']} ({str(row['reason']).splitlines()[0]})" for row in rows if row["status"] != "ok"]
+        if lost:
+            made.append(stage.text(f"Without a time: {'; '.join(lost)}"))
+        if ring["seq_len"] == table.seq_len.max():
+            busy = ", ".join(f"{gpu} multiplies {share:.0%} of the time" for gpu, share in multiplies(ring).items())
+            caption = f"Recorded, one run in the picture. {hides(ring)}. {busy}."
+            made.append(stage.chart(timeline(ring), f"Launches and copies of each GPU, {said}", caption))
     return made
 
 
-def groups(table: pd.DataFrame) -> list[tuple[tuple[int, bool, str], list[dict[str, object]]]]:
-    """The rows of each length, mask and order: ways that took turns, peers, and whole heads under the same mask."""
-    found = []
-    for turns in rings.in_turns(table):
-        ring = next(turns.itertuples())
-        same = table[(table.seq_len == ring.seq_len) & (table.causal == ring.causal)]
-        more = same[(same.order == ring.order) | (same.way == rings.SPLIT)]
-        own = pd.concat([turns, more]).drop_duplicates(["name", "way"])
-        found.append(((int(ring.seq_len), bool(ring.causal), str(ring.order)), own.to_dict("records")))
-    return found  # type: ignore[return-value]
+def ways_of(table: pd.DataFrame, turns: pd.DataFrame) -> list[dict[str, Any]]:
+    """The ways that took turns, with the peers, and whole heads under the same mask. The fastest at work is first.
+    Ways without a right output are last."""
+    ring = turns.iloc[0]
+    same = table[(table.seq_len == ring.seq_len) & (table.causal == ring.causal)]
+    more = same[(same.order == ring.order) | (same.way == rings.SPLIT)]
+    rows = pd.concat([turns, more]).drop_duplicates(["name", "way"]).to_dict("records")
+    return sorted(
+        ({str(k): v for k, v in row.items()} for row in rows),
+        key=lambda r: (r["status"] != "ok", not answers(r), r["sustained_us"]),
+    )
 
 
-def single(rows: list[dict[str, object]]) -> dict[str, object]:
-    """The row of the same kernel on one GPU."""
-    return next(row for row in rows if row["way"] == rings.ONE)
-
-
-def _in_order(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows with a time, the fastest at work first. Ways without a right output follow."""
-    timed = [row for row in rows if row["status"] == "ok"]
-    return sorted(timed, key=lambda row: (not _answers(row), float(str(row["sustained_us"]))))
-
-
-def _answers(row: dict[str, object]) -> bool:
+def answers(row: Mapping[str, Any]) -> bool:
     """Whether the way has a right output. Launches only, and copies only, have none."""
     return row["way"] not in (rings.NO_COPIES, rings.COPIES) and row["flops"] == row["flops"]
 
 
-def _row(row: dict[str, object], rows: list[dict[str, object]]) -> dict[str, object]:
-    compares, of_all = _answers(row) and row["gpus"] != 1, rings.fastest_alone
+def way_row(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A row of the table of a length, mask and order. rows: its ways."""
+
+    def over(best: Mapping[str, Any], time: str) -> str | None:
+        return f"{best[time] / row[time]:.2f}" if answers(row) and row["gpus"] != 1 else None
+
+    single = next(one for one in rows if one["way"] == rings.ONE)
+    states = json.loads(row["states"]) if isinstance(row.get("states"), str) else []
+    clock, power = row.get("sustained_clock"), row.get("sustained_power")
     return {
-        "way": WAYS.get(str(row["way"]), "{way}: {name}").format(**row),
-        "rested": _ms(row["us"]),
-        "speedup, rested": _ratio(of_all(rows, "us")["us"], row["us"]) if compares else None,
-        "sustained": _ms(row["sustained_us"]),
-        "speedup, sustained": _ratio(of_all(rows, "sustained_us")["sustained_us"], row["sustained_us"])
-        if compares
-        else None,
-        "over the same kernel": _ratio(single(rows)["sustained_us"], row["sustained_us"]) if compares else None,
-        "GPU 0 meanwhile": _meanwhile(row),
-        "each GPU in later runs": _clocks(row),
+        "way": WAYS.get(row["way"], "{way}: {name}").format(**row),
+        "rested": f"{short(row['us'] / 1000)} ms",
+        "speedup, rested": over(rings.fastest_alone(rows, "us"), "us"),
+        "sustained": f"{short(row['sustained_us'] / 1000)} ms",
+        "speedup, sustained": over(rings.fastest_alone(rows, "sustained_us"), "sustained_us"),
+        "over the same kernel": over(single, "sustained_us"),
+        "GPU 0 meanwhile": None if pd.isna([clock, power]).any() else gpu_state(clock, power),
+        "each GPU in later runs": "; ".join(gpu_state(**state) for state in states[: int(row["gpus"])]) or None,
     }
 
 
-def _first_line(row: dict[str, object]) -> str:
-    return str(row["reason"]).splitlines()[0]
-
-
-def _clocks(row: dict[str, object]) -> str | None:
-    """The clock and power of each GPU during runs, and the shares of the readings with a limit of the clock."""
-    states = json.loads(str(row["states"])) if isinstance(row.get("states"), str) else []
-    return "; ".join(_state(**state) for state in states[: int(str(row["gpus"]))]) or None
-
-
-def _state(clock: float | None, power: float | None, capped: float | None, hot: float | None) -> str:
+def gpu_state(clock: float | None, power: float | None, capped: float | None = None, hot: float | None = None) -> str:
+    """The clock and power of a GPU, and the shares of the readings with a limit of the clock."""
     limits = [f"{share:.0%} {name}" for name, share in (("capped", capped), ("hot", hot)) if share]
     said = [f"{value:.0f} {unit}" for value, unit in ((clock, "MHz"), (power, "W")) if value is not None]
     return ", ".join(said) + (f" ({', '.join(limits)})" if limits else "")
 
 
-def _meanwhile(row: dict[str, object]) -> str | None:
-    """The clock and power of GPU 0 in the sustained turns."""
-    clock, power = (float(str(row.get(f"sustained_{name}"))) for name in ("clock", "power"))
-    return None if math.isnan(clock + power) else _state(clock, power, None, None)
-
-
-def _ms(us: object) -> str:
-    return f"{short(float(str(us)) / 1000)} ms"
-
-
-def _ratio(before: object, now: object) -> str:
-    return f"{float(str(before)) / float(str(now)):.2f}"
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A round of the longest recorded ring, sustained.
-
-    tokens: on each GPU. products_us, copy_us: of a round. flops, bytes: a second, on each GPU.
-    equal: tokens on each GPU at which products and copy take equal time, as products grow with their square.
-    place: of the recording. name: of the kernel.
-    """
-
-    tokens: int
-    products_us: float
-    copy_us: float
-    flops: float
-    bytes: float
-    equal: int
-    place: str
-    name: str
-
-
-def rate(causal: bool, order: str = "") -> Rate | None:
-    """The Rate of a recorded ring with this mask and order. None without a recording. order: "" for any."""
-    found = rings.recorded()
-    if found is None:
-        return None
-    table, where = found
-    table = table[(table.status == "ok") & (table.sustained_us > 0) & (table.causal == causal)]
-    mine = table[(table.order == order) | (not order)].sort_values("seq_len")
-    ways = [mine[mine.way == way].to_dict("records") for way in (rings.NO_COPIES, rings.COPIES)]
-    if not all(ways):
-        return None
-    products, copies = (way[-1] for way in ways)
-    gpus = int(products["gpus"])
-    tokens, rounds, hops = int(products["seq_len"]) // gpus, gpus, gpus - 1
-    one, copy = products["sustained_us"] / rounds, copies["sustained_us"] / hops
-    flops = products["flops"] / gpus / products["sustained_us"] * 1e6
-    moved = copies["copied_bytes"] / gpus / copies["sustained_us"] * 1e6
-    return Rate(tokens, one, copy, flops, moved, round(tokens * copy / one), place_of(where), str(products["name"]))
-
-
-def place_of(where: Provenance) -> str:
-    """The GPUs of a recording and its date."""
-    return f"{where.device.replace('NVIDIA ', '')}, {where.date}"
-
-
-def speedups(table: pd.DataFrame) -> tuple[int, float, dict[str, float]] | None:
-    """The longest causal text: (tokens, us of the fastest way on one GPU, ring in an order -> us), sustained."""
-    timed = table[(table.status == "ok") & (table.sustained_us > 0) & table.causal]
-    turns = [one for one in rings.in_turns(timed[timed.seq_len == timed.seq_len.max()]) if len(one)]
-    found = {str(one.order.iloc[0]): float(one.sustained_us.iloc[0]) for one in turns}
-    if not found:
-        return None
-    fastest = min(turns, key=lambda one: float(one.sustained_us.iloc[0]))
-    best = [{str(name): value for name, value in row.items()} for row in fastest.to_dict("records")]
-    if not any(row["way"] in (rings.ONE, rings.LAST_RUNG) for row in best):
-        return None
-    alone = float(str(rings.fastest_alone(best, "sustained_us")["sustained_us"]))
-    slowest_first = dict(sorted(found.items(), key=lambda item: -item[1]))
-    return int(timed.seq_len.max()), alone, {f"{order} order": us for order, us in slowest_first.items()}
-
-
-def hidden_in(table: pd.DataFrame) -> str:
-    """The share of hidden copies of the longest causal ring in its fastest order, in words."""
-    timed = table[(table.status == "ok") & (table.way == rings.RING) & table.causal]
-    longest = timed[timed.seq_len == timed.seq_len.max()].sort_values("sustained_us")
-    return "" if longest.empty else f"{hidden_said(longest.iloc[0].to_dict())}."
-
-
-def hiding(causal: bool, order: str = "") -> Hiding | None:
-    """The recorded products and copies of a ring with this mask and order, sustained. None without a recording.
-
-    order: "" for any.
-    """
-    found = rings.recorded()
-    if found is None:
-        return None
-    table, where = found
-    table = table[(table.status == "ok") & (table.sustained_us > 0)]
-    mine = table[(table.causal == causal) & ((table.order == order) | (not order))].sort_values("seq_len")
-    lengths = list[Against]()
-    for length, rows in mine.groupby("seq_len"):
-        us = [rows[rows.way == way].sustained_us for way in (rings.NO_COPIES, rings.COPIES)]
-        if all(len(one) for one in us):
-            lengths.append({"tokens": int(str(length)), "us": [float(one.iloc[0]) for one in us]})
-    if not lengths:
-        return None
-    found_rate = rate(causal, order)
-    place = where.device.replace("NVIDIA ", "")
-    most = table[(table.way == rings.RING) & table.causal & (table.seq_len == lengths[-1]["tokens"])]
-    return {
-        "said": f"recorded on {place}, {where.date}, {where.more['link']['both_ways']:.0f} GB/s",
-        "place": place,
-        "date": where.date,
-        "lengths": lengths,
-        "equal": found_rate.equal if found_rate else 0,
-        "orders": {str(row.order): float(str(row.sustained_us)) for row in most.itertuples()},
-    }
-
-
-def spans(ring: dict[str, object]) -> pd.DataFrame:
+def spans(ring: Mapping[Any, Any]) -> pd.DataFrame:
     """GPU, kind, step, start and end in ms of each launch and copy."""
     rows = [
-        {"GPU": f"GPU {device}", "kind": kind, "step": step, "start": begin / 1000, "end": end / 1000}
+        {"GPU": f"GPU {gpu}", "kind": kind, "step": step, "start": begin / 1000, "end": end / 1000}
         for kind, column in (("products", "launches"), ("copy", "copies"))
-        for device, step, begin, end in json.loads(str(ring[column]))
+        for gpu, step, begin, end in json.loads(ring[column])
     ]
     return pd.DataFrame(rows)
 
 
-def hidden(ring: dict[str, object]) -> list[float]:
-    """The share of the copies' time during which their GPU multiplies: of each recorded run, the least first."""
-    if isinstance(ring.get("hidden"), str):
-        return sorted(json.loads(str(ring["hidden"])))
-    return [rings.hidden(json.loads(str(ring["launches"])), json.loads(str(ring["copies"])))]
-
-
-def hidden_said(ring: dict[str, object]) -> str:
-    """The share of hidden copies in words."""
-    shares = hidden(ring)
-    if len(shares) == 1:
-        return f"{shares[0]:.0%} of the copies' time is hidden behind products"
-    least, most = (f"{share:.1%}".replace(".0%", "%") for share in (shares[0], shares[-1]))
-    said = least if least == most else f"{least} to {most}"
-    if shares[0] == 1:
-        return f"In all {len(shares)} runs, every copy ran during products"
-    return f"In {len(shares)} runs, products hide {said} of the copies' time"
-
-
-def busy(ring: dict[str, object]) -> dict[str, float]:
+def multiplies(ring: Mapping[Any, Any]) -> dict[str, float]:
     """GPU -> the share of the run during which it multiplies."""
     found = spans(ring)
     launches, end = found[found.kind == "products"], found.end.max()
     return {str(gpu): float((own.end - own.start).sum() / end) for gpu, own in launches.groupby("GPU")}
 
 
-def _gaps(ring: dict[str, object]) -> str:
-    shares = ", ".join(f"{gpu} multiplies {share:.0%} of the time" for gpu, share in busy(ring).items())
-    return f"Recorded, one run in the picture. {hidden_said(ring)}. {shares}."
-
-
-def timeline(ring: dict[str, object]) -> alt.Chart:
+def timeline(ring: Mapping[Any, Any]) -> alt.Chart:
     """A row for each GPU and kind."""
     found = spans(ring)
     found["row"] = found.GPU + ", " + found.kind
     colours = alt.Scale(domain=["products", "copy"], range=[OKABE_ITO["blue"], OKABE_ITO["orange"]])
     return (
-        alt.Chart(found, height=HEIGHT)
+        alt.Chart(found, height=90)
         .mark_bar()
         .encode(
             x=alt.X("start:Q", title="ms"),

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import pandas as pd
 
-from explainers.stories.timing import sweep_rows, sweep_search
-from explainers.stories.timing.sweep_search import Sweep, SweepName
+from explainers.stories.timing import sweep_rows
+from explainers.stories.timing.sweep_rows import Sweep, SweepName
 from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -18,27 +18,21 @@ Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when eac
 
 
 class Now(Hashable, Protocol):
-    """The results of this GPU so far."""
+    """The results of this GPU so far.
+
+    rows: the values of each row. date: ISO. roofs: pairs, as in protocol.roofs.
+    """
 
     @property
-    def rows(self) -> tuple[tuple[object, ...], ...]:
-        """The values of each row."""
-
+    def rows(self) -> tuple[tuple[object, ...], ...]: ...
     @property
-    def device(self) -> str:
-        """The GPU."""
-
+    def device(self) -> str: ...
     @property
-    def driver(self) -> str:
-        """Its driver."""
-
+    def driver(self) -> str: ...
     @property
-    def date(self) -> str:
-        """ISO."""
-
+    def date(self) -> str: ...
     @property
-    def roofs(self) -> tuple[tuple[str, float], ...]:
-        """Pairs, as in protocol.roofs."""
+    def roofs(self) -> tuple[tuple[str, float], ...]: ...
 
     def records(self) -> list[dict[str, object]]:
         """The rows with their columns."""
@@ -100,14 +94,14 @@ def _known(sources: tuple[str, ...], now: Now, at: Stamp) -> Known:
     for name in sources or [*([NOW] if now.rows else []), *recorded]:
         if name == NOW and now.rows:
             where[name] = Provenance(now.device, now.driver, now.date, roofs=dict(now.roofs))
-            found.append(sweep_search.prepared(bench_rows.table(now.records()), where[name], "measured"))
+            found.append(sweep_rows.prepared(bench_rows.table(now.records()), where[name], "measured"))
         elif name in recorded:
             table, where[name] = recorded[name]
-            found.append(sweep_search.prepared(table, where[name], "recorded"))
-    nothing = sweep_search.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
+            found.append(sweep_rows.prepared(table, where[name], "recorded"))
+    nothing = sweep_rows.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
     table = pd.concat(found, ignore_index=True) if found else nothing
-    sweeps = sweep_search.sweeps(table)
-    return Known(table, where, sweeps, sweep_search.titles(table, sweeps), sweep_search.names(table, sweeps))
+    sweeps = sweep_rows.sweeps(table)
+    return Known(table, where, sweeps, sweep_rows.titles(table, sweeps), sweep_rows.names(table, sweeps))
 
 
 def lines(sources: tuple[str, ...], now: Now, sweep: str) -> Lines:

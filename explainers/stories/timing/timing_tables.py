@@ -1,4 +1,4 @@
-"""Times as tables: the figures of a sweep, lines without a time, problems without sizes, and a report."""
+"""The figures of a sweep in tables and sentences, lines without a time, problems without sizes, and a report."""
 
 import json
 import re
@@ -6,21 +6,18 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from explainers.models.recorded_times import shown_name
-from explainers.stories.timing.sweep_rows import baseline_name
-from explainers.stories.timing.sweep_search import SWEPT
-from explainers.stories.timing.time_sentences import crossing_sentences, exponent_sentence, sentence
-from explainers.stories.timing.trends import crossings
-from explainers.stories.timing.wording import as_fast, megabytes, plain, why
-from explainers.story.glossary import count, microseconds, short
+from explainers.models.recorded_times import FLOOR, is_paged, shown_name
+from explainers.stories.timing.sweep_rows import GROWING, ITSELF, SWEPT, baseline_name, crossings
+from explainers.stories.timing.wording import WORDS, as_fast, plain, title_of, why
+from explainers.story.glossary import BINARY, amount, microseconds, short
 from kernels.core.fields import fields_of, write_value
 from kernels.measure.bench_rows import problem_type_of
-from kernels.measure.reports import roofs_said
+from kernels.measure.reports import exponents, roofs_said
 from kernels.recordings.tables import Provenance
 
 
 def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
-    """Returns the lines without a time: name, status (in words), places and reason, a row for each reason.
+    """The lines without a time: name, status (in words), places and reason, a row for each reason.
 
     Reasons that differ only in numbers share a row, with the first reason.
     """
@@ -43,7 +40,7 @@ def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
 
 
 def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") -> pd.DataFrame:
-    """Returns every figure of the shown points as a table of texts. name: the baseline."""
+    """Every figure of the shown points as a table of texts. name: the baseline."""
     table = []
     for r in rows.sort_values([field, "median_us"]).itertuples():
         against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
@@ -61,7 +58,7 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
                 f"beside {name}": against,
                 **{n: "" if pd.isna(value) else text for n, (value, text) in said.items()},
-                "memory": "" if pd.isna(r.peak_bytes) else megabytes(r.peak_bytes),
+                "memory": "" if pd.isna(r.peak_bytes) else amount(r.peak_bytes, BINARY[:2]),
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
         )
@@ -69,12 +66,12 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
 
 
 def sizeless(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns the timed rows without sizes."""
+    """The timed rows without sizes."""
     return table[table.seq_len.isna() & (table.status == "ok")]
 
 
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns the times of problems without sizes as texts, problem by problem, the fastest first."""
+    """The times of problems without sizes as texts, problem by problem, the fastest first."""
     rest = sizeless(table)
     rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
     rest = rest.sort_values(["said", "median_us"])
@@ -97,7 +94,7 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def problem_said(title: str, text: str) -> str:
-    """Returns a problem of a table in words: its title, its mask and its fields other than defaults.
+    """A problem of a table in words: its title, its mask and its fields other than defaults.
 
     Lists of pages are not part of the text.
     """
@@ -111,21 +108,18 @@ def problem_said(title: str, text: str) -> str:
     said = [
         f"{name} {_value_said(value)}"
         for name, value in fields.items()
-        if name in always or not (name in idle or _same(value, defaults.get(name)) or _is_nested(value))
+        if name in always
+        or not (
+            name in idle
+            or (tuple(value) if isinstance(value, list) else value) == defaults.get(name)
+            or (isinstance(value, list) and any(isinstance(one, list) for one in value))
+        )
     ]
     return f"{title}: {', '.join(said)}" if said else title
 
 
-def _same(value: object, default: object) -> bool:
-    return (tuple(value) if isinstance(value, list) else value) == default
-
-
-def _is_nested(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(one, list) for one in value)
-
-
 def _value_said(value: object) -> str:
-    """Returns a value as text. For a long list it is the length and the range."""
+    """A value as text. For a long list it is the length and the range."""
     if not isinstance(value, list) or len(value) < 4:
         return write_value(tuple(value) if isinstance(value, list) else value)
     low, high = min(value), max(value)
@@ -135,7 +129,7 @@ def _value_said(value: object) -> str:
 def report(
     rows: pd.DataFrame, part: pd.DataFrame, field: str, title: str, baseline: str, provenance: Iterable[Provenance]
 ) -> str:
-    """Returns a page of Markdown: devices, comparison, lines without a time, and the method."""
+    """A page of Markdown: devices, comparison, lines without a time, and the method."""
     lines, name = [f"# {title}", ""], baseline_name(baseline, part, field)
     for where in provenance:
         made_with = [
@@ -145,7 +139,7 @@ def report(
         ]
         lines += [f"{where.device}, {', '.join(made_with)}. Roofs measured there: {roofs_said(where.roofs)}.", ""]
     lines += [sentence(rows, field, baseline), exponent_sentence(part, field)]
-    lines += [*crossing_sentences(crossings(rows, field), field), "", f"Compared with {name}.", ""]
+    lines += [*crossing_sentences(rows, field), "", f"Compared with {name}.", ""]
     table = figures_table(rows, field, name)
     lines += ["| " + " | ".join(table.columns) + " |", "| " + " | ".join("---" for _ in table.columns) + " |"]
     lines += ["| " + " | ".join(str(v).replace("|", "/") for v in row) + " |" for row in table.itertuples(index=False)]
@@ -153,15 +147,83 @@ def report(
     if len(missing):
         said = [f"- {r.name} ({r.status}, {r.places}): {r.reason}" for r in missing.itertuples(index=False)]
         lines += ["", "## No time", "", *said]
-    cache = (
-        "an L2 that holds none of the inputs"
-        if (rows.l2 == "cold").all()
-        else "an L2 that still holds the data of the run before"
-    )
-    runs = f"{count(int(rows.runs.min()), 'run')} to {int(rows.runs.max())} per point"
-    how = (
-        f"{runs} between device events, after the timed build's output had passed against float64 (at most twice "
-        f"torch's own error, and one "
-        f"rounding of the largest term). They are warmed up, with {cache} and random inputs."
-    )
-    return "\n".join([*lines, "", "## How", "", how, ""])
+    runs = {"least": int(rows.runs.min()), "most": int(rows.runs.max()), "cold": (rows.l2 == "cold").all()}
+    return "\n".join([*lines, "", "## How", "", WORDS.say("method", runs), ""])
+
+
+# ---- sentences ----
+
+
+def state_of(part: pd.DataFrame) -> str:
+    """The state of a sweep's times: rested or sustained."""
+    return "sustained" if "state" in part and len(part) and (part.state == "sustained").all() else "rested"
+
+
+def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
+    """Clock and power of the fastest kernel and of the baseline if times are sustained, else "". rows: of one size."""
+    if rows.empty or state_of(rows) == "rested":
+        return ""
+    ours = rows[(rows.kind == "kernel") & (rows.label != baseline)].sort_values("median_us", kind="stable").head(1)
+    shown = pd.concat([ours, rows[rows.label == baseline].head(1)])
+    hot = [
+        {"name": shown_name(r.label, r.title), "mhz": r.sustained_clock, "watts": r.sustained_power}
+        for r in shown.itertuples()
+        if pd.notna(r.sustained_clock) and pd.notna(r.sustained_power)
+    ]
+    return WORDS.say("state", {"state": "sustained", "hot": hot})
+
+
+def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
+    """The largest size with a time of our fastest kernel and of the baseline."""
+    ours = rows[(rows.kind == "kernel") & rows.speedup.notna()]
+    others = ours[ours.label != baseline]
+    ours = others if len(others) else ours
+    if ours.empty:
+        return WORDS.say("last", {"name": "", "baseline": shown_name(baseline, title_of(rows))})
+    largest = ours[ours[field] == ours[field].max()]
+    best = largest.sort_values(["source", "median_us"]).iloc[0]  # measured before recorded
+    ratios = [best.speedup, *sorted((best.speedup_low, best.speedup_high))]
+    if best.speedup < 1:
+        ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
+    said = {
+        **{"field": field, "value": plain(best[field]), "name": best.label, "source": best.source},
+        **dict(zip(("median", "p10", "p90"), map(microseconds, (best.median_us, best.p10_us, best.p90_us)))),
+        **dict(zip(("ratio", "low", "high"), ratios)),
+        "fast": "fast" if best.speedup >= 1 else "long",
+        "baseline": f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline, best.title),
+        "device": best.device,
+    }
+    return WORDS.say("last", said)
+
+
+def floor_sentence(rows: pd.DataFrame, field: str) -> str:
+    """The number of sizes at which the floor beats our fastest kernel. "" without a drawn floor."""
+    if not is_paged(title_of(rows)) or field not in SWEPT or FLOOR not in set(rows.label):
+        return ""
+    on = [field, "device", "source"]
+    ours = rows[rows.kind == "kernel"].groupby(on).median_us.min()
+    floor = rows[rows.label == FLOOR].groupby(on).median_us.min()
+    both = pd.concat([ours, floor], axis=1, keys=["ours", "floor"]).dropna()
+    faster = int((both.floor < both.ours).sum())
+    return WORDS.say("floor_wins", {"floor": WORDS.say("floor", {}), "faster": faster, "sizes": len(both)})
+
+
+def exponent_sentence(part: pd.DataFrame, field: str) -> str:
+    """The growth of each label's time with the field. "" with too few sizes."""
+    found = exponents(part, field) if field in GROWING else {}
+    if not found:
+        return ""
+    steepest_first = sorted(found.items(), key=lambda item: -item[1][0])
+    slopes = [(shown_name(label), slope) for label, (slope, _) in steepest_first]
+    _, used = next(iter(found.values()))
+    return WORDS.say("exponents", {"slopes": slopes, "field": field, "used": used})
+
+
+def crossing_sentences(rows: pd.DataFrame, field: str) -> list[str]:
+    found = crossings(rows, field)
+    return [
+        WORDS.say(
+            "crossing", {"faster": shown_name(r.faster), "slower": shown_name(r.slower), "field": field, "at": at}
+        )
+        for r, at in zip(found.itertuples(), found[field])
+    ]

@@ -8,9 +8,6 @@ import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
 import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
-import { placeInRing, ringLayout } from '../../../app/stage/views/layouts/ring.js';
-import { ordersLayout } from '../../../app/stage/views/layouts/ring_orders.js';
-import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
@@ -127,30 +124,6 @@ test('walk: with little room O takes the place of the page', () => {
   const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
   assert.equal(low, true);
   assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
-});
-
-test('sparsity: list and chart stand beside the mask, or below it', () => {
-  const shape = { queries: 256, keys: 256, entries: 5, labels: 40 };
-  const wide = sparsityLayout(WIDE, shape),
-    high = sparsityLayout(HIGH, shape);
-  assert.ok(wide.list.x > wide.map.x + wide.map.w);
-  assert.ok(high.list.y > high.map.y + high.map.h);
-  for (const [pane, { map, list, chart, height }] of [
-    [WIDE, wide],
-    [HIGH, high],
-  ])
-    for (const [name, box] of Object.entries({ map, list, chart }))
-      inside(box, pane.width, height, name);
-});
-
-test('sparsity: the mask keeps the shape of queries and keys', () => {
-  const { map } = sparsityLayout(WIDE, {
-    queries: 64,
-    keys: 256,
-    entries: 1,
-    labels: 0,
-  });
-  assert.ok(Math.abs(map.w / map.h - 4) < 1e-9);
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {
@@ -294,43 +267,4 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
 test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
-});
-
-test('ring: every GPU is in the pane, and map, merge and words are below them, apart', () => {
-  for (const pane of PANES)
-    for (const gpus of [1, 4, 8]) {
-      const made = ringLayout(pane, gpus, false),
-        { columns, gap, boxW, boxH, across, top, side, narrow, strips, height } = made,
-        low = top + (Math.ceil(gpus / columns) - 1) * across + boxH;
-      assert.ok(boxW >= 6 * pane.em && gap + columns * (boxW + gap) <= pane.width + 1);
-      const [mergeX, mergeY, mergeW] = made.merge,
-        [wordsX, wordsY] = made.words,
-        [x, y] = made.map,
-        high = (10.2 + 1.4 * strips) * pane.em,
-        map = { x, y, w: side, h: side },
-        merge = { x: mergeX, y: mergeY, w: mergeW, h: high };
-      for (const [name, box] of Object.entries({ map, merge })) {
-        inside(box, pane.width, height, name);
-        assert.ok(box.y > low, `${name} is below the GPUs`);
-      }
-      assert.ok(narrow || (apart(map, merge) && wordsX >= x + side)); // on a phone, one at a time
-      assert.ok(wordsY >= mergeY + high);
-    }
-});
-
-test('ring: neighbours of the ring are neighbours in the picture', () => {
-  const places = Array.from({ length: 8 }, (_, gpu) => placeInRing(gpu, 4));
-  for (const [gpu, [x, y]] of places.entries()) {
-    const [nextX, nextY] = places[(gpu + 1) % 8];
-    assert.equal(Math.abs(nextX - x) + Math.abs(nextY - y), 1);
-  }
-});
-
-test('ring: orders are one below the other, and above the recorded times', () => {
-  for (const pane of PANES) {
-    const made = ordersLayout(pane, { gpus: 8, orders: 2, lengths: 2 }),
-      { tops, name, line, bars, hiding, height } = made;
-    assert.ok(tops[0] + name + 8 * line <= tops[1] && tops[1] + name + 8 * line <= hiding);
-    assert.ok(hiding < height && bars.x + bars.w < pane.width);
-  }
 });

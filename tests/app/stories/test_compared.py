@@ -8,7 +8,7 @@ from conftest import KINDS
 from pages import open_page, page_of, texts_in
 
 from app.stories import pipeline as pipelines
-from app.stories.compare import STORY, marked, timed
+from app.stories.compare import STORY, timed, verdict
 from app.stories.compare import choices as compared
 from app.web import asking
 from explainers.stories.compare import pair_times
@@ -176,7 +176,7 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
     lead, blocks = page.story.parts[page.stage.lead](page.asked.subject), page.tab("verdict")
     row = timed.of_page(*page.asked.subject)
     wanted = pair_times.problem_of(row, page.asked.subject[0].problem.problem_type)
-    found = marked.of(page.asked.subject, wanted)
+    found = verdict.marked_of(page.asked.subject, wanted)
     a, b = found.a, found.b
     text = " ".join(block.get("text", "") for block in blocks)
     assert "reasons are not known" not in text and not any("reasons are not known" in block["text"] for block in lead)
@@ -189,9 +189,8 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
         ratio,
         *ends,
     } and ratio in page.stage.summary
-    assert {row["title"].partition(", on ")[0] for row in bars_of(page) if row["id"] == "time"} == {
-        f"Time at {pair_times.problem_said(row)}"
-    }
+    title, _ = bars_of(page)["time"]["title"]
+    assert title.partition(", on ")[0] == f"Time at {pair_times.problem_said(row)}"
     needed = [marks_of.multiplying(made, 0) for made in (a, b)]  # one block on each multiprocessor
     assert f"for at least {needed[0]:.0%} of the time in A and {needed[1]:.0%} in B" in text
     phases = []
@@ -218,15 +217,17 @@ def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
 
 
 def bars_of(page):
-    return next(view for view in page.stage.views if view["id"] == "bars")["meta"]["rows"]
+    """row -> its panel."""
+    lines = next(view for view in page.stage.views if view["id"] == "bars")["meta"]["lines"]
+    return {panel["bars"][0]["datum"]["row"]: panel for (panel,) in lines}
 
 
 def test_wavefronts_that_leave_out_wgmma_and_tma_say_so_and_have_no_bar():
     """11_overlap showed 0.5625 wavefronts a query, as if it used no shared memory."""
     page = open_page("compare?a=06_mma&b=11_overlap&backend=cpu")
-    turns = {row["id"]: row for row in bars_of(page)}["wavefronts"]
-    assert turns["parts"] == [False, True]
-    assert "not counted" not in turns["said"][0] and turns["said"][1].endswith("+ wgmma, TMA (not counted)")
+    a, b = bars_of(page)["wavefronts"]["bars"]
+    assert a["value"] > 0 == b["value"]
+    assert "not counted" not in a["text"] and b["text"].endswith("+ wgmma, TMA (not counted)")
     assert "wavefronts" not in [question["id"] for question in page.stage.questions]
     (table,) = [block for block in page.tab("differs") if block["kind"] == "table"]
     assert "leave out the accesses of B's wgmma and TMA" in table["caption"]

@@ -68,6 +68,20 @@ def check_frames(stage):
     assert 0 <= stage.step < max(1, len(stage.frames)) and stage.tone in TONES
 
 
+LONG = {"start", "tiling", "registers", "any_kernel", "backward"}  # pages with sentences of the tiles' model
+
+
+def check_texts(path, stage):
+    """No text of a page lacks a value, and no sentence is longer than 25 words. None can begin an option."""
+    said = [text for frame in stage.frames for text in frame.get("sentences") or [frame["sentence"]]]
+    asked = [text for one in stage.questions for text in (one["text"], one["why"], *one["options"], *one["reasons"])]
+    texts = [*said, stage.summary, *asked, *(frame.get("details") or "" for frame in stage.frames)]
+    assert not [text for text in texts if re.search(r"undefined|(?<!^)\bNone\b|\bnan\b", text)]
+    if path not in LONG:
+        sentences = [part for text in texts for part in re.split(r"(?<=[.!?])\s+", text)]
+        assert not [sentence for sentence in sentences if len(sentence.split()) > 25]
+
+
 def check_code(stage):
     """What a step lights stands in the files that are shown, and is no probe's own line."""
     for code in stage.codes:
@@ -158,6 +172,7 @@ def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     assert not page.asked.error and not page.asked.told, (page.asked.error, page.asked.told)
     stage = page.stage
     check_frames(stage)
+    check_texts(path, stage)
     check_code(stage)
     check_state(stage)
     check_views(stage)

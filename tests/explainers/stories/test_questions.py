@@ -18,16 +18,13 @@ from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import (
     block_table,
-    cache_questions,
     kv_cache,
     kv_heads,
-    partition_questions,
     partitions,
-    reader_questions,
-    walk_questions,
 )
+from explainers.stories.block_table.story import WORDS as PAGING
 from explainers.stories.coalescing import sector_walk
-from explainers.stories.compare import pair_questions, pair_times, two_kernels
+from explainers.stories.compare import pair_bars, pair_times, two_kernels
 from explainers.stories.occupancy import limits
 from explainers.stories.occupancy import story as occupancy_story
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions
@@ -291,7 +288,7 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
         made = block_table.stage_of(run, "A", "", NOWHERE)
-        frames, found = made.frames, asked(walk_questions.walk(run, made, "A"))
+        frames, found = made.frames, asked(PAGING.questions(block_table.asked(run, made, "A"), len(made.frames) - 1))
         if "check_block_table" in found:
             way = found["check_block_table"]
             token = int(way.text.split("token ")[1].rstrip("?"))
@@ -345,7 +342,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
     made = partitions.stage_of(one, two, "A", NOWHERE)
-    found = asked(partition_questions.partitions(made))
+    found = asked(PAGING.questions(partitions.asked(made), len(made.frames) - 1))
     split, parts = found["check_split"], made.views[0].meta["parts"]
     assert split.why.startswith(f"{math.ceil(150 / partition)} blocks leave") and len(parts) == math.ceil(
         150 / partition
@@ -358,7 +355,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     assert f"partition {low['partition']} by {math.exp(low['m'] - made.views[0].meta['v2']['m']):.3g}." in split.why
     assert made.frames[split.step]["reduce"] == "combine" and "150 tokens" in found["helps"].why
     words = " ".join(frame["sentence"] for frame in made.frames)
-    assert all(told in words for told in partition_questions.TOLD[:2])  # the sentences have what the question hides
+    assert all(told in words for told in split.hides[:2])  # the sentences have what the question hides
 
 
 @pytest.mark.parametrize(("heads", "stores"), [(4, 4), (4, 2), (8, 2), (4, 1)])
@@ -371,7 +368,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
         run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
         found.append(kv_heads.reads(run))
     made = kv_heads.stage_of(found, NOWHERE)
-    keys = asked(reader_questions.heads(made.views[0].meta["panels"], heads, found[0].by_head, "heads"))
+    keys = asked(PAGING.questions(kv_heads.asked(found), len(made.frames) - 1))
     tokens = sum(spec.problem_type().context_lens)
     least = 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
     assert right(keys["check_grouped"]) == f"The cache needs {heads} times fewer bytes"
@@ -386,7 +383,8 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
 def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
     scenario = PRESETS[name]
     cache = scenario.states(block_size)[-1][0]
-    found = asked(cache_questions.pool(kv_cache.stage_of(scenario, block_size, None, False)))
+    made = kv_cache.stage_of(scenario, block_size, None)
+    found = asked(PAGING.questions(kv_cache.asked(made), len(made.frames) - 1))
     if not cache.sequences:
         assert not found
         return
@@ -499,7 +497,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
     pairs = ((a, build_a), (b, build_b))
     runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
-    found = asked(pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
+    found = asked(pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
     work = []
     for run in runs:  # of the rows that the trace logs
         logged = run.trace.frame("event", "row", "value")
@@ -527,14 +525,14 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
 def test_what_is_counted_on_two_problems_is_not_compared_and_time_is_the_recorded_ratio(bench_table):
     kind = KERNELS["03_flash"].problem_type
     runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
-    assert not pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
+    assert not pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
     problem = KERNELS["03_flash"].problem_type(seq_len=64, head_dim=32)
     runs = [
         execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")
     ]
     both = pair_times.times(bench_table[0], [run.request for run in runs])
     row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
-    asks = asked(pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
+    asks = asked(pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
     table = bench_table[0]
     here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")

@@ -6,7 +6,7 @@ from conftest import of_fp32
 from explainers.models import generic, softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_walk
 from explainers.stories.coalescing import sector_walk
-from explainers.stories.compare import alignment
+from explainers.stories.compare import two_kernels
 from explainers.stories.online_softmax import online_softmax
 from explainers.story import marks
 from kernels.families.dense.problem import DenseProblem
@@ -41,7 +41,7 @@ def test_a_wrong_value_spare_sectors_and_a_step_of_one_side_are_marked_and_nothi
     spare = [n for n, r in enumerate(story.sides[0]["requests"]) if -(-r["used"] // 32) < r["sectors"]]
     assert marked(story.frames, marks.UNCOALESCED) == spare and spare
     a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "08b_three_bfloat16"))
-    frames = alignment.align(a, b).frames
+    frames = two_kernels.align(a, b).frames
     assert marked(frames, marks.ALONE) == [n for n, frame in enumerate(frames) if frame["title"].endswith("alone)")]
     assert marked(frames, marks.ALONE)
     run = cpu_run("03_flash", SMALL)

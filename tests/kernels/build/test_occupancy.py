@@ -6,6 +6,7 @@ from kernels.build import occupancy
 from kernels.catalog import KERNELS
 from kernels.errors import ProblemError
 from kernels.measure import counters
+from kernels.recordings import tables
 
 FLASH = KERNELS["03_flash"]
 
@@ -13,7 +14,7 @@ FLASH = KERNELS["03_flash"]
 def test_occupancy_equals_the_drivers_names_all_limits_and_has_every_alternative():
     with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here. Choose sm_75, sm_80"):
         occupancy.machine("sm_12")
-    for table, _ in counters.recorded_occupancies():
+    for table, _ in tables.recorded(counters.OCCUPANCY).values():
         for row in table.itertuples():
             allowed = occupancy.limits(row.threads, row.registers, row.shared_bytes, occupancy.MACHINES["sm_90"])
             assert min(allowed.values()) == row.driver, row

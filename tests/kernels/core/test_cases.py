@@ -13,8 +13,9 @@ from kernels.catalog import KERNELS, load_kernel
 from kernels.core.cases import cases_of, sample
 from kernels.errors import FrontMatterError, ProblemError
 from kernels.families.dense import DenseProblem
-from kernels.measure import record, timelines
+from kernels.measure import record
 from kernels.recordings import run_index
+from kernels.recordings.requests import requests_of
 from kernels.run import check
 from kernels.run.backends import cpu
 
@@ -59,8 +60,8 @@ def test_a_kernel_that_refuses_a_standard_problem_stops_no_command(mine, must):
     kernel = mine(must)
     shown = sample(kernel)
     assert kernel.plan(shown.problem, shown.settings)
-    assert {request.kernel.name for request in timelines.requests_of("timeline_cases")} >= {"03_flash"}
-    assert timelines.requests_of("pipeline_cases")
+    assert {request.kernel.name for request in requests_of("timeline_cases")} >= {"03_flash"}
+    assert requests_of("pipeline_cases")
     assert {spec.name for spec, _ in run_index.cases(catalog.KERNELS.values())} >= {"03_flash"}
     record.missing([kernel, KERNELS["03_flash"]], False)
     possible, _ = check.cases(kernel, cpu.device())

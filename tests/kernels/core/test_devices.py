@@ -49,7 +49,7 @@ def test_each_step_launches_on_every_device_copies_and_waits_for_what_it_reads_a
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('device = "gpu", item', 'device = "0", item', "a launch on device 0 takes q_1, which is on device 1"),
+        ('device = "gpu"\nwhen', 'device = "0"\nwhen', "a launch on device 0 takes q_1, which is on device 1"),
         ('source = "o_{gpu}"', 'source = "q_{gpu}"', "there is no tensor 'q_9'"),
         ('when = "works[step][gpu]"', 'when = "step < 0"', "no launch is left"),
         ('target = "o_{gpu}_on_0"', 'target = "lse_{gpu}"', "Copy tensors of one size"),

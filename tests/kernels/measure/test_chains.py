@@ -1,6 +1,6 @@
-"""Chains of launches: their cases, torch's chain, and a table that goes on after a break."""
+"""Chains of launches: their cases, and torch's chain."""
 
-import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -8,9 +8,8 @@ from kernels.catalog import current
 from kernels.core.reference import on_device, on_host
 from kernels.core.tolerance import max_abs_error
 from kernels.measure import chains
-from kernels.measure.chains import COLUMNS, COMPILED
+from kernels.measure.chains import COLUMNS
 from kernels.recordings import tables
-from kernels.run import workers
 from kernels.run.backends import Device
 
 GPU = Device("gpu", "Small GPU", "sm_90a", 232448, "580", 132)
@@ -43,47 +42,17 @@ def test_torch_s_chain_writes_the_cache_in_place():
     assert made["k_cache"] is given["k_cache"] and not torch.equal(before, given["k_cache"])
 
 
-class Submitted:
-    """In place of a worker: a row for each contestant of the case."""
-
-    def __init__(self):
-        self.asked = []
-
-    def __call__(self, function, case, **rest):
-        self.asked.append(case)
-        self.rows = [row(case, spec) for spec in case.kernels]
-        self.rows.append(self.rows[-1] | {"name": COMPILED, "code_hash": None, "settings": None})
-        return self
-
-    def result(self):
-        if len(self.asked) == 2:
-            raise KeyboardInterrupt
-        return self.rows
-
-
 def row(case, spec):
     settings = chains.settings_text(spec.settings_for(case.problem).items())
     made = {"fused": case.fused.name, "name": spec.name, "code_hash": spec.code_hash, "settings": settings}
     return dict.fromkeys(COLUMNS) | made | {"problem": chains.problem_text(case.problem), "us": 2.0, "status": "ok"}
 
 
-def test_a_break_loses_one_case_and_the_next_call_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "FOLDER", tmp_path)
-    asked = [case for case in chains.cases() if case.fused.name == "rope_write"][:3]
-    monkeypatch.setattr(chains, "cases", lambda: asked)
-    submit = Submitted()
-    monkeypatch.setattr(workers, "submit", submit)
-    with pytest.raises(KeyboardInterrupt):
-        chains.record(GPU)
-    chains.record(GPU)
-    assert [case.key for case in submit.asked] == [asked[n].key for n in (0, 1, 1, 2)]
-    rows, where = chains.recorded(asked[0].fused)
-    assert len(rows) == 9 and where.device == "Small GPU" and np.all(rows.us == 2)
-
-
 def test_a_time_of_other_constants_is_not_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     case = next(case for case in chains.cases() if case.fused.name == "rope_write")
-    rows = [row(case, spec) | {"settings": "TOKENS=16"} for spec in case.kernels]
-    chains._write(tables.path_of(chains.KIND, GPU.name), GPU, {case.key: case}, {case.key: rows})
+    rows = pd.DataFrame([row(case, spec) for spec in case.kernels])
+    path = tables.save(rows, tables.path_of(chains.KIND, GPU.name), tables.provenance(GPU))
+    assert len(chains.recorded(case.fused)[0]) == 2
+    tables.save(rows.assign(settings="TOKENS=16"), path, tables.provenance(GPU))
     assert chains.recorded(case.fused) is None

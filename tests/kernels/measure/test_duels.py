@@ -3,18 +3,16 @@
 import contextlib
 import json
 from dataclasses import replace
-from types import SimpleNamespace
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kernels.catalog import KERNELS
-from kernels.errors import PeerUnavailable, RunError, RunTimeout
+from kernels.errors import PeerUnavailable
 from kernels.families.attention import CLIMBS, SCORES
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import duels, judging, meeting
+from kernels.measure import duels, judging, meeting, peers
 from kernels.recordings import tables
 
 
@@ -107,8 +105,7 @@ def arena(monkeypatch):
 
 def meet(others=("sdpa_cudnn",)):
     kernels = [(name, KERNELS[name].settings_for(SMALL)) for name in ("11_overlap", "12_optimistic")]
-    made = duels.whole(pd.DataFrame(meeting.meet(SMALL, kernels, others)))
-    return made.set_index("name")
+    return pd.DataFrame(meeting.meet(SMALL, kernels, others)).set_index("name")
 
 
 def test_both_states_have_ratios_clock_power_and_their_raw_pairs(arena):
@@ -163,28 +160,13 @@ def test_a_peer_that_cannot_run_is_in_the_table_with_its_reason(arena, monkeypat
     assert (row.status, row.peer_status, row.reason) == ("ok", "unavailable", "no such GPU") and row.us == 10.2
 
 
-def test_recording_goes_on_where_it_was_broken_off_and_says_which_peers_are_absent(arena, monkeypatch, tmp_path):
-    asked = [SMALL, replace(SMALL, causal=True)]
-    done = []
-
-    def submit(function, problem, *rest, **more):
-        done.append(problem)
-        result = Mock(side_effect=RunTimeout("stopped")) if len(done) == 1 else lambda: function(problem, *rest)
-        return SimpleNamespace(result=result)
-
-    monkeypatch.setattr(tables, "FOLDER", tmp_path)
-    monkeypatch.setattr(duels, "problems", lambda: asked)
-    monkeypatch.setattr("kernels.run.workers.submit", submit)
-    device = SimpleNamespace(name="X", driver="D")
-    with pytest.raises(RunError, match="1 of 2 problems have no duel. seq_len 256, .*: stopped. Record them again."):
-        duels.record(device)
-    (path,) = duels.record(device)
-    assert done == [asked[0], asked[1], asked[0]]
-    duels.record(device)
-    made, where = tables.load(path)
-    assert len(done) == 3 and len(made) == 4 and "is not installed" in where.more["absent"]["flash_attn_4"]
-    assert "sustained: 3 rounds of 0.4 s after 0.1 s of load" in where.more["protocol"]
-    assert len(duels.timed(duels.recorded()[0])) == 4
+def test_the_provenance_says_the_protocol_and_which_peers_are_absent(monkeypatch):
+    monkeypatch.setattr(peers, "installed", lambda name: name == "sdpa_cudnn")
+    monkeypatch.setattr(duels, "problems", lambda: [SMALL])
+    ((case,), said) = duels.TABLE.cases(None, None)
+    assert {key[-1] for key in case.keys} == {"sdpa_cudnn"} and len(case.keys) == len(duels.entries(SMALL)) == 2
+    assert "is not installed" in said["absent"]["flash_attn_4"] and "sdpa_cudnn" not in said["absent"]
+    assert "sustained: 3 rounds of 0.4 s after 0.1 s of load" in said["protocol"]
 
 
 @pytest.mark.parametrize("scores", CLIMBS)
@@ -202,15 +184,14 @@ def test_scores_climb_by_their_step_from_tile_to_tile(scores):
 def test_what_is_recorded_holds_together(device):
     made, where = tables.recorded(duels.KIND)[device]
     assert where.codes and set(made["name"]) <= set(KERNELS) and set(made.peer) <= set(duels.RIVALS)
-    timed = duels.timed(duels.whole(made))
+    timed = duels.timed(made)
     assert len(timed) and not timed.duplicated(["name", "peer", "problem", "settings"]).any()
     for state in ("", "sustained_"):
         there = timed[timed[f"{state}ratio"].notna()]
         low, ratio, high = (there[f"{state}ratio{end}"] for end in ("_low", "", "_high"))
         assert ((low <= ratio) & (ratio <= high)).all()
-    judged = timed[timed.peer_status.notna()]  # of a table that judged its rows
-    assert (judged.output_error <= judged.output_allowed).all() and set(judged.peer_status) <= {"ok", "less accurate"}
-    for row in judged.itertuples():
+    assert (timed.output_error <= timed.output_allowed).all() and set(timed.peer_status) <= {"ok", "less accurate"}
+    for row in timed.itertuples():
         for pairs, ratio in ((row.pairs, row.ratio), (row.sustained_pairs, row.sustained_ratio)):
             each = np.array(json.loads(pairs))
             assert np.median(each[:, 1] / each[:, 0]) == pytest.approx(ratio, abs=1e-3)

@@ -58,16 +58,27 @@ def test_the_sweep_has_every_space_and_spans_the_levels():
 
 def test_a_table_that_is_older_than_a_kernel_keeps_its_rows_and_gains_the_kernels(folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(workers, "submit", lambda f, place, **how: asked.append(place) or submit_row(place))
+
+    def row_of(place):
+        return {"kind": place.kind, "space": place.problem.space, "working_set": place.problem.working_set}
+
+    def submit(function, place, **how):
+        asked.append(place)
+        return SimpleNamespace(result=lambda: row_of(place))
+
+    monkeypatch.setattr(workers, "submit", submit)
     old = [place for place in hierarchy.sweep(132) if place.problem.space not in ("constant", "texture")]
-    rows = pd.DataFrame([row_of(place) for place in old])
     where = tables.provenance(GPU, codes(*KERNELS), compiler="NVRTC 13.0", runs=5)
-    tables.save(rows, tables.path_of("hierarchy", GPU.name), where)
+    path = tables.save(pd.DataFrame(map(row_of, old)), tables.path_of("hierarchy", GPU.name), where)
     assert hierarchy.devices() == [GPU.name]
-    hierarchy.record(GPU)
-    assert {place.problem.space for place in asked} == {"constant", "texture"}
+    record = hierarchy.TABLES[hierarchy.HIERARCHY].record
+    assert record(GPU) == [path] and {place.problem.space for place in asked} == {"constant", "texture"}
     assert len(hierarchy.recorded().table) == len(old) + len(asked)
-    assert set(tables.load(tables.path_of("hierarchy", GPU.name))[1].codes) == {*KERNELS, *CACHED}
+    assert set(tables.load(path)[1].codes) == {*KERNELS, *CACHED}
+    write(codes={**codes(*KERNELS), "lab_chase": "of long ago"})
+    asked.clear()
+    record(GPU)
+    assert asked == hierarchy.sweep(132) and len(hierarchy.recorded().table) == len(asked)
 
 
 def test_the_walks_that_are_timed_have_settings_that_the_kernel_takes():
@@ -98,60 +109,6 @@ def test_a_missing_or_stale_table_says_what_to_do(folder):
     (folder / "hierarchy" / "NVIDIA_X.csv").write_text('# {"device": "H", "driver": "D", "date": "2025-01-01"}\nkind\n')
     with pytest.raises(BackendUnavailable, match="has format 1, and this program reads format 2"):
         hierarchy.recorded()
-
-
-def row_of(place, settings=()):
-    """A row as `point` or `cycles_point` gives it."""
-    if settings:
-        return {"stride": place.stride, **dict(settings), "cycles": 29.0}
-    problem = place.problem
-    return {"kind": place.kind, "space": problem.space, "working_set": problem.working_set, "cycles": 29.0}
-
-
-def test_recording_goes_on_where_it_was_broken_off(folder, monkeypatch):
-    places, asked = hierarchy.sweep(132), []
-
-    def submit(function, place, **how):
-        if len(asked) == 3:
-            raise KeyboardInterrupt
-        asked.append(place)
-        return SimpleNamespace(result=lambda: row_of(place))
-
-    monkeypatch.setattr(workers, "submit", submit)
-    with pytest.raises(KeyboardInterrupt):
-        hierarchy.record(GPU)
-    monkeypatch.setattr(workers, "submit", lambda f, place, **how: asked.append(place) or submit_row(place))
-    hierarchy.record(GPU)
-    assert asked == places and len(hierarchy.recorded().table) == len(places)
-
-
-def submit_row(place):
-    return SimpleNamespace(result=lambda: row_of(place))
-
-
-def test_recording_keeps_a_table_of_the_present_code_and_measures_another_anew(folder, monkeypatch):
-    asked = []
-
-    def submit(function, *args, **how):
-        asked.append((function, *args))
-        return SimpleNamespace(result=lambda: row_of(*args))
-
-    monkeypatch.setattr(workers, "submit", submit)
-    told = []
-    (path,) = hierarchy.record(GPU, lambda *said: told.append(said))
-    places = hierarchy.sweep(132)
-    assert asked == [(hierarchy.point, place) for place in places]
-    assert told[0] == (0, len(places), "hierarchy") and told[-1][0] == len(places)
-    assert path == folder / "hierarchy" / "NVIDIA_X.csv" and hierarchy.recorded().device == "NVIDIA X"
-    assert tables.load(path)[1].codes == codes(*KERNELS, *CACHED)
-    assert hierarchy.record(GPU) == [path] and len(asked) == len(places)
-    write(codes={**codes(*KERNELS), "lab_chase": "of long ago"})
-    hierarchy.record(GPU)
-    assert len(asked) == 2 * len(places)
-    hierarchy.record(GPU, anew=True)
-    assert len(asked) == 3 * len(places)
-    hierarchy.record_cycles(GPU)
-    assert len(asked) == 3 * len(places) + len(hierarchy.cycles_sweep()) and hierarchy.devices("cycles") == ["NVIDIA X"]
 
 
 # ---- what is recorded; on a machine where nothing is, the reason is said ----

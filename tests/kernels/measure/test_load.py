@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernels.measure import clock, gpu_states, load
-from kernels.measure.gpu_states import GpuState
+from kernels.measure import clock, load, rings
+from kernels.measure.rings import GpuState
 
 
 @pytest.fixture
@@ -111,5 +111,5 @@ def test_power_is_of_this_instant_where_nvml_knows_it(monkeypatch):
 def test_the_state_of_a_gpu_counts_heat_apart_from_power_and_leaves_out_unknown_figures():
     power, board, heat = 0x4, 0x80, 0x40
     readings = [(1400, 690, power), (1500, None, power | board), (1450, 700, heat), (1450, 710, 0)]
-    assert gpu_states.state_of(readings) == GpuState(1450, 700, 0.5, 0.25)
-    assert gpu_states.state_of([(None, None, None)]) == GpuState(None, None, None, None)
+    assert rings.state_of(readings) == GpuState(1450, 700, 0.5, 0.25)
+    assert rings.state_of([(None, None, None)]) == GpuState(None, None, None, None)

@@ -14,10 +14,10 @@ from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError, TraceError
-from kernels.measure import perfetto, pipeline_bars, pipeline_files, pipelines
-from kernels.recordings import tables
+from kernels.measure import perfetto, pipeline_bars, pipelines
+from kernels.recordings import requests, tables
 from kernels.run import execute, workers
-from kernels.run.backends import cpu
+from kernels.run.backends import Device, cpu
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, sites_of
 
@@ -218,7 +218,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_every_rung_of_16_bits_and_paged_v2_are_asked_for():
-    asked = pipeline_files.asked()
+    asked = pipelines.RECORDINGS.asked()
     assert len(asked) == len(set(asked)) and {r.backend for r in asked} == {"gpu"}
     for kernel in current().of_family("tensor_cores").values():
         problems = [r.problem for r in asked if r.kernel is kernel]
@@ -228,12 +228,12 @@ def test_every_rung_of_16_bits_and_paged_v2_are_asked_for():
 
 def test_what_is_recorded_is_read_back(overlap, folder, monkeypatch):
     made = replace(overlap, request=replace(overlap.request, backend="gpu"))
-    monkeypatch.setattr(pipeline_files, "asked", lambda: [made.request])
+    monkeypatch.setattr(requests, "requests_of", lambda cases: [made.request])
     monkeypatch.setattr(workers, "submit", lambda *a, **k: SimpleNamespace(result=lambda: made))
-    (path,) = pipeline_files.record(SimpleNamespace(name="NVIDIA X"))
-    (entry,) = pipeline_files.recorded()
+    (path,) = pipelines.RECORDINGS.record(Device("gpu", made.device, "sm_90a", 232448))
+    (entry,) = pipelines.recorded()
     found = entry.load()
-    assert pipeline_files.find(made.request).path == path and not pipeline_files.left_out()
+    assert pipelines.find(made.request).path == path and not pipelines.RECORDINGS.left_out()
     assert found.writers.equals(made.writers) and found.overhead == made.overhead and found.mhz == made.mhz
     for block in (0, 1):
         pd.testing.assert_frame_equal(
@@ -241,15 +241,15 @@ def test_what_is_recorded_is_read_back(overlap, folder, monkeypatch):
         )
         assert pipeline_bars.fed(found, block) == pipeline_bars.fed(made, block)
     with pytest.raises(ProblemError, match="measure pipelines"):
-        pipeline_files.find(request_of("11_overlap", seq_len=301))
+        pipelines.find(request_of("11_overlap", seq_len=301))
 
 
 def test_only_whole_blocks_are_kept_and_one_at_least(overlap, folder, monkeypatch):
     sizes = overlap.marks.groupby("block").size()
     for most, kept in ((1, [0]), (int(sizes[:2].sum()), [0, 1])):
-        monkeypatch.setattr(pipeline_files, "MOST_MARKS", most)
-        pipeline_files.save(overlap, folder / "pipelines" / "X" / "a.parquet")
-        (entry,) = pipeline_files.recorded()
+        monkeypatch.setattr(pipelines, "MOST_MARKS", most)
+        pipelines.RECORDINGS.save(overlap, folder / "pipelines" / "X" / "a.parquet")
+        (entry,) = pipelines.recorded()
         found = entry.load()
         assert sorted(found.marks.block.unique()) == kept and len(found.marks) == sizes[: len(kept)].sum()
         assert len(found.writers) == len(overlap.writers)
@@ -257,13 +257,13 @@ def test_only_whole_blocks_are_kept_and_one_at_least(overlap, folder, monkeypatc
 
 def test_a_comment_that_moves_the_lines_moves_the_places_of_a_recorded_pipeline(overlap, folder, monkeypatch):
     """A recording of 11_overlap lights the right lines after a comment has moved them."""
-    pipeline_files.save(overlap, folder / "pipelines" / "X" / "a.parquet")
+    pipelines.RECORDINGS.save(overlap, folder / "pipelines" / "X" / "a.parquet")
     spec = overlap.request.kernel
     source = spec.source.replace("\n#include", "\n// A remark\n// of two lines.\n#include", 1)
     moved = replace(spec, files=((spec.files[0][0], source), *spec.files[1:]))
     assert moved.code_hash == spec.code_hash and moved.source != spec.source
     monkeypatch.setitem(current().kernels, spec.name, moved)
-    (entry,) = pipeline_files.recorded()
+    (entry,) = pipelines.recorded()
     before, after = overlap.marks.place, entry.load().marks.place
     of_the_kernel = before.str.startswith(f"{spec.files[0][0]}:")
     assert of_the_kernel.any()
@@ -275,10 +275,10 @@ def test_recordings_of_other_code_and_broken_files_are_left_out(overlap, folder)
     path = folder / "pipelines" / "X" / "a.parquet"
     name, source = overlap.request.kernel.files[0]
     other = replace(overlap.request.kernel, files=((name, f"{source}\nint x;"), *overlap.request.kernel.files[1:]))
-    pipeline_files.save(replace(overlap, request=replace(overlap.request, kernel=other)), path)
+    pipelines.RECORDINGS.save(replace(overlap, request=replace(overlap.request, kernel=other)), path)
     (folder / "pipelines" / "X" / "b.parquet").write_bytes(b"half a fi")
-    assert pipeline_files.recorded() == [] and len(pipeline_files.left_out()) == 2
-    assert "of another code of 11_overlap" in pipeline_files.left_out()[0]
+    assert pipelines.recorded() == [] and len(pipelines.RECORDINGS.left_out()) == 2
+    assert "of another code of 11_overlap" in pipelines.RECORDINGS.left_out()[0]
 
 
 # ---- errors ----
@@ -308,10 +308,10 @@ def test_the_capacity_shrinks_where_there_are_many_writers():
     assert MARK.itemsize == 16 and CLOCKS.itemsize == 40
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(request.kernel.name for request in pipeline_files.asked()))
+@pytest.mark.parametrize("name", dict.fromkeys(request.kernel.name for request in pipelines.RECORDINGS.asked()))
 def test_the_need_for_tensor_cores_is_known_or_none_for_every_recorded_kernel(name, overlap):
     """V3 and the cascade multiply on tensor cores, but have no tile of BLOCK_Q queries."""
-    request = next(request for request in pipeline_files.asked() if request.kernel.name == name)
+    request = next(request for request in pipelines.RECORDINGS.asked() if request.kernel.name == name)
     needed = pipeline_bars.multiplying(replace(overlap, request=request), 0)
     tiled = request.kernel.tensor_products == 1 and {"BLOCK_Q", "BLOCK_KV"} <= set(request.constants)
     assert (needed is not None) == tiled and (needed is None or needed > 0)

@@ -45,7 +45,7 @@ def hot(monkeypatch):
     values = (made.median_us * factor, made.p10_us, made.p90_us, factor * 0 + 1500, factor * 0 + 690)
     made = made.assign(**dict(zip(SUSTAINED, values)))
     monkeypatch.setattr(bench, "recorded", lambda: {device: (made, where)})
-    met = duels.whole(next(iter(tables.recorded(duels.KIND).values()))[0])
+    met = next(iter(tables.recorded(duels.KIND).values()))[0]
     more = {f"sustained_{name}": met[name] for name in duels.FIGURES} | {"peer_status": "ok"}
     more |= {"sustained_ratio": met.ratio * 0.9, "sustained_clock": 1500, "sustained_power": 690}
     met = met.assign(**more, sustained_peer_clock=1600, sustained_peer_power=640)

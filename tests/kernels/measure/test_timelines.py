@@ -12,7 +12,7 @@ from kernels.errors import ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 from kernels.measure.timelines import Timeline
-from kernels.recordings import packed, tables
+from kernels.recordings import packed, requests, tables
 from kernels.run import workers
 from kernels.run.backends import Device
 
@@ -47,7 +47,7 @@ def test_a_cpu_run_has_no_timeline():
 
 
 def test_every_attention_kernel_is_asked_for_with_blocks_of_equal_and_of_unequal_length():
-    asked = timelines.asked()
+    asked = timelines.RECORDINGS.asked()
     assert len(asked) == len(set(asked)) and {r.backend for r in asked} == {"gpu"}
     for kernel in catalog.current().of_family("dense").values():
         problems = [request.problem for request in asked if request.kernel is kernel]
@@ -58,60 +58,50 @@ def test_every_attention_kernel_is_asked_for_with_blocks_of_equal_and_of_unequal
 
 
 def test_a_recording_is_found_again_with_its_problem_and_settings(recording, folder):
-    (path,) = timelines.record(GPU)
-    asked = timelines.asked()
+    (path,) = timelines.RECORDINGS.record(GPU)
+    asked = timelines.RECORDINGS.asked()
     assert recording == asked and path.exists()
     entries = timelines.recorded()
-    assert len(entries) == len(asked) and not timelines.left_out()
+    assert len(entries) == len(asked) and not timelines.RECORDINGS.left_out()
     assert {(e.kernel, e.request.problem, e.request.settings) for e in entries} == {
         (r.kernel.name, r.problem, r.settings) for r in asked
     }
     entry = entries[0]
-    assert (entry.device, entry.left, entry.multiprocessors) == ("NVIDIA X", 2, 4)
     found = timelines.timeline(entry.request)
+    assert (found.device, found.left, found.multiprocessors) == ("NVIDIA X", 2, 4)
     assert found.provenance == "recorded" and found.table.equals(TABLE)
     assert found.request.problem == entry.request.problem
-    assert entry.label.startswith(f"{entry.kernel}: ") and timelines.recorded("another GPU") == []
+    assert entry.label.startswith(f"{entry.kernel}: ")
 
 
-def test_recording_measures_only_the_missing_ones(recording, folder, monkeypatch):
-    asked = timelines.asked()
-    with monkeypatch.context() as patch:
-        patch.setattr(timelines, "asked", lambda: asked[2:])
-        (path,) = timelines.record(GPU)
-    recording.clear()
-    assert timelines.record(GPU) == [path] and recording == asked[:2]
-    assert len(timelines.recorded()) == len(asked)
-    recording.clear()
-    timelines.record(GPU, anew=True)
-    assert recording == asked
+def test_a_torn_file_is_replaced(recording, folder, monkeypatch):
+    monkeypatch.setattr(requests, "requests_of", lambda cases, of=requests.requests_of: of(cases)[:3])
+    (path,) = timelines.RECORDINGS.record(GPU)
     path.write_bytes(path.read_bytes()[:-9])
-    recording.clear()
-    assert timelines.record(GPU) == [path] and recording == asked
+    assert timelines.RECORDINGS.record(GPU) == [path] and len(recording) == 6 and len(timelines.recorded()) == 3
 
 
 def test_a_timeline_of_another_code_is_left_out_with_the_reason(recording, folder, monkeypatch):
-    timelines.record(GPU)
+    timelines.RECORDINGS.record(GPU)
     spec = catalog.current().kernels["03_flash"]
     other = replace(spec, files=((spec.files[0][0], spec.source.replace("/*", "int another;\n/*", 1)), *spec.files[1:]))
     assert other.code_hash != spec.code_hash
     monkeypatch.setitem(catalog.current().kernels, "03_flash", other)
     assert "03_flash" not in {entry.kernel for entry in timelines.recorded()}
-    assert any("is of another code of 03_flash" in reason for reason in timelines.left_out())
+    assert any("is of another code of 03_flash" in reason for reason in timelines.RECORDINGS.left_out())
     with pytest.raises(ProblemError, match="No timeline of 03_flash .* python -m kernels measure timelines"):
         timelines.timeline(Request(other, DenseProblem(seq_len=2048, head_dim=64, num_heads=8), backend="recorded"))
 
 
 def test_files_without_timelines_are_left_out_with_the_reason(folder):
     place = folder / "timelines"
-    (place / "NVIDIA_X").mkdir(parents=True)
-    (place / "NVIDIA_X" / "old.csv").write_text("# {}\nlaunch\n")
+    place.mkdir()
     (place / "torn.parquet").write_bytes(b"half a fi")
     packed.write(place / "other.parquet", {}, {"device": "H"})
     assert timelines.recorded() == []
-    other, torn, old = timelines.left_out()
+    other, torn = timelines.RECORDINGS.left_out()
     assert "other.parquet has no timelines" in other and "torn.parquet has no timelines" in torn
-    assert "old.csv has an earlier format" in old and old.endswith(f"{tables.REMEDY}.")
+    assert other.endswith(f"{tables.REMEDY}.")
 
 
 def test_recorded_timelines_hold_every_block():
@@ -126,7 +116,7 @@ def test_recorded_timelines_hold_every_block():
 def test_a_timeline_is_recorded_of_the_constants_that_a_kernel_chooses_too():
     """Its times are of those: 08b takes larger blocks where there are enough of them."""
     spec = catalog.KERNELS["08b_three_bfloat16"]
-    asked = [request for request in timelines.asked() if request.kernel is spec]
+    asked = [request for request in timelines.RECORDINGS.asked() if request.kernel is spec]
     for request in asked:
         own = tuple(spec.settings_for(request.problem).items())
         assert any(other.problem == request.problem and tuple(other.constants.items()) == own for other in asked)

@@ -127,7 +127,7 @@ def test_a_row_of_the_hierarchy_and_a_walk_are_measured():
     assert row["cycles"] >= row["wavefronts"] - 0.01
 
 
-@pytest.mark.parametrize("request_", timelines.asked()[:3], ids=lambda r: r.kernel.name)
+@pytest.mark.parametrize("request_", timelines.RECORDINGS.asked()[:3], ids=lambda r: r.kernel.name)
 def test_a_timeline_holds_every_block(request_):
     made = timelines.timeline(request_)
     assert len(made.table) + made.left == sum(launch.blocks for launch in request_.plan.launches)

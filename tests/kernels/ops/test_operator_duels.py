@@ -35,7 +35,7 @@ def recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     monkeypatch.setattr(operator_duels, "cases", lambda: [SMALL, Case("Small", 1, 8, 2, 1, 64, False)])
     monkeypatch.setattr(workers, "submit", Done)
-    operator_duels.record(GPU, anew=True)
+    operator_duels.TABLE.record(GPU, anew=True)
     return operator_rows.recorded()
 
 
@@ -51,7 +51,28 @@ def test_a_duel_judges_ours_and_each_backend_of_torch_and_keeps_the_raw_pairs(re
 
 def test_a_second_recording_of_the_present_code_measures_nothing(recorded, monkeypatch):
     monkeypatch.setattr(operator_duels, "meet", None)
-    assert operator_duels.record(GPU)[0].is_file()
+    assert operator_duels.TABLE.record(GPU)[0].is_file()
+
+
+def test_an_interrupted_second_recording_keeps_every_case_and_the_next_goes_on(recorded, monkeypatch):
+    four = [*operator_duels.cases(), Case("Small", 1, 16, 2, 1, 64, False), Case("Small", 1, 32, 2, 1, 64, False)]
+    monkeypatch.setattr(operator_duels, "cases", lambda: four)
+    asked = []
+
+    def submit(function, *args, **rest):
+        asked.extend(args)
+        if args == (four[3],) and asked.count(four[3]) == 1:
+            raise KeyboardInterrupt
+        return Done(function, *args)
+
+    monkeypatch.setattr(workers, "submit", submit)
+    with pytest.raises(KeyboardInterrupt):
+        operator_duels.TABLE.record(GPU)
+    assert len(operator_rows.recorded()[0]) == 12
+    operator_duels.TABLE.record(GPU)
+    rows, where = operator_rows.recorded()
+    assert asked == [four[2], four[3], four[3]] and len(rows) == 16
+    assert where.more["overhead_us"] == COST and {*rows.backward} - {""} < {*where.codes}
 
 
 def test_cases_of_an_earlier_backward_are_left_out_and_counted(recorded, monkeypatch):

@@ -250,18 +250,6 @@ def test_an_unreadable_recording_is_left_out_with_a_reason(kept, harm):
     assert said in str(refused.value) and said in record.missing([FLASH], with_tables=False)
 
 
-def test_a_recording_of_the_earlier_format_is_refused_with_what_to_do(kept, folder):
-    (folder / "NVIDIA_H200" / "03_flash-old").mkdir()
-    (folder / "NVIDIA_H200" / "03_flash-old" / "recording.json").write_text('{"format": 2}')
-    recordings_changed()
-    (said,) = run_index.left_out()
-    assert said == (
-        "NVIDIA_H200/03_flash-old/recording.json has an earlier format, a folder for each run. This version of "
-        f"Warpglass reads format 3, a file for each run. {run_index.REMEDY}."
-    )
-    assert len(run_index.entries()) == 2
-
-
 @pytest.mark.parametrize("harm", ["emptied", "missing", "another table", "a byte changed"])
 @pytest.mark.parametrize("part", ["trace", "outputs", "traffic"])
 def test_a_harm_after_the_index_was_read_is_reported_with_the_file_and_what_to_do(kept, part, harm):

@@ -1,21 +1,35 @@
 // A grid of small cells with a title: explainers/story/scene.py Cells.
 const HEAD = 1.25, // of small text: the title
   LEAST = 0.32, // em: the least height of a cell
+  HEADED = 8, // em: the least height of all cells next to heads
+  TEXTS = 2.2, // em: the height of a cell with a text
   MOST = 1.6; // of its width: the most
 
 const rowsOf = ({ states, columns }) =>
   Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
-export function heights(panel, { em, small, width }) {
-  const rows = rowsOf(panel);
-  return [HEAD * small + rows * LEAST * em, HEAD * small + (rows * MOST * width) / panel.columns];
+// The room of the heads next to the rows and over the columns.
+const headRoom = ({ heads }, { small, wide }) =>
+  heads.length ? [Math.max(...heads.map(text => wide(text))) + 0.5 * small, 1.2 * small] : [0, 0];
+
+export function heights(panel, box) {
+  const rows = rowsOf(panel),
+    [left, top] = headRoom(panel, box),
+    head = HEAD * box.small + top,
+    room = box.width - left;
+  const least = Math.max(rows * LEAST, left ? HEADED : 0);
+  if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
+  return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
 }
 
 /** The rectangle of the cells: as wide as the panel, and as high as its rows. */
-export function area(panel, { x, y, small, width, height }) {
+export function area(panel, box) {
   const rows = rowsOf(panel),
-    high = Math.min((height - HEAD * small) / rows, (MOST * width) / panel.columns);
-  return [x, y + HEAD * small, width, rows * high];
+    [left, above] = headRoom(panel, box),
+    top = HEAD * box.small + above,
+    width = box.width - left,
+    high = Math.min((box.height - top) / rows, (MOST * width) / panel.columns);
+  return [box.x + left, box.y + top, width, rows * high];
 }
 
 /** The corner and the size of a cell, [x, y, w, h]. */
@@ -27,27 +41,47 @@ export function spot(panel, box, number) {
 }
 
 export function draw(panel, box) {
-  const { small, made, step, paint, fit, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, ringed, pairs } = panel,
+  const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
+    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } =
+      panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
     high = (h / rowsOf(panel)) * Math.ceil(letters.length / columns);
   made.text(`${id} title`, [x, y + 0.85 * small, width], fit(title[step] ?? title[0], width));
+  heads.forEach((text, n) => {
+    const [cx, cy, cw, ch] = spot(panel, box, n * (columns + 1)), // on the diagonal
+      size = Math.min(small, 0.95 * ch);
+    if (size > 0.6 * small)
+      made.text(`${id} row ${n}`, [x, cy + ch / 2 + 0.36 * size, left - x], text, { size });
+    if (wide(text) <= cw)
+      made.text(`${id} head ${n}`, [cx + cw / 2, top - 0.35 * small], text, { align: 'center' });
+  });
   made.add(`${id} cells`, 'cells', [left, top, w, high], {
     ...{ columns, fills: [...letters].map(letter => fills[letter]), border: paint.border },
     bordered: ['panel', 'background'].map(one => `${rgb(one)}`),
   });
+  texts.forEach((text, n) => {
+    const [cx, cy, cw, ch] = spot(panel, box, n);
+    if (wide(text) < cw - 2 && ch > small)
+      made.text(`${id} text ${n}`, [cx + cw / 2, cy + ch / 2 + 0.36 * small], text, {
+        ...{ align: 'center', fill: box.ink(colours[letters[n]], 1) },
+      });
+  });
   made.add(`${id} area`, 'area', [left, top, w, high], {
     datum: { part },
+    press: panel.gos.length ? ({ number }) => panel.gos[number] : undefined,
     grid: {
       ...{ columns, count: letters.length },
       tip: number =>
+        tips[number] ??
         `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
     },
   });
   if (ringed[step] >= 0)
-    made.rect(`${id} ring`, spot(panel, box, ringed[step]), { stroke: paint.primary, width: 2 });
+    made.rect(`${id} ring`, spot(panel, box, ringed[step]), {
+      ...{ stroke: texts.length ? paint.text : paint.primary, width: texts.length ? 3 : 2 },
+    });
   const moved = pairs[step] ?? [];
   if (!moved.length) return;
   const ways = moved.filter((_, n) => n % 2 === 0).map((from, n) => [from, moved[2 * n + 1]]),

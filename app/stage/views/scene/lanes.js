@@ -104,7 +104,7 @@ export function draw(panel, box) {
           from + wide(text) / 2,
           Math.min((start + end) / 2, from + room - wide(text) / 2),
         );
-      if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center' });
+      if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center', hint: true });
     }
     if (group.said.length) y += FOOT * em;
   });
@@ -119,10 +119,11 @@ export function draw(panel, box) {
     made.rect(`${name} frame`, [from + 0.5, place.y + 1.5, room - 1, place.h - 3], {
       stroke: paint.border,
     });
-    if (Object.keys(row.datum).length)
-      made.add(`${name} area`, 'area', [from, place.y, room, place.h], {
-        ...{ datum: row.datum, tip: row.tip },
-      });
+    const { datum, tip } = row;
+    if (!Object.keys(datum).length) return;
+    made.add(`${name} area`, 'area', [from, place.y, room, place.h], { datum, tip });
+    if (row.end)
+      made.add(`${name} end area`, 'area', [from + room, place.y, after, place.h], { datum, tip });
   });
 
   // ---- gaps: the shade of a late part, a bracket, and a length ----

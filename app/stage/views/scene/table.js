@@ -103,7 +103,7 @@ export function draw(panel, box) {
     return [
       at(cell.column) + 2,
       rowAt(cell.row) + 2 + together.indexOf(cell) * high + air,
-      Math.max(2, (room * (cell.value ?? 0)) / most),
+      cell.value === null ? 0 : Math.max(2, (room * cell.value) / most),
       high - 2 * air,
     ];
   };

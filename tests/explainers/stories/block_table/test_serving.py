@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import cache_questions, generated_text, serving
+from explainers.stories.block_table import generated_text, serving
+from explainers.stories.block_table.story import WORDS
 from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
@@ -124,7 +125,7 @@ def test_pages_are_compared_with_a_server_that_has_none():
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_the_questions_are_of_the_caches_numbers(scenario):
     made = serving.stage_of(scenario, 16, None)
-    asked = {q.id: q for q in cache_questions.serving(made)}
+    asked = {q.id: q for q in WORDS.questions(serving.asked(made), 0)}
     assert set(asked) <= {"at_once", "fork", "waits"}
     reserved = scenario.slots // scenario.max_len
     assert f"holds {reserved} request" in asked["at_once"].text
@@ -137,7 +138,7 @@ def test_the_questions_are_of_the_caches_numbers(scenario):
 
 def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_others_may_take():
     made = serving.stage_of(SERVED["one_prompt"], 16, None)
-    fork = next(q for q in cache_questions.serving(made) if q.id == "fork")
+    fork = next(q for q in WORDS.questions(serving.asked(made), 0) if q.id == "fork")
     before, after = made.frames[fork.step - 1], made.frames[fork.step]
     tables = {s["name"]: s["table"] for s in after["sequences"]}
     assert tables["C2"] == tables["C"] and len(before["free"]) == len(after["free"])  # no page is taken
@@ -146,7 +147,7 @@ def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_o
     copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
     assert f"In step {copied} somebody writes into it" in last
     assert made.frames[copied]["copied"][0][0] == tables["C"][-1]
-    waits = next(q for q in cache_questions.serving(made) if q.id == "waits")
+    waits = next(q for q in WORDS.questions(serving.asked(made), 0) if q.id == "waits")
     frame = made.frames[waits.step]
     assert (
         waits.text == f"In step {waits.step}, {len(frame['free'])} pages are free. Why does {frame['waiting'][0]} wait?"

@@ -5,19 +5,8 @@ import pytest
 from conftest import small_tiles
 
 from explainers.models import generic, tiling
-from explainers.stories.compare import (
-    alignment,
-    build_needs,
-    compare_reasons,
-    compare_times,
-    differences,
-    output_gap,
-    pair_times,
-    source_diff,
-    time_verdict,
-    two_kernels,
-)
-from explainers.stories.compare.build_needs import Rates
+from explainers.stories.compare import compare_reasons, differences, pair_times, time_verdict, two_kernels
+from explainers.stories.compare.compare_reasons import Rates
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.build.occupancy import Occupancy
@@ -40,7 +29,7 @@ def made(cpu_run, name, settings=None, problem=PROBLEM):
 
 def aligned(cpu_run, a, b):
     (_, frames_a), (_, frames_b) = a, b
-    return alignment.align(frames_a, frames_b), frames_a, frames_b
+    return two_kernels.align(frames_a, frames_b), frames_a, frames_b
 
 
 def test_a_kernel_beside_itself_steps_together(cpu_run):
@@ -85,11 +74,11 @@ def test_tiles_of_other_sizes_meet_where_they_begin_at_the_same_key(cpu_run):
 
 def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
     runs = [cpu_run(name, PROBLEM, small_tiles(name), Scope(1)) for name in ("03_flash", "08b_three_bfloat16")]
-    found = output_gap.outputs(*runs).set_index("what")["largest difference"]
+    found = differences.outputs(*runs).set_index("what")["largest difference"]
     assert found["O"] == np.abs(runs[0].arrays["o"].astype(float) - runs[1].arrays["o"]).max() < 1e-6
     assert found["m after the last tile"] < 1e-6 and found["l after the last tile"] < 1e-5
-    assert (output_gap.outputs(runs[0], runs[0])["largest difference"] == 0).all()
-    state = output_gap.state(runs[0])
+    assert (differences.outputs(runs[0], runs[0])["largest difference"] == 0).all()
+    state = differences.state(runs[0])
     assert list(state.index) == list(range(16, 32))
     s = runs[0].arrays["q"][0, 0, 16].astype(float) @ runs[0].arrays["k"][0, 0].astype(float).T * PROBLEM.scale
     assert state.m[16] == pytest.approx(s.max(), rel=1e-5) and state.l[16] == pytest.approx(
@@ -99,7 +88,7 @@ def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
 
 def test_a_broken_build_shows_in_the_outputs(cpu_run):
     good, broken = cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))
-    found = output_gap.outputs(good, broken).set_index("what")["largest difference"]
+    found = differences.outputs(good, broken).set_index("what")["largest difference"]
     assert found["O"] > 0.01 and found["l after the last tile"] > 0.1 and found["m after the last tile"] == 0
 
 
@@ -134,8 +123,8 @@ def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_com
     ).set_index("what")
     assert list(table.loc["stride"]) == ["32", "33", "differ"]
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
-    outputs = output_gap.outputs(*runs)
-    assert outputs.empty and "are not compared" in output_gap.output_sentence(outputs, runs, errors)
+    outputs = differences.outputs(*runs)
+    assert outputs.empty and "are not compared" in differences.output_sentence(outputs, runs, errors)
     verdict = time_verdict.verdict(outputs, requests, "", "")
     assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
 
@@ -155,25 +144,25 @@ def test_a_broken_build_is_never_said_to_agree(cpu_run):
     """It was told "Equal within: O 0.43"."""
     runs = [cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))]
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), PROBLEM) for r in runs]
-    table = output_gap.outputs(*runs)
-    said = output_gap.output_sentence(table, runs, errors)
+    table = differences.outputs(*runs)
+    said = differences.output_sentence(table, runs, errors)
     gap = table.set_index("what")["largest difference"]["O"]
     assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
     assert said.startswith("B is broken on purpose: no rescaling.")
-    harmless = output_gap.output_sentence(table, runs, errors[:1] * 2)
+    harmless = differences.output_sentence(table, runs, errors[:1] * 2)
     assert harmless.startswith("B is built with No rescaling, a what-if. On this problem its output is still right.")
     requests = [run.request for run in runs]
-    assert [output_gap.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
-    assert output_gap.output_sentence(output_gap.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
+    assert [differences.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
+    assert differences.output_sentence(differences.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
         "A and B agree"
     )
     wrong = [replace(e, allowed=0.0) for e in errors[0]]
-    assert "B is off by more than rounding" in output_gap.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
+    assert "B is off by more than rounding" in differences.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
 
 
 def test_the_diff_leads_from_one_source_to_the_other():
     a, b = KERNELS["02_tiled"], KERNELS["03_flash"]
-    parts = source_diff.diff(a, b)["parts"]
+    parts = differences.diff(a, b)["parts"]
     rows = [row for part in parts for row in part["rows"]]
     assert [left for _, left, _, _ in rows if left is not None] == a.source.splitlines()
     assert [right for _, _, _, right in rows if right is not None] == b.source.splitlines()
@@ -189,7 +178,7 @@ def test_the_diff_leads_from_one_source_to_the_other():
     assert not first["same"]  # the first change in sight is one of code
     for number, part in enumerate(parts):  # the lines around a change stay
         if part["same"] and number > 0:
-            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-source_diff.CONTEXT :])
+            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-differences.CONTEXT :])
 
 
 # ---- more than dense fp32 ----
@@ -200,25 +189,13 @@ def test_two_paged_kernels_step_side_by_side(cpu_run):
     runs = [
         cpu_run(name, problem, settings) for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", 32),)))
     ]
-    done = alignment.align(*(generic.explain(run).frames for run in runs))
+    done = two_kernels.align(*(generic.explain(run).frames for run in runs))
     alone = [f for f in done.frames if "(B alone)" in f["title"]]
     assert alone and any("(" not in f["title"] for f in done.frames)
     for frame, a in zip(done.frames, done.a):
         if "(B alone)" in frame["title"]:
             assert a["touched"] == [] and a["logged"] == [] and frame["lines_a"] == {} and frame["lines_b"]
             assert frame["sentences"][0].startswith("A ")
-
-
-def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
-    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
-    (question,) = two_kernels.questions(done)
-    alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
-    assert question.step == alone[0] and f"At {len(alone)} of the {len(done.frames)} steps" in question.text
-    assert 2 <= len(question.options) <= 4
-    assert question.options[question.answer] == PHASES[done.b[alone[0]]["phase"]] == "Prefetch K"
-    assert done.b[alone[0]]["sentence"] in question.why
-    one = made(cpu_run, "03_flash")
-    assert two_kernels.questions(aligned(cpu_run, one, one)[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -252,9 +229,9 @@ def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
     _, frames = made(cpu_run, "03_flash")
     scores, softmax = (next(f for f in frames if f["phase"] == phase) for phase in ("scores", "softmax"))
     titled = [{**scores, "title": "Tile 0 · Scores · online"}], [{**softmax, "title": "Tile 0 · Softmax · online"}]
-    assert len(alignment.align(*titled).frames) == 2
+    assert len(two_kernels.align(*titled).frames) == 2
     renamed = [{**f, "title": f"{f['title']} · renamed"} for f in frames]
-    together = alignment.align(frames, renamed)
+    together = two_kernels.align(frames, renamed)
     assert together.a == frames and together.b == renamed and not any("alone" in f["title"] for f in together.frames)
 
 
@@ -269,10 +246,10 @@ def test_times_of_both_meet_on_the_same_problem(bench_table):
         assert r.ratio_low <= r.ratio <= r.ratio_high
     largest = found[found.seq_len == 16384].iloc[0]
     assert f"B is {largest.ratio:.3g} times" in time_verdict.ratio_sentence(largest)
-    assert compare_times.times_table(found, requests).shape[0] == len(found)
-    assert compare_times.ratio_chart(found).to_dict()["layer"]
+    assert time_verdict.times_table(found, requests).shape[0] == len(found)
+    assert time_verdict.ratio_chart(found).to_dict()["layer"]
     assert pair_times.times(table[table.name != "03_flash"], requests).empty
-    assert f"{found.ratio.min():.3g}" in compare_times.range_sentence(found)
+    assert f"{found.ratio.min():.3g}" in time_verdict.range_sentence(found)
 
 
 # ---- the verdict ----
@@ -350,11 +327,10 @@ def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
     both = pair_times.times(table, requests)
     row, other = pair_times.nearest(both, requests[0].problem), next(both.itertuples())
-    said = [time_verdict.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
-    assert said == ["The button As timed is off: nothing can run", time_verdict.SETS]
-    where = pair_times.problem_said(other)
-    assert where in time_verdict.as_timed_said(row, other, "", DenseProblem)
-    off = time_verdict.verdict(both, requests, "", "", sets=said[0])
+    off, same = (time_verdict.as_timed(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, "")))
+    assert same == time_verdict.AsTimed() and off.off == "nothing can run"
+    assert time_verdict.as_timed(row, other, "", DenseProblem).nearest == pair_times.problem_said(other)
+    off = time_verdict.verdict(both, requests, "", "", sets=off)
     assert "As timed is off: nothing can run." in off.details and "As timed sets" not in off.details
 
 
@@ -377,7 +353,7 @@ def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table)
     assert none.row is None and none.tone == "info" and "The bench has no time of A, 03_flash." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
     said = time_verdict.verdict(
-        pair_times.times(table, broken), broken, output_gap.broken_sentence(broken, [True, False]), ""
+        pair_times.times(table, broken), broken, differences.broken_sentence(broken, [True, False]), ""
     )
     assert (
         said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said
@@ -408,7 +384,7 @@ def held(blocks, threads, per_multiprocessor):
 def test_figures_are_those_of_the_trace(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
-    found = build_needs.figures(run, None, held(4, 256, 6), 1.0)
+    found = compare_reasons.figures(run, None, held(4, 256, 6), 1.0)
     costs = traced.requests(run.trace, space="shared").costs
     assert (
         found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
@@ -416,7 +392,7 @@ def test_figures_are_those_of_the_trace(cpu_run):
     assert found.multiply_adds == 2 * 64 * 64 * 64
     each = 64 * 64 * 4  # bytes of Q, K, V or O: Q and O once, K and V for each of four tiles
     assert found.global_bytes == 2 * each + 2 * 4 * each and found.fetched == (each + 2 * 4 * each) / 4
-    counted = build_needs.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
+    counted = compare_reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
     assert counted.global_bytes == 3 * found.global_bytes and counted.wavefronts == pytest.approx(3 * found.wavefronts)
     assert found.busy(RATES) == 4 / 132 and found.warps(RATES) == 4 * 8
 
@@ -424,12 +400,12 @@ def test_figures_are_those_of_the_trace(cpu_run):
 def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
-    figures = [build_needs.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
+    figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
     times_us = (1000.0, 100.0)
     found, against = compare_reasons.reasons(figures, RATES, times_us)
     weights = [reason.weight for reason in found if reason.weight is not None]
     assert weights == sorted(weights, reverse=True) and weights[0] > 0 and found[0].what == "wavefronts"
-    least = build_needs.least_times(figures, RATES)
+    least = compare_reasons.least_times(figures, RATES)
     assert found[0].weight == pytest.approx(least["wavefronts"][0] - least["wavefronts"][1])
     assert least["wavefronts"][0] == pytest.approx(1e6 * figures[0].wavefronts * 128 / RATES.shared)
     assert all(reason.ratio < 1 for reason in against) and all(reason.ratio > 1 for reason in found)

@@ -5,6 +5,7 @@ import re
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from explainers.stories.fusion import moves, times
@@ -14,7 +15,7 @@ from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.measure import chains
-from kernels.measure.chain_runs import COMPILED
+from kernels.measure.chains import COMPILED
 from kernels.recordings import tables
 from kernels.run import execute
 from kernels.trace.kinds import READS
@@ -112,10 +113,9 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     times.recorded.cache_clear()
     spec = current().kernels["rope_write"]
-    asked = {case.key: case for case in chains.cases() if case.fused is spec}
-    rows = {key: list(rows_of(case)) for key, case in asked.items()}
+    rows = pd.DataFrame([row for case in chains.cases() if case.fused is spec for row in rows_of(case)])
     gpu = SimpleNamespace(name="Small GPU", driver="580")
-    chains._write(tables.path_of(chains.KIND, gpu.name), gpu, asked, rows)
+    tables.save(rows, tables.path_of(chains.KIND, gpu.name), tables.provenance(gpu))
     pair = pair_of("rope_write")
     near, _ = times.nearest(pair.request)
     assert near["problem"].tokens == 1 and near["problem"].dtype == pair.request.problem.dtype
@@ -135,7 +135,7 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert "2.00 with 1 token, 2.00 with 64" in bars.note and [bar.value for bar in bars.bars] == [2, 1.5, 1]
     gap = made.frames[bars.now[0]]["sentence"]
     assert "rope runs for 0.50 µs. Then no kernel runs for 0.75 µs, until cache_write starts." in gap
-    assert len(times.table(spec)) == 2 * len(rows)
+    assert len(times.table(spec)) == 2 * rows.problem.nunique()
     times.recorded.cache_clear()
 
 

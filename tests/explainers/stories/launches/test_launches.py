@@ -23,7 +23,7 @@ from kernels.run import execute
 
 def made(name: str, gap: int, length: int = 1000, host_ns: float = 9.0) -> LaunchTimes:
     """One run of a kernel: steps of `length` ns, each `gap` ns after the one before."""
-    request = next(r for r in launch_times.asked() if r.kernel.name == name)
+    request = next(r for r in launch_times.RECORDINGS.asked() if r.kernel.name == name)
     count = len(launch_times.names(request))
     starts = np.arange(count) * (length + gap)
     table = pd.DataFrame({"run": 0, "step": range(count), "start_ns": starts, "end_ns": starts + length})

@@ -33,7 +33,7 @@ from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import pipeline_bars, pipeline_files, pipelines
+from kernels.measure import pipeline_bars, pipelines
 from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import cpu
@@ -206,8 +206,9 @@ def recorded(tmp_path, monkeypatch, overlap):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     for made in (overlap, made_up("10_warp_roles")):
         request = replace(made.request, backend="gpu")
-        pipeline_files.save(replace(made, request=request), pipeline_files._path(request, "made up"))
-    monkeypatch.setattr(page, "recorded", lambda: tuple(pipeline_files.recorded()))
+        path = tmp_path / "pipelines" / f"{request.kernel.name}.parquet"
+        pipelines.RECORDINGS.save(replace(made, request=request), path)
+    monkeypatch.setattr(page, "recorded", lambda: tuple(pipelines.recorded()))
     shown_pipelines.load.cache_clear()
     return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": page.ALONE, "backend": "recorded"}
 
@@ -314,7 +315,8 @@ def test_the_modelled_schedules():
 
 def test_the_schedule_has_the_models_and_the_marks(overlap, story):
     turns, shown = (view.meta.lines[0][0] for view in schedule.views(story))
-    assert [view.id for view in schedule.views(story)] == ["schedule", "own_output"]
+    named = [(view.id, view.title) for view in schedule.views(story)]
+    assert named == [("schedule", "Idea and run"), ("own_output", "Its own output")]
     assert [group.title for group in turns.groups] == [
         "Without turns (modelled)",
         "In turns (modelled)",
@@ -476,7 +478,8 @@ def test_a_backward_s_steps_are_query_tiles_with_all_its_products(name, tmp_path
     assert {"S", "dP"} <= {short for event in products for short in event["short"]}
     assert not any("softmax" in text.lower() for q in shown.questions for text in (q.text, *q.options))
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
-    pipeline_files.save(replace(made, request=replace(made.request, backend="gpu")), tmp_path / "pipelines" / "one")
+    request = replace(made.request, backend="gpu")
+    pipelines.RECORDINGS.save(replace(made, request=request), tmp_path / "pipelines" / "one")
     assert (tmp_path / "pipelines" / "one").exists()
 
 

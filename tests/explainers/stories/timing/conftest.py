@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from explainers.stories.timing import sweep_rows, sweep_search
+from explainers.stories.timing import sweep_rows
 from kernels.core.tolerance import OutputError
 from kernels.measure import bench_rows, sweeps
 from kernels.measure.protocol import Timing
@@ -12,7 +12,7 @@ from kernels.measure.protocol import Timing
 @pytest.fixture(scope="module")
 def shown(bench_table):
     table, _ = bench_table
-    key, (field, fixed) = next(iter(sweep_search.sweeps(table).items()))
+    key, (field, fixed) = next(iter(sweep_rows.sweeps(table).items()))
     part = sweep_rows.slice_of(table, field, fixed)
     return key, field, part, sweep_rows.compared(part, field, "sdpa_efficient")
 
@@ -28,7 +28,7 @@ def constants(bench_table):
         error = OutputError("o", 1e-7, 1e-7, 3e-7)
         made.append(Timing(point, "ok", "", 9, us, 0.9 * us, 1.1 * us, 10, 10**7, error, point.kernel.code_hash))
     where = bench_table[1]
-    table = sweep_search.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
+    table = sweep_rows.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
     before = bench_table[0]
     again = before["name"].isin(table["name"]) & before.problem.isin(table.problem)  # the point with its own constants
     return pd.concat([before[~again], table], ignore_index=True)

@@ -8,16 +8,7 @@ import pytest
 
 from explainers.charts import line_ends
 from explainers.models import recorded_times
-from explainers.stories.timing import (
-    chart_texts,
-    size_charts,
-    sweep_rows,
-    sweep_search,
-    time_sentences,
-    timing_stage,
-    trends,
-    wording,
-)
+from explainers.stories.timing import size_charts, story, sweep_rows, timing_tables, wording
 from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.families.dense.problem import DenseProblem
@@ -39,39 +30,39 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
         near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
         assert row["tflops"] == min(near)
     shown = {"06_mma", "08b_three_bfloat16", "sdpa_efficient"}
-    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.note("roofline", shown)
-    assert "several" not in chart_texts.note("roofline", {"06_mma"})
+    assert "08b_three_bfloat16 and torch efficient by 6" in story.made_of_products(shown)
+    assert story.made_of_products({"06_mma"}) == ""
 
 
 def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs():
     """The roof of 761 TFLOP/s is a measured product; nothing said that the datasheet states 989."""
     for made, where in bench.recorded().values():
-        table = sweep_search.prepared(made, where, "recorded")
-        sweeps_ = sweep_search.sweeps(table).values()
+        table = sweep_rows.prepared(made, where, "recorded")
+        sweeps_ = sweep_rows.sweeps(table).values()
         field, fixed = next(
             s for s in sweeps_ if s[1]["dtype"] == "float16" and not recorded_times.is_paged(s[1]["title"])
         )
         part = sweep_rows.slice_of(table, field, fixed)
-        one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {where.device: where}, ())
-        data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
+        one = story.Shown(part, field, "", "sdpa_cudnn", (), {where.device: where}, ())
+        data = story.charts(one, one.rows, "roofline").to_dict()["datasets"]
         assert {row["said"] for row in data["datasheet"]} == {"datasheet, fp16 or bf16: 989 TFLOP/s"}
         assert {row["said"] for row in data["roofs"]} == {
             f"fp16 tensor cores: {where.roofs['fp16_tflops']:.4g} TFLOP/s"
         }
         for row in data["datasheet"]:
             assert row["tflops"] == pytest.approx(min(4.8 * row["intensity"], 989))
-        said = timing_stage.provenance({where.device: where}, ()).said
+        said = story.provenance({where.device: where}, ()).said
         assert "Datasheet: 989 TFLOP/s of dense fp16 or bf16, 1,979 TFLOP/s of dense fp8, 4.8 TB/s of HBM3e." in said
 
 
 def test_an_unknown_gpu_has_no_datasheet_and_roofs_have_names_that_do_not_overlap(shown, bench_table):
     _, field, part, _ = shown
-    one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {"here": bench_table[1]}, ())
-    data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
-    assert data["datasheet"] == [] and "Datasheet" not in timing_stage.provenance({"here": bench_table[1]}, ()).said
+    one = story.Shown(part, field, "", "sdpa_cudnn", (), {"here": bench_table[1]}, ())
+    data = story.charts(one, one.rows, "roofline").to_dict()["datasets"]
+    assert data["datasheet"] == [] and "Datasheet" not in story.provenance({"here": bench_table[1]}, ()).said
     known = dataclasses.replace(bench_table[1], device="NVIDIA H200")
     one = dataclasses.replace(one, where={"here": known})
-    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
+    spec = story.charts(one, one.rows, "roofline").to_dict()
     names = sorted(spec["datasets"]["roof_names"], key=lambda row: row["beside"])
     assert len(names) == len({row["named"] for row in names}) >= 3
     low, high = next(
@@ -106,17 +97,17 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
 @pytest.fixture(scope="module")
 def recorded():
     made, where = bench.recorded()["NVIDIA H200"]
-    return sweep_search.prepared(made, where, "recorded"), where
+    return sweep_rows.prepared(made, where, "recorded"), where
 
 
 def staged(recorded, wanted):
     """The Shown of the first recorded sweep with these parts of its name."""
     table, where = recorded
-    found = sweep_search.sweeps(table)
-    names = sweep_search.names(table, found)
+    found = sweep_rows.sweeps(table)
+    names = sweep_rows.names(table, found)
     field, fixed = next(found[key] for key, name in names.items() if wanted in f"{name.kind}: {name.along}")
     part = sweep_rows.slice_of(table, field, fixed)
-    return timing_stage.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {where.device: where}, ())
+    return story.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {where.device: where}, ())
 
 
 def texts_of(spec, table):
@@ -126,7 +117,7 @@ def texts_of(spec, table):
 def test_the_picture_opens_on_ratios_next_to_the_rival_with_losses_beside_wins(recorded):
     """It opened on eleven lines on one logarithmic axis, where all fast ones coincide."""
     one = staged(recorded, "16 bits: tokens 512")
-    first, *_ = timing_stage.stage_of(one, False, []).views
+    first, *_ = story.stage_of(one, False, []).views
     assert first.id == "speedup" and "torch math" in first.meta["note"] and "06_mma" in first.meta["note"]
     data, rows = first.meta["spec"]["datasets"], one.rows
     lines = {point["label"] for point in data["points"]}
@@ -141,14 +132,14 @@ def test_the_picture_opens_on_ratios_next_to_the_rival_with_losses_beside_wins(r
 
 def test_a_kernel_far_behind_every_rival_stays_among_the_ratios(recorded):
     one = staged(recorded, "Decoding, paged KV cache: tokens")
-    spec = timing_stage.charts(one, one.rows, "speedup").to_dict()
+    spec = story.charts(one, one.rows, "speedup").to_dict()
     assert "paged_v2" in {point["label"] for point in spec["datasets"]["points"]}
 
 
 def test_block_sizes_are_told_apart_and_no_reason_lies_on_the_data(recorded):
     """torch math at 12 ms flattened the axis. "cannot compute this" was cut at the left edge, and lay over points."""
     one = staged(recorded, "block_size")
-    made = timing_stage.stage_of(one, False, [])
+    made = story.stage_of(one, False, [])
     view = next(view for view in made.views if view.id == "latency")
     spec, rows = view.meta["spec"], one.rows
     drawn = {point["label"] for point in spec["datasets"]["points"]}
@@ -171,7 +162,7 @@ def test_block_sizes_are_told_apart_and_no_reason_lies_on_the_data(recorded):
 def test_the_ladder_of_a_kernel_that_memory_limits_has_bytes_a_second_and_a_row_for_each_rival(recorded):
     """The names of XQA, tensor cores and cuDNN lay on each other, over TFLOP/s."""
     one = staged(recorded, "Decoding in ranges, paged KV cache: block_size")
-    spec = timing_stage.charts(one, one.rows, "ladder").to_dict()
+    spec = story.charts(one, one.rows, "ladder").to_dict()
     bars = [bar for bar in spec["datasets"]["bars"] if bar["step"] == 2]
     for bar in bars:
         assert bar["said_rate"] == f"{bar['gb_per_s']:,.4g} GB/s"
@@ -182,14 +173,14 @@ def test_the_ladder_of_a_kernel_that_memory_limits_has_bytes_a_second_and_a_row_
     assert texts_of(spec, "across") == ["copy: 4,261 GB/s"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in chart_texts.CHARTS if kind != "ladder"])
+@pytest.mark.parametrize("kind", [kind for kind in story.CHARTS if kind != "ladder"])
 def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench_table, kind):
     _, field, _, compared = shown
     spec = size_charts.chart(
         kind, compared, field, "sdpa_efficient", {bench_table[1].device: bench_table[1].roofs}
     ).to_dict()
     rows = spec["datasets"]["points"]
-    assert len(rows) == (~compared.label.isin(trends.left_out(kind, compared, field))).sum()
+    assert len(rows) == (~compared.label.isin(sweep_rows.left_out(kind, compared, field))).sum()
     drawn = {layer["mark"]["type"] for layer in spec["layer"]}
     assert "point" in drawn and ("rule" in drawn or kind == "memory")
     spread = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule" and "y2" in layer["encoding"]]
@@ -199,7 +190,7 @@ def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench
     assert len(tips) == 6
     assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("04_warp_rows") == 1
     assert [p["name"] for p in spec["params"]] == ["step"]
-    assert chart_texts.ALT[kind] and chart_texts.note(kind)
+    assert wording.WORDS.table("alt")[kind] and wording.WORDS.table("notes")[kind]
 
 
 def test_rates_have_the_spread_of_their_times(shown):
@@ -208,14 +199,6 @@ def test_rates_have_the_spread_of_their_times(shown):
     for row in spec["datasets"]["points"]:
         assert row["tflops_low"] <= row["tflops"] <= row["tflops_high"]
         assert row["tflops_low"] == pytest.approx(row["tflops"] * row["median_us"] / row["p90_us"])
-
-
-def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(shown):
-    _, _, part, _ = shown
-    peak = part[part.status == "ok"].pivot_table(index="seq_len", columns="name", values="peak_bytes")
-    assert peak["01_naive"][16384] / peak["01_naive"][4096] == pytest.approx(16, rel=0.1)
-    assert peak["03_flash"][16384] / peak["03_flash"][4096] == pytest.approx(4, rel=0.01)
-    assert peak["08b_three_bfloat16"][16384] == 4 * 8 * 16384 * 64 * 4  # q, k, v and o
 
 
 def test_measured_and_recorded_points_share_a_chart(shown):
@@ -238,12 +221,12 @@ def test_roofs_are_of_their_source_where_two_are_of_one_gpu(shown, bench_table):
     _, field, part, _ = shown
     recorded, higher = bench_table[1], {name: 2 * value for name, value in bench_table[1].roofs.items()}
     where = {"recorded": recorded, "this GPU, now": dataclasses.replace(recorded, roofs=higher)}
-    one = timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), where, ("this GPU, now",))
-    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
+    one = story.Shown(part, field, "A title", "sdpa_efficient", (), where, ("this GPU, now",))
+    spec = story.charts(one, one.rows, "roofline").to_dict()
     tops = {row["said"] for row in spec["datasets"]["roofs"]}
     for source, entry in where.items():
         assert any(f"{entry.roofs['fp32_tflops']:.4g} TFLOP/s, {source}" in said for said in tops), tops
-    bounds = timing_stage.charts(one, one.rows, "bandwidth").to_dict()["datasets"]["fixed"]
+    bounds = story.charts(one, one.rows, "bandwidth").to_dict()["datasets"]["fixed"]
     assert [row["at"] for row in bounds] == [4231.7, 2 * 4231.7]
 
 
@@ -256,22 +239,20 @@ def test_crossings_lie_where_the_lines_meet():
             for n, us in zip((128, 256, 512), times)
         ]
     )
-    (found,) = trends.crossings(rows, "seq_len").to_dict("records")
+    (found,) = sweep_rows.crossings(rows, "seq_len").to_dict("records")
     overlapping = rows.assign(p10_us=rows.p10_us.where(rows.seq_len < 512, 1.0))  # at 512 they are not told apart
-    assert trends.crossings(overlapping, "seq_len").empty
+    assert sweep_rows.crossings(overlapping, "seq_len").empty
     unclear = rows.assign(p10_us=rows.p10_us.where(rows.seq_len != 256, 1.0))  # the lines go through 256 all the same
-    assert trends.crossings(unclear, "seq_len").to_dict("records") == [found]
+    assert sweep_rows.crossings(unclear, "seq_len").to_dict("records") == [found]
     assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
     share = np.log2(found["seq_len"] / 256)
     assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
-    assert time_sentences.crossing_sentences(trends.crossings(rows, "seq_len"), "seq_len")[0].startswith(
-        "b overtakes a at about"
-    )
+    assert timing_tables.crossing_sentences(rows, "seq_len")[0].startswith("b overtakes a at about")
 
 
 def test_growth_is_the_factor_of_a_doubling(shown):
     _, field, _, compared = shown
-    memory, time = (trends.growth(compared, field, column) for column in ("peak_bytes", "median_us"))
+    memory, time = (sweep_rows.growth(compared, field, column) for column in ("peak_bytes", "median_us"))
     assert memory["01_naive"] == pytest.approx(4, rel=0.05) and memory["03_flash"] == pytest.approx(2, rel=0.01)
     assert time["03_flash"] == pytest.approx(4, rel=0.05)
 

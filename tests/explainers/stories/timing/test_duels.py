@@ -7,21 +7,22 @@ import pytest
 from explainers.models import recorded_times
 from explainers.stories.timing import duels as told
 from explainers.stories.timing import wording
-from kernels.measure import duels, peers
+from kernels import catalog
+from kernels.measure import duels, gradient_duels, peers
 from kernels.recordings import tables
 
 
 @pytest.fixture
 def found():
     made, where = next(iter(tables.recorded(duels.KIND).values()))  # whatever the code of its rows
-    ran = duels.headline(duels.whole(made))
+    ran = duels.headline(made)
     return ran[duels.as_tuned(ran)], where
 
 
 @pytest.fixture
 def every():
     made, _ = next(iter(tables.recorded(duels.KIND).values()))
-    return duels.headline(duels.whole(made))
+    return duels.headline(made)
 
 
 def test_sentences_count_what_is_faster_and_name_both_ends(found):
@@ -83,12 +84,12 @@ def hot(made, factor):
     more |= {"sustained_ratio_low": made.ratio_low * factor, "sustained_ratio_high": made.ratio_high * factor}
     more |= {"sustained_tflops": made.tflops, "sustained_peer_tflops": made.peer_tflops / factor}
     more |= {"sustained_clock": 1500, "sustained_peer_clock": 1600, "sustained_power": 690, "sustained_peer_power": 640}
-    return duels.whole(made.drop(columns=[name for name in more if name in made]).assign(**more, peer_status="ok"))
+    return made.assign(**more, peer_status="ok")
 
 
 def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named():
     made, where = next(iter(tables.recorded(duels.KIND).values()))
-    made = hot(duels.whole(made), 0.9)
+    made = hot(made, 0.9)
     ran = duels.headline(made)
     assert (ran.ratio == ran.sustained_ratio).all() and "1,500 MHz and 690 W" in told.state(ran)
     part = ran[ran["name"] == "12_optimistic"]
@@ -104,7 +105,7 @@ def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named
 
 def test_what_misses_the_rule_is_named_with_its_reason():
     made, _ = next(iter(tables.recorded(duels.KIND).values()))
-    made = hot(duels.whole(made).head(3), 1.0)
+    made = hot(made.head(3), 1.0)
     reason = "A wrong kernel gets no time. It misses."
     made = made.assign(status=["wrong", "ok", "ok"], peer_status=["ok", "less accurate", "ok"], reason=reason)
     mine, other = told.without_time(made)
@@ -122,7 +123,63 @@ def test_only_rows_of_present_code_are_shown(found, monkeypatch):
 def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
     made, where = found
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
-    for name, why in wording.NOT_TIMED.items():
+    for name, why in wording.WORDS.table("not_timed").items():
         assert f"{recorded_times.shown_name(name)} has no row here: {why}." in said
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
     assert not any(text.startswith("FlashAttention 4 has no row") for text in said)
+
+
+# ---- declared duels: every figure on the page is that of the recorded table ----
+
+
+@pytest.fixture
+def declared():
+    made, where = next(iter(tables.recorded(gradient_duels.KIND).values()))
+    return told.sustained(made), where
+
+
+def test_a_sentence_has_both_ends_of_each_kernels_rates_and_ratios(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    for name, part in own.groupby("name"):
+        said = told.said_of(name, part)[0]
+        assert f"{part.sustained_tflops.min():,.0f} to {part.sustained_tflops.max():,.0f} TFLOP/s" in said
+        for peer, rows in part.groupby("peer"):
+            ratio = rows.sustained_ratio
+            assert f"{ratio.min():.2f} to {ratio.max():.2f} times as fast as {recorded_times.shown_name(peer)}." in said
+
+
+def test_the_chart_has_each_kernel_and_peer_once_at_each_size(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    points = told.lines(own)
+    assert not points.duplicated(["line", "shape", "seq_len"]).any()
+    assert set(points.line) == {*own["name"], *map(recorded_times.shown_name, own.peer)}
+    assert points.groupby("shape").seq_len.nunique().min() > 1
+    assert told.turns_chart(points).to_dict()["facet"]
+
+
+def test_every_problem_is_in_the_table_and_each_other_constant_has_its_price(declared):
+    rows, where = declared
+    own = rows[duels.as_tuned(rows)]
+    assert len(told.turns_table(own)) == len(own.drop_duplicates(["name", "problem"]))
+    said = told.prices(rows)
+    assert len(said) == len(set(said)) and all(" % longer." in one for one in said)
+    assert [block["kind"] for block in told.turns(rows, where)].count("chart") == 1
+
+
+def test_grouped_heads_have_their_own_row_and_the_only_slower_shape_is_named(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    grouped = own[own.num_kv_heads != own.num_heads]
+    assert len(grouped) and told.turns_table(own).heads.str.contains("KV heads").sum() == grouped[
+        "problem"
+    ].nunique() * len(set(grouped["name"]))
+    one = grouped.iloc[0]
+    two = own[(own["name"] == one["name"]) & (own.peer == one.peer)].head(2).assign(sustained_ratio=[0.8, 1.1])
+    first, said = two.iloc[0], told.said_of(one["name"], two)[0]
+    assert f"slower only with {first.seq_len:,} tokens, {told.heads_of(first)}, head_dim {first.head_dim}, " in said
+    assert told.heads_of(one) == f"{one.num_heads} heads on {one.num_kv_heads} KV heads"
+
+
+def test_a_kernels_costs_follow_its_times(declared):
+    own = declared[0][duels.as_tuned(declared[0])]
+    name = own["name"].iloc[0]
+    assert catalog.find(name).costs in told.said_of(name, own[own["name"] == name])[1]

@@ -7,16 +7,7 @@ import pandas as pd
 import pytest
 
 from explainers.models import recorded_times
-from explainers.stories.timing import (
-    chart_texts,
-    size_charts,
-    sweep_rows,
-    sweep_search,
-    time_sentences,
-    timing_stage,
-    timing_tables,
-    wording,
-)
+from explainers.stories.timing import size_charts, story, sweep_rows, timing_tables, wording
 from explainers.story import encoding, glossary
 from kernels.catalog import current
 from kernels.families.dense.problem import DenseProblem
@@ -30,7 +21,7 @@ from kernels.recordings import tables
 def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     """It reads contiguous K and V, and nothing on the page said so."""
     table = bench_table[0]
-    found = [sweep for sweep in sweep_search.sweeps(table).values() if recorded_times.is_paged(sweep[1]["title"])]
+    found = [sweep for sweep in sweep_rows.sweeps(table).values() if recorded_times.is_paged(sweep[1]["title"])]
     field, fixed = found[0]
     part = sweep_rows.slice_of(table, field, fixed)
     part = pd.concat(
@@ -45,25 +36,25 @@ def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     assert "torch cudnn (floor)" in [state["name"] for state in made["state"]]
     meta = made["views"][0]["meta"]
     assert "torch cudnn (floor)" in [name for _, name in meta["legend"]]
-    assert meta["note"].endswith(wording.FLOOR_SAID)
+    assert meta["note"].endswith(wording.WORDS.say("floor", {}))
     ours = rows[rows.kind == "kernel"].groupby(field).median_us.min()
     floor = rows[rows.label == recorded_times.FLOOR].set_index(field).median_us
-    said = time_sentences.floor_sentence(rows, field)
+    said = timing_tables.floor_sentence(rows, field)
     assert f"faster than our fastest kernel at {(floor < ours).sum()} of {len(floor)} sizes" in said
 
 
 def _shown_of(part, field):
-    return timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), {}, ())
+    return story.Shown(part, field, "A title", "sdpa_efficient", (), {}, ())
 
 
 def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_table):
     table = bench_table[0]
-    field, fixed = next(iter(sweep_search.sweeps(table).values()))
+    field, fixed = next(iter(sweep_rows.sweeps(table).values()))
     rested = sweep_rows.slice_of(table, field, fixed)
     assert set(rested.state) == {"rested"}
     _, made = staged(rested, field)
     assert made["headline"].startswith("Rested times. ")
-    assert "Times are rested." in [block.get("text") for block in timing_stage.figures(_shown_of(rested, field))]
+    assert "Times are rested." in [block.get("text") for block in story.figures(_shown_of(rested, field))]
     hot = {f"sustained{end}_us": 1.25 * table[f"{name}_us"] for name, end in sweep_rows._SUSTAINED}
     hot = table.assign(**hot, sustained_clock=1500.0, sustained_power=690.0)
     part = sweep_rows.slice_of(hot, field, fixed)
@@ -81,20 +72,20 @@ def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_t
 
 def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_table):
     for made, where in bench.recorded().values():
-        table = sweep_search.prepared(made, where, "recorded")
-        for field, fixed in sweep_search.sweeps(table).values():
+        table = sweep_rows.prepared(made, where, "recorded")
+        for field, fixed in sweep_rows.sweeps(table).values():
             part = sweep_rows.slice_of(table, field, fixed)
-            shown = timing_stage.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {}, ())
-            said = [block.get("text", "") for block in timing_stage.missing(shown, [])]
+            shown = story.Shown(part, field, "", sweep_rows.baselines(part, field)[0], (), {}, ())
+            said = [block.get("text", "") for block in story.missing(shown, [])]
             dense = fixed["dtype"] != "float32" and not recorded_times.is_paged(fixed["title"])
             due = wording.not_timed(part["name"]) if dense else []
             assert [text for text in said if "has no row here" in text] == due
-    assert "88 MB" in wording.not_timed([])[0] and wording.not_timed(wording.NOT_TIMED) == []
+    assert "88 MB" in wording.not_timed([])[0] and wording.not_timed(wording.WORDS.table("not_timed")) == []
 
 
 def test_the_sentence_says_the_ratio_of_the_table(shown):
     _, field, part, compared = shown
-    said = time_sentences.sentence(compared, field, "sdpa_efficient")
+    said = timing_tables.sentence(compared, field, "sdpa_efficient")
     largest = part[(part.seq_len == 16384) & (part.status == "ok")].set_index("name")
     ours, base = largest.loc["08b_three_bfloat16"], largest.loc["sdpa_efficient"]
     assert (
@@ -106,7 +97,7 @@ def test_the_sentence_says_the_ratio_of_the_table(shown):
 
 def test_without_a_common_size_the_sentence_says_so(shown):
     _, field, _, compared = shown
-    assert "no other kernel" in time_sentences.sentence(compared[compared.kind == "peer"], field, "sdpa_efficient")
+    assert "no other kernel" in timing_tables.sentence(compared[compared.kind == "peer"], field, "sdpa_efficient")
 
 
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
@@ -133,9 +124,9 @@ def test_the_table_and_the_report_repeat_the_table(shown, bench_table):
 def test_whatever_is_recorded_can_be_shown(every):
     """The charts of each sixth sweep, and of all when there is time."""
     for device, (made, where) in bench.recorded().items():
-        table = sweep_search.prepared(made, where, "recorded")
-        found = sweep_search.sweeps(table)
-        assert len(set(sweep_search.titles(table, found).values())) == len(found)
+        table = sweep_rows.prepared(made, where, "recorded")
+        found = sweep_rows.sweeps(table)
+        assert len(set(sweep_rows.titles(table, found).values())) == len(found)
         for field, fixed in list(found.values())[::every]:
             part = sweep_rows.slice_of(table, field, fixed)
             assert not part.duplicated([field, "label"]).any()
@@ -148,8 +139,8 @@ def test_whatever_is_recorded_can_be_shown(every):
 
 def staged(part, field, baseline="sdpa_efficient", hidden=(), where=None):
     title = "A title"
-    shown = timing_stage.Shown(part, field, title, baseline, hidden, {"here": where} if where else {}, ())
-    return shown, encoding.decode(encoding.encode(timing_stage.stage_of(shown, False, [])))
+    shown = story.Shown(part, field, title, baseline, hidden, {"here": where} if where else {}, ())
+    return shown, encoding.decode(encoding.encode(story.stage_of(shown, False, [])))
 
 
 def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(shown, bench_table):
@@ -165,8 +156,8 @@ def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(sh
             f"{size:,.0f} tokens: 08b_three_bfloat16 takes {glossary.microseconds(fast.median_us)}, "
         )
         assert f"torch efficient ({glossary.microseconds(base.median_us)})" in said
-        assert said.count(" takes ") == time_sentences.SAID
-    assert [v["id"] for v in made["views"]] == list(chart_texts.CHARTS) and not made["codes"]
+        assert said.count(" takes ") == story.SAID
+    assert [v["id"] for v in made["views"]] == list(story.CHARTS) and not made["codes"]
     for state in made["state"]:
         assert len(state["values"]) == len(made["frames"])
     fast = times.loc["08b_three_bfloat16", 16384]
@@ -195,7 +186,7 @@ def test_a_slower_kernel_takes_times_as_long(ratio, low, high, said):
 def test_a_kernel_slower_than_every_other_takes_times_as_long_in_the_sentence_too(shown):
     _, field, part, _ = shown
     rows = sweep_rows.compared(part[part["name"].isin(["01_naive", "sdpa_efficient"])], field, "sdpa_efficient")
-    said = time_sentences.sentence(rows, field, "sdpa_efficient")
+    said = timing_tables.sentence(rows, field, "sdpa_efficient")
     ratio = 1 / rows[(rows["name"] == "01_naive") & (rows.seq_len == 16384)].speedup.iloc[0]
     assert f": {ratio:.3g} times (" in said and "as long as torch efficient" in said
 
@@ -207,7 +198,7 @@ def with_gap(bench_table):
     at = (table["name"] == "03_flash") & (table.seq_len == 1024)
     table.loc[at, ["status", "reason", "max_abs_error"]] = ["wrong", "So small an error is rounding, 1.3 times", 6e-7]
     table.loc[at, ["median_us", "p10_us", "p90_us", "tflops", "gb_per_s", "peak_bytes"]] = None
-    field, fixed = next(iter(sweep_search.sweeps(table).values()))
+    field, fixed = next(iter(sweep_rows.sweeps(table).values()))
     return field, sweep_rows.slice_of(table, field, fixed)
 
 
@@ -251,7 +242,7 @@ def test_why_there_is_no_time(status, reason, error, said):
 
 def test_reasons_that_differ_in_numbers_alone_are_one(bench_table):
     table = bench_table[0]
-    part = sweep_rows.slice_of(table, *next(iter(sweep_search.sweeps(table).values())))
+    part = sweep_rows.slice_of(table, *next(iter(sweep_rows.sweeps(table).values())))
     said = [f"torch says: Query.sizes(): [{n}]" for n in range(len(part))]
     missing = timing_tables.without_time(part.assign(status="unavailable", reason=said), "seq_len")
     assert len(missing) == part.label.nunique() and set(missing.reason) <= set(said)
@@ -286,7 +277,7 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
 def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(constants):
     found = [
         s
-        for s in sweep_search.sweeps(constants).values()
+        for s in sweep_rows.sweeps(constants).values()
         if s[0] == "PAD_K" and (s[1]["BLOCK_Q"], s[1]["BLOCK_KV"]) == (16, 16)
     ]
     field, fixed = found[0]
@@ -301,11 +292,11 @@ def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(const
     )
     beside = sweep_rows.compared(part, field, "02_tiled")
     assert beside[beside["name"] == "03_flash"].speedup.tolist() == [2, 2]
-    assert time_sentences.exponent_sentence(part, field) == ""
+    assert timing_tables.exponent_sentence(part, field) == ""
 
 
 def test_the_recorded_file_is_named_by_what_is_there(bench_table):
-    said = timing_stage.provenance({"one": bench_table[1], "two": tables.Provenance("This GPU", "D", "now")}, ("two",))
+    said = story.provenance({"one": bench_table[1], "two": tables.Provenance("This GPU", "D", "now")}, ("two",))
     assert (
         said.label == "measured"
         and "Recorded on A GPU of a formula" in said.said
@@ -329,7 +320,7 @@ def test_what_has_no_sizes_is_told_by_what_is_its_own_problem_by_problem_the_fas
         timing_tables.problem_said(with_defaults.title, bench_rows.problem_text(with_defaults)) == with_defaults.title
     )
     table, where = bench.recorded()["NVIDIA H200"]
-    made = timing_tables.without_sizes(sweep_search.prepared(table, where, "recorded"))
+    made = timing_tables.without_sizes(sweep_rows.prepared(table, where, "recorded"))
     begins = made.problem[made.problem != ""]
     assert not begins.duplicated().any()
     first = int(made.index[made.problem.str.contains("of 1 to 16,384")][0])
