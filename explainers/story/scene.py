@@ -146,6 +146,8 @@ class Bar(Thing):
     value: its length. steps: its length at each step, if it grows.
     text: after the bar, or one for each step.
     parts: its dark parts, if the bar is pale.
+    pieces: the number of equal pieces in its length at each step. Each shows its number from 0, with room.
+    framed: the steps at which it has a frame in the colour `now`.
     strong: whether it has the full colour. It has it at its steps (now), too.
     cells: its texts in the columns of Bars.
     """
@@ -156,6 +158,8 @@ class Bar(Thing):
     steps: Sequence[float] = ()
     text: str | Sequence[str] = ""
     parts: Sequence[Part] = ()
+    pieces: Sequence[int] = ()
+    framed: Sequence[int] = ()
     strong: bool = False
 
 

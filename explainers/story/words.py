@@ -62,7 +62,7 @@ _SANDBOX.filters |= {
     "n": lambda value: f"{value:,}",
     "whole": lambda value: f"{value:,.0f}",
     "two": lambda value: f"{value:.2f}",
-    "one": lambda value: f"{value:.1f}",
+    "one": lambda value: f"{value:,.1f}",
     "percent": lambda share: f"{share:.0%}",
     "count": count,
     "listed": lambda parts: listed([*parts]),

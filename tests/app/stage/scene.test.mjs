@@ -66,6 +66,7 @@ const PANELS = [
               parts: [{ start: 0, end: 1, text: '1', gap: '2' }],
               colour: 'primary',
             },
+            ...{ pieces: [0, 3], framed: [1] },
           },
         ),
       ),
