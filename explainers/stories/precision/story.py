@@ -275,7 +275,6 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     )
     types = scene.Bars(
         title=[PICTURE["types"]],
-        note=" ".join(f"{label} is missing: {why}" for label, why in absent),
         bars=[
             scene.Bar(
                 name=one.label,
@@ -290,6 +289,7 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
             for one, length in zip(replays.all, ends)
         ],
     )
+    missing = [scene.Line(texts=[f"{label} is missing: {why}"]) for label, why in absent]
     columns: dict[str, np.ndarray] = {}
     maps = []
     for name, axis, share, errors in (
@@ -324,7 +324,8 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     finite = all(math.isfinite(value) for value in (*made.so_far, *errors_of))
     legend = [(colour, PICTURE[cause]) for cause, colour in COLOURS.items()]
     legend += [("sign", PICTURE["sign"]), *([] if finite else [("wrong", PICTURE["wrong"])])]
-    return scene.view("rounding", "Errors", [[steps, types], maps], legend=legend, columns=columns)
+    lines: list[list[scene.Panel]] = [[steps, types], *([[scene.Lines(lines=missing)]] if missing else []), [*maps]]
+    return scene.view("rounding", "Errors", lines, legend=legend, columns=columns)
 
 
 def _largest(errors: np.ndarray) -> str:

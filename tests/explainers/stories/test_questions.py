@@ -383,8 +383,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
 def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
     scenario = PRESETS[name]
     cache = scenario.states(block_size)[-1][0]
-    made = kv_cache.stage_of(scenario, block_size, None)
-    found = asked(PAGING.questions(kv_cache.asked(made), len(made.frames) - 1))
+    found = asked(PAGING.questions(kv_cache.asked(scenario, block_size), len(scenario.history(block_size))))
     if not cache.sequences:
         assert not found
         return

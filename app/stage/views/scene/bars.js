@@ -2,19 +2,21 @@
 const TITLE = 1.4, // em: the title
   BAR = 1.4, // em: a bar with its gap, from the least to the most
   MOST = 1.8,
+  TALL = 2.8, // of tall bars
   PIECES = 6, // em: the most of a bar with pieces
   NOTE = 1.4, // em: the line under them
   HEAD = 1.25; // of small text: a line of a head
 
-const mostOf = ({ bars, columns }) =>
-  bars.some(({ pieces }) => pieces.length) ? PIECES : columns.length ? MOST : BAR;
 const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
 const around = (panel, { em, small }) =>
   (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
+const most = ({ bars, tall, columns }) =>
+  bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
+
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
-  return [around(panel, box) + BAR * rows, around(panel, box) + mostOf(panel) * rows];
+  return [around(panel, box) + BAR * rows, around(panel, box) + most(panel) * rows];
 }
 
 // The left edge and the width of each column between names and bars. A phone has the first one.
@@ -38,12 +40,12 @@ export function draw(panel, box) {
     { bars, title, note, datum, now, head, key } = panel,
     textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     { shown, left } = placed(panel, box),
-    most = Math.max(...bars.map(bar => bar.value)) || 1,
+    longest = Math.max(...bars.map(bar => bar.value)) || 1,
     ends = Math.max(...bars.flatMap(textOf).map(text => wide(text, true))) + 0.6 * em,
-    scale = Math.max(20, x + width - left - ends) / most,
+    scale = Math.max(20, x + width - left - ends) / longest,
     top = y + TITLE * em + headLines(panel) * HEAD * small,
     row = Math.min(
-      Math.max(MOST, mostOf(panel)) * em,
+      Math.max(MOST, most(panel)) * em,
       Math.max(BAR * em, (box.height - around(panel, box)) / bars.length),
     ),
     high = row - 0.25 * em;

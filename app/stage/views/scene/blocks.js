@@ -4,19 +4,21 @@ const HEAD = 2.8, // em: the title and the numbers of the columns
   LEAST = 13, // em: the least height of the matrix
   WORD = 16; // elements in a number of the column
 
+/** @param {story.Blocks} panel @param {PanelBox} box */
 export function heights({ size: [rows, columns] }, { em, width }) {
   const most = ((width - LEFT * em) * rows) / columns;
   return [HEAD * em + Math.min(LEAST * em, most), HEAD * em + Math.max(most, 1)];
 }
 
 // The colours of the elements, or of the blocks if the elements are left out.
+/** @param {story.Blocks} panel @param {PanelBox} box @param {number[]} counts */
 function imageOf(panel, { image, rgb, columns: data }, counts) {
   const { size, block, colours, hidden } = panel,
     [kinds, seen] = [data[panel.kinds], data[panel.elements]],
     [height, width] = seen?.length ? size : counts,
     words = Math.ceil(size[1] / WORD),
-    ink = [...colours.map(name => name && rgb(name)), rgb(hidden)],
-    tone = at => {
+    ink = [...colours, hidden].map(name => (name ? rgb(name) : [])),
+    tone = (/** @type {number} */ at) => {
       const [y, x] = [Math.floor(at / width), at % width];
       if (!seen?.length) return kinds[at] || undefined;
       const kind = kinds[Math.floor(y / block[0]) * counts[1] + Math.floor(x / block[1])],
@@ -26,6 +28,7 @@ function imageOf(panel, { image, rgb, columns: data }, counts) {
   return image(panel, 'blocks', width, height, tone, kind => ink[kind]);
 }
 
+/** @param {story.Blocks} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, wide, fit, x, y, width, height, id } = box,
     { title, size, block, row, dashed, order, now } = panel,
@@ -33,11 +36,12 @@ export function draw(panel, box) {
     counts = size.map((elements, axis) => Math.ceil(elements / block[axis])),
     [left, top, w, h] = [x + LEFT * em, y + HEAD * em, size[1] * unit, size[0] * unit],
     [high, broad] = block.map(elements => elements * unit),
-    at = (r, c, tall = 1, wider = 1) => [
+    at = (/** @type {number} */ r, /** @type {number} */ c, tall = 1, wider = 1) => [
       ...[left + c * broad, top + r * high],
       ...[Math.min(w - c * broad, wider * broad), Math.min(h - r * high, tall * high)],
     ],
-    middle = (from, whole, end) => Math.min(from + whole / 2, end - 0.3 * small);
+    middle = (/** @type {number} */ from, /** @type {number} */ whole, /** @type {number} */ end) =>
+      Math.min(from + whole / 2, end - 0.3 * small);
   made.text(`${id} title`, [x, y + em, width], fit(title, width, true), { bold: true });
   made.add(`${id} image`, 'image', [left, top, w, h], { image: imageOf(panel, box, counts) });
   if (Math.min(high, broad) > 2)
@@ -46,6 +50,7 @@ export function draw(panel, box) {
       width: Math.min(high, broad) > 10 ? 1 : 0.4,
     });
   made.rect(`${id} edge`, [left, top, w, h], { stroke: paint.border });
+  /** @type {(whole: number, least: number) => number} */
   const skip = (whole, least) => Math.max(1, Math.ceil(least / whole));
   for (let c = 0; c < counts[1]; c += skip(broad, 2 * em))
     made.text(
@@ -89,19 +94,25 @@ export function draw(panel, box) {
 }
 
 // The numbers of the rows, and the blocks: those of a drawing, if it can be changed.
+/**
+ * @param {story.Blocks} panel
+ * @param {PanelBox} box
+ * @param {{left: number, top: number, unit: number, counts: number[], high: number}} laid
+ */
 function areas(panel, { made, em, id, number, columns: data }, { left, top, unit, counts, high }) {
   const { part, row, drawing, choice, gos, size, block, drawn_choice } = panel,
     whole = drawing ? [drawing.block, drawing.block] : block,
     cells = whole.map((elements, axis) => Math.ceil(size[axis] / elements));
   made.add(`${id} rows`, 'area', [left - LEFT * em, top, LEFT * em, counts[0] * high], {
     datum: { part: 'row' },
-    press: ({ row: to }) => (to === row ? null : [choice, `${to}`]),
+    press: (/** @type {any} */ { row: to }) => (to === row ? null : [choice, `${to}`]),
     grid: {
       ...{ columns: 1, count: counts[0] },
-      thing: r => ({ part: 'row', row: r }),
-      tip: r => panel.row_tips[r],
+      thing: (/** @type {number} */ r) => ({ part: 'row', row: r }),
+      tip: (/** @type {number} */ r) => panel.row_tips[r],
     },
   });
+  /** @type {(cell: number) => Record<string, any>} */
   const placeOf = cell => {
       const [r, c] = [Math.floor(cell / cells[1]), cell % cells[1]],
         place = {
@@ -110,14 +121,15 @@ function areas(panel, { made, em, id, number, columns: data }, { left, top, unit
         };
       return drawing ? { ...place, cell_row: r, cell_col: c } : place;
     },
-    isDrawn = ({ cell_row, cell_col }) => !!drawing.drawn[cell_row]?.includes(cell_col);
+    isDrawn = (/** @type {Record<string, any>} */ { cell_row, cell_col }) =>
+      !!drawing.drawn[cell_row]?.includes(cell_col);
   made.add(
     `${id} blocks`,
     'area',
     [left, top, cells[1] * whole[1] * unit, cells[0] * whole[0] * unit],
     {
       datum: { part },
-      press(thing) {
+      press(/** @type {Record<string, any>} */ thing) {
         if (!drawing) return thing.row === row ? gos[thing.col] : [choice, `${thing.row}`];
         const rows = Array.from({ length: cells[0] }, (_, r) => [...(drawing.drawn[r] ?? [])]),
           { cell_row: r, cell_col: c } = thing;
@@ -127,7 +139,7 @@ function areas(panel, { made, em, id, number, columns: data }, { left, top, unit
       grid: {
         ...{ columns: cells[1], count: cells[0] * cells[1] },
         thing: placeOf,
-        tip(cell) {
+        tip(/** @type {number} */ cell) {
           const place = placeOf(cell),
             at = place.row * counts[1] + place.col,
             said = panel.tips[data[panel.kinds][at]].replace(/\{(\w+)\}/g, (_, name) =>

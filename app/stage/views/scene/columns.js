@@ -5,13 +5,16 @@ const HEAD = 1.4, // em: the title
   MOST = 17,
   ROOM = 0.08; // of the scale, above and below the numbers
 
+/** @param {story.Columns} panel */
 const under = ({ notes }) => LINE * (1 + Math.max(...notes.map(lines => lines.length)));
 
+/** @param {story.Columns} panel @param {PanelBox} box */
 export function heights(panel, { em }) {
   const words = HEAD + under(panel) + 0.4;
   return [(words + LEAST) * em, (words + MOST) * em];
 }
 
+/** @param {story.Columns} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { exact, short } = box,
     { em, small, made, step, paint, wide, fit, colour, x, y, width, height, id } = box,
@@ -23,9 +26,9 @@ export function draw(panel, box) {
     [top, w] = [y + HEAD * em, x + width - left - 1],
     h = Math.min(height - (HEAD + under(panel) + 0.4) * em, MOST * em),
     unit = w / (end - first),
-    up = value =>
+    up = (/** @type {number} */ value) =>
       top + h * (1 - (value - low) / (high - low) / (1 + 2 * ROOM) - ROOM / (1 + 2 * ROOM)),
-    at = number => left + (number - first) * unit;
+    at = (/** @type {number} */ number) => left + (number - first) * unit;
   made.text(`${id} title`, [x, y + 0.9 * em, width], fit(title[step], width, true), { bold: true });
   pale.forEach(([from, to], n) => {
     const [start, stop] = [Math.max(from, first), Math.min(to, end)];
@@ -62,7 +65,7 @@ export function draw(panel, box) {
         ...{ stroke: paint.text, width: 1.5, dash: dashed ? [3, 4] : [] },
       });
   });
-  const line = n => top + h + (n + 0.95) * LINE * em;
+  const line = (/** @type {number} */ n) => top + h + (n + 0.95) * LINE * em;
   made.text(`${id} first`, [left, line(0)], `${name} ${first}`);
   made.text(`${id} last`, [left + w, line(0)], `${end - 1}`, { align: 'right' });
   notes[step].forEach((text, n) =>
@@ -72,8 +75,8 @@ export function draw(panel, box) {
     datum: { part },
     grid: {
       ...{ columns: end - first, count: end - first },
-      thing: number => ({ part, [name]: first + number }),
-      tip(number) {
+      thing: (/** @type {number} */ number) => ({ part, [name]: first + number }),
+      tip(/** @type {number} */ number) {
         const value = values[first + number],
           said = Number.isNaN(value)
             ? blanks[Math.floor((first + number) / each)]

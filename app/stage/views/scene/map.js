@@ -4,26 +4,28 @@ const HEAD = 1.4, // em: the title
   LEAST = 3.2, // em: the least and the most height of the matrix
   MOST = 18;
 
+/** @param {story.Map} _ @param {PanelBox} box */
 export function heights(_, { em }) {
   return [(HEAD + LEAST) * em, (HEAD + MOST) * em];
 }
 
+/** @param {story.Map} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, fit, exact, x, y, width, height, id } = box,
     { part, title, columns, at, axes, first, lines, unit, blank } = panel,
     all = box.columns[panel.column],
     rows = all.length / ((Math.max(...at) + 1) * columns),
     size = rows * columns,
-    matrix = n => all.subarray(at[n] * size, (at[n] + 1) * size),
+    matrix = (/** @type {number} */ n) => all.subarray(at[n] * size, (at[n] + 1) * size),
     [there, now, before] = [matrix(0), matrix(step), matrix(Math.max(0, step - 1))],
     left = x + ROWS * em,
     area = [left, y + HEAD * em, x + width - left - 1, height - HEAD * em - 1],
     [, top, w, h] = area;
   made.text(`${id} title`, [left, y + 0.9 * em, width - ROWS * em], fit(title[step], w));
-  for (const [row, line] of [
+  for (const [row, line] of /** @type {[number, number][]} */ ([
     [0, top + 0.85 * small],
     [rows - 1, top + h - 0.1 * small],
-  ])
+  ]))
     if (!row || h > 2.2 * small)
       made.text(`${id} row ${row}`, [left - 0.3 * em, line], `${first + row}`, { align: 'right' });
   made.add(`${id} image`, 'image', area, {
@@ -37,7 +39,7 @@ export function draw(panel, box) {
       made.rect(`${id} line ${column}`, [left + (column * w) / columns, top, 0.5, h], {
         fill: paint.border,
       });
-  const told = value =>
+  const told = (/** @type {number} */ value) =>
     value === 0
       ? 'no error'
       : Number.isFinite(value)
@@ -47,10 +49,10 @@ export function draw(panel, box) {
     datum: { part },
     grid: {
       ...{ columns, count: size },
-      thing: number => ({
+      thing: (/** @type {number} */ number) => ({
         ...{ part, [axes[0]]: first + Math.floor(number / columns), [axes[1]]: number % columns },
       }),
-      tip(number) {
+      tip(/** @type {number} */ number) {
         const head = `${part} of ${axes[0]} ${first + Math.floor(number / columns)}, ${axes[1]} ${number % columns}`;
         return Number.isNaN(there[number])
           ? `${head}: ${blank}`

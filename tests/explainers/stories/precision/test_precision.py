@@ -283,14 +283,14 @@ def test_the_summary_frames_and_picture_have_the_errors_of_the_replay(four):
     assert made.summary.endswith(f"The largest part comes from the step “{error_tables.TITLES[STAGES[most]]}”.")
     assert made.state[2].name == "of the squared error, by covariance" and "by covariance" in terms.TERMS
     shown = made.views[0]
-    (steps, types), maps = shown.meta.lines
+    (steps, types), (missing,), maps = shown.meta.lines
     assert [bar.value for bar in steps.bars] == replay.sizes[1:].tolist()
     assert [bar.now for bar in steps.bars] == [[n] for n in range(1, len(STAGES))]
     assert all(f"{one.label}: Scores moves O by {one.sizes[2]:.6g}" in steps.bars[1].tip for one in story.all)
     assert [(bar.name, bar.value, bar.strong) for bar in types.bars] == [
         (one.label, one.so_far[-1], one is replay) for one in story.all
     ]
-    assert types.note == "float64 is missing: no kernel has it."
+    assert missing.lines[0].texts == ["float64 is missing: no kernel has it."]
     for panel, errors in zip(maps, (replay.score, replay.weight, replay.sum, replay.o)):
         assert np.array_equal(shown.columns[panel.column][panel.at], errors, equal_nan=True)
         most = np.nanmax(np.abs(errors[-1]))
