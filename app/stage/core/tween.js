@@ -25,6 +25,7 @@
  * @property {string} [tip] about the thing, a line each
  * @property {number | null} [go] the step that a click on it goes to
  * @property {(thing: any) => any} [press] of a grid: the step of a click on a thing, [choice, value], or nothing
+ * @property {Record<string, any>} [grid] of an area: its things (areas.js)
  * @property {boolean} [hint] it is left out while a question covers something
  */
 

@@ -99,6 +99,7 @@ export default function (host, { meta, columns }, context) {
       { half, gap, top, high, bars, bar, oTop, oHigh } = laid.box,
       token = (t, part) => (t < length ? { token: t, part } : null),
       written = frameAt(step).written,
+      /** @type {import('../core/areas.js').Area[]} */
       found = table.map((_, entry) => ({
         rect: [...cells.at(entry), cells.w - 3, cells.h],
         datum: token(entry * size, 'table'),

@@ -145,7 +145,9 @@ def clock(times: Mapping[str, Any]) -> View:
     ways = [(who, mode) for who, mode in SHOWN if (us := _us(times, who, mode)) == us]
     drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
     note, parts, title = (WORDS.say(name, times) for name in ("modes", "parts", "clock"))
-    panel = Bars(title=[title, times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note)
+    panel = Bars(
+        title=[title, times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note, tall=True
+    )
     return view("clock", "Time", [[panel]], legend=[("", parts)])
 
 

@@ -7,15 +7,16 @@ const TITLE = 1.4, // em: the title
   NOTE = 1.4, // em: the line under them
   HEAD = 1.25; // of small text: a line of a head
 
-const mostOf = ({ bars, columns, tall }) =>
-  bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
 const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
 const around = (panel, { em, small }) =>
   (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
+const most = ({ bars, tall, columns }) =>
+  bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
+
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
-  return [around(panel, box) + BAR * rows, around(panel, box) + mostOf(panel) * rows];
+  return [around(panel, box) + BAR * rows, around(panel, box) + most(panel) * rows];
 }
 
 // The left edge and the width of each column between names and bars. A phone has the first one.
@@ -44,7 +45,7 @@ export function draw(panel, box) {
     scale = Math.max(20, x + width - left - ends) / longest,
     top = y + TITLE * em + headLines(panel) * HEAD * small,
     row = Math.min(
-      Math.max(MOST, mostOf(panel)) * em,
+      Math.max(MOST, most(panel)) * em,
       Math.max(BAR * em, (box.height - around(panel, box)) / bars.length),
     ),
     high = row - 0.25 * em;
