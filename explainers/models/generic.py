@@ -44,11 +44,11 @@ class Generic:
     columns: dict[str, np.ndarray] = field(repr=False)  # their arrays, with the names of frames.py
 
 
-def explain(run: Run) -> Generic:
-    """The Generic of any Run with a trace."""
+def explain(run: Run, symbols: Collection[str] | None = None, events: Collection[str] | None = None) -> Generic:
+    """The Generic of any Run with a trace. symbols, events: the only tensors and values, if not all."""
     request, sites = run.request, run.sites
     steps = _steps(run, sites)
-    known = axes.tensors(request)
+    known = {s: tensor for s, tensor in axes.tensors(request).items() if symbols is None or s in symbols}
     keep = steps.of_record >= 0
     records = Records(run.trace.table.filter(keep), steps.of_record[keep], sites.index(run.trace.table)[keep], sites)
     touches = touches_of(request, records, known)
@@ -59,7 +59,8 @@ def explain(run: Run) -> Generic:
     }
     values = []
     logged = records.values()
-    for number, (event, keys) in enumerate(records.events().items()):
+    shown_events = {event: keys for event, keys in records.events().items() if events is None or event in events}
+    for number, (event, keys) in enumerate(shown_events.items()):
         made, arrays = shown_value(event, keys, logged[logged.event == event])
         values.append(made)
         columns |= {f"value_{number}{end}": array for end, array in arrays.items()}
@@ -82,7 +83,7 @@ def explain(run: Run) -> Generic:
                 "block": int(step.block),
                 "role": step.role,
                 "touched": drawn[number],
-                "logged": of_step[number],
+                "logged": [one for one in of_step[number] if one["event"] in shown_events],
                 "lines": lit[number],
                 "sentence": WORDS.say("sentence", row | {"parts": WORDS.parts("parts", row)}),
             }
@@ -148,7 +149,7 @@ def other_views(
     odd_values = {site.event for site in sites if site.kind == "value"} - set(values)
     if not odd_tensors and not odd_values:
         return []
-    story = _only(explain(run), odd_tensors, odd_values)
+    story = explain(run, odd_tensors, odd_values)
     if not story.tensors and not story.values:
         return []
     if steps is not None:
@@ -157,25 +158,6 @@ def other_views(
         story = Generic([story.frames[n] for n in steps], story.tensors, story.values, story.columns | shown)
     names = [*(t["name"] for t in story.tensors), *(v["event"] for v in story.values)]
     return [stage.View("tensors", "beside", f"Also: {', '.join(names)}", *view(story))]
-
-
-def _only(story: Generic, symbols: Collection[str], events: Collection[str]) -> Generic:
-    """The story with only these tensors and values. Its columns get new numbers."""
-    tensors = [n for n, t in enumerate(story.tensors) if t["symbol"] in symbols]
-    values = [n for n, v in enumerate(story.values) if v["event"] in events]
-    columns = {f"tensor_{at}": story.columns[f"tensor_{n}"] for at, n in enumerate(tensors)}
-    for at, n in enumerate(values):
-        columns |= {f"value_{at}{end}": story.columns[f"value_{n}{end}"] for end in ("", "_step", "_cell")}
-    names = {story.tensors[n]["name"] for n in tensors}
-    frames: Any = [
-        {
-            **f,
-            "touched": [t for t in f["touched"] if t["tensor"] in names],
-            "logged": [v for v in f["logged"] if v["event"] in events],
-        }
-        for f in story.frames
-    ]
-    return Generic(frames, [story.tensors[n] for n in tensors], [story.values[n] for n in values], columns)
 
 
 def _steps(run: Run, sites: Sites) -> Steps:
@@ -286,8 +268,8 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
 def _touched(
     request: Request, records: Records, tensor: Tensor, own: list[int], boxed: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each record of the sites `own`: twice its step, plus 1 for a store, the number of its elements, these elements
-    in turn, and its bytes.
+    """Four values for each record of the sites `own`: twice its step, plus 1 for a store, the number of its elements,
+    these elements in turn, and its bytes.
 
     boxed: whether a record is a box of a tensor map. A box has no elements beyond the end of the tensor.
     """

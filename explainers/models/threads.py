@@ -371,7 +371,12 @@ class Elements:
         is_read = np.array([present and site.event in events for present, site in zip(shared, self.sites)])
         if not source or not is_write[self.site].any() or not is_read[self.site].any() or len(self.site) > MOST_RECORDS:
             return []
-        elements = self._sources(source)
+        record, row, col = (np.concatenate([made[n] for _, made in source.values()]) for n in range(3))
+        plane = np.concatenate([np.full(len(made.record), number) for number, made in source.values()])
+        order = np.argsort(record, kind="stable")
+        many = np.bincount(record, minlength=len(self.site))
+        first = np.where(many, np.cumsum(many) - many, -1)
+        elements = _Sources(first, many, plane[order], row[order], col[order])
         stores, came_from = self._pairs(is_write[self.site], elements)
         found = []
         for memory in sorted({site.tensor or "" for site in self.sites}):
@@ -386,14 +391,6 @@ class Elements:
             if own_records.any() and len(reads):
                 found += self._read(stores[own_records], came_from[own_records], reads, elements)
         return found
-
-    def _sources(self, source: dict[int, tuple[int, Cells]]) -> _Sources:
-        record = np.concatenate([made.record for _, made in source.values()])
-        plane = np.concatenate([np.full(len(made.record), number) for number, made in source.values()])
-        row, col = (np.concatenate([made[n] for _, made in source.values()]) for n in (1, 2))
-        order = np.argsort(record, kind="stable")
-        many = np.bincount(record, minlength=len(self.site))
-        return _Sources(np.where(many, np.cumsum(many) - many, -1), many, plane[order], row[order], col[order])
 
     def _pairs(self, is_write: np.ndarray, elements: _Sources) -> tuple[np.ndarray, np.ndarray]:
         """(stores, records): each store into shared memory, and its load or value. -1 if it is not known, for example

@@ -53,7 +53,7 @@ def decode(data: bytes) -> Any:
 
 
 def _as_dict(value: object, frames: object = None) -> object:
-    """Dataclasses as dictionaries, at all depths. Of a provenance, an empty place or problem is left out."""
+    """Dataclasses as dictionaries, at all depths. A provenance has no empty place or problem."""
     if is_dataclass(value) and not isinstance(value, type):
         if isinstance(value, Stage):
             frames = value.frames

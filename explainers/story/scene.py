@@ -146,6 +146,8 @@ class Bar(Thing):
     value: its length. steps: its length at each step, if it grows.
     text: after the bar, or one for each step.
     parts: its dark parts, if the bar is pale.
+    pieces: the number of equal pieces in its length at each step. Each shows its number from 0, with room.
+    framed: the steps at which it has a frame in the colour `now`.
     strong: whether it has the full colour. It has it at its steps (now), too.
     cells: its texts in the columns of Bars.
     """
@@ -156,6 +158,8 @@ class Bar(Thing):
     steps: Sequence[float] = ()
     text: str | Sequence[str] = ""
     parts: Sequence[Part] = ()
+    pieces: Sequence[int] = ()
+    framed: Sequence[int] = ()
     strong: bool = False
 
 
@@ -167,6 +171,7 @@ class Bars(Shown):
     key: of the bars themselves. A column's key is the field `figure` in the datum of its cells.
     head: over the bars.
     now: the steps that are about all of them.
+    tall: whether the bars take free height.
     """
 
     title: Texts
@@ -177,6 +182,7 @@ class Bars(Shown):
     columns: Sequence[tuple[str, str]] = ()
     key: str = ""
     head: str = ""
+    tall: bool = False
     kind: str = "bars"
 
 
@@ -366,16 +372,21 @@ class Group:
 class Lane:
     """A row of a time line.
 
-    name: at its left. end: at its right.
+    name: at its left, after a mark of its colour.
+    end: at its right, one for all steps or one for each.
     datum, tip: of its line. A question can cover the whole line.
+    moments: the tips of its times, each of length 1, if the axis is one of steps from 1 on. Each has the datum with
+        `step`, and a click goes there. The spans of the row are no things then.
     group: the number of its group. The rows of a group follow each other.
     thin: whether its spans are thin.
     """
 
     name: str
+    colour: str = ""
     datum: Datum = field(default_factory=dict)
     tip: str = ""
-    end: str = ""
+    end: str | Sequence[str] = ""
+    moments: Sequence[str] = ()
     group: int = 0
     thin: bool = False
 
@@ -446,6 +457,74 @@ class Lanes(Shown):
     kind: str = "lanes"
 
 
+# ---- pages ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of slots at a step. Each slot has the datum {page, slot}.
+
+    names, colours: of its owners. Its filled slots are striped with all colours.
+    fill: its filled slots, from the first on. first: the number of the token in slot 0.
+    fresh: the first slot that the step fills and the one after the last, or ().
+    freed: whether the step frees it.
+    texts: at its right.
+    tip: of the whole page, after the line of a slot.
+    """
+
+    names: str = ""
+    colours: Sequence[str] = ()
+    fill: int = 0
+    first: int = 0
+    fresh: Sequence[int] = ()
+    freed: bool = False
+    texts: Texts = ()
+    tip: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """A pool of pages.
+
+    size: slots of a page.
+    steps: its pages at each step.
+    copies: at each step, the pages (from, to) that it copies.
+    """
+
+    title: Texts
+    size: int
+    steps: Sequence[Sequence[Page]]
+    copies: Sequence[Sequence[tuple[int, int]]]
+    kind: str = "pages"
+
+
+# ---- block tables ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """The entries of a block table at a step, each with its page: datum {sequence, entry, page}.
+
+    texts: under its name. tips: of each entry.
+    """
+
+    name: str
+    colour: str
+    pages: Sequence[int]
+    texts: Texts = ()
+    tips: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Block tables, at each step a row for each sequence. empty: in place of rows."""
+
+    title: Texts
+    steps: Sequence[Sequence[Entries]]
+    empty: str = ""
+    kind: str = "tables"
+
+
 # ---- flow ----
 
 
@@ -495,7 +574,7 @@ class Flow(Shown):
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow
+Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
 
 
 @dataclass(frozen=True)
@@ -505,13 +584,15 @@ class Scene:
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
     legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
-    note: under the picture.
+    note: under the picture, one for all steps or one for each.
+    turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
     """
 
     lines: Sequence[Sequence[Panel]]
     legend: Sequence[tuple[str, str]] = ()
     flights: Sequence[Sequence[tuple[str, int, str, int]]] = ()
-    note: str = ""
+    note: str | Sequence[str] = ""
+    turns: Sequence[tuple[str, str, str, Sequence[bool]]] = ()
 
 
 def view(

@@ -62,7 +62,7 @@ _SANDBOX.filters |= {
     "n": lambda value: f"{value:,}",
     "whole": lambda value: f"{value:,.0f}",
     "two": lambda value: f"{value:.2f}",
-    "one": lambda value: f"{value:.1f}",
+    "one": lambda value: f"{value:,.1f}",
     "percent": lambda share: f"{share:.0%}",
     "count": count,
     "listed": lambda parts: listed([*parts]),
@@ -165,7 +165,7 @@ def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
 
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:
-    """A rendered text in one line. Of a list, the first with a true condition, or an empty text."""
+    """A rendered text in one line. A list gives the first text with a true condition, or an empty text."""
     if not isinstance(text, str):  # one template, as each one takes as long as many conditions
         choices = "{% el".join(f"if {t.get('when', 'true')} %}}{t['say']}" for t in text)
         text = f"{{% {choices}{{% endif %}}" if text else ""

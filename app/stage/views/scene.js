@@ -5,7 +5,9 @@ import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
 import {
   blend,
+  button,
   COLOURS,
+  element,
   exact,
   matrixImage,
   number,
@@ -26,9 +28,11 @@ import * as flow from './scene/flow.js';
 import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
 import * as map from './scene/map.js';
+import * as pages from './scene/pages.js';
 import * as table from './scene/table.js';
+import * as tables from './scene/tables.js';
 
-const PANELS = { bars, blocks, cells, columns, flow, lanes, lines, map, table };
+const PANELS = { bars, blocks, cells, columns, flow, lanes, lines, map, pages, table, tables };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4, // em between lines
@@ -164,7 +168,7 @@ export default function (host, { meta, title, columns: data }, context) {
     for (const { panel, box, id } of boxes)
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);
-    goes = made.list.filter(({ go, press }) => press || (go !== null && go !== undefined));
+    goes = made.list.filter(({ go, grid, press }) => press || (go ?? grid?.go ?? null) !== null);
     return made.list;
   };
   // Numbers on their way from a cell of one grid to a cell of another.
@@ -187,20 +191,40 @@ export default function (host, { meta, title, columns: data }, context) {
         : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
     text,
   ]);
-  return canvasView(host, context, {
-    ...{ title, layout, marks, legend, said: meta.note ? () => meta.note : undefined },
+  const noteOf = step => (Array.isArray(meta.note) ? (meta.note[step] ?? '') : meta.note);
+  const inner = meta.turns.length ? element('div', { class: 'view' }) : host,
+    turns = meta.turns.map(([choice, value, text, works]) => ({
+      node: button(text, () => context.turnTo(choice, value)),
+      works,
+    }));
+  if (turns.length)
+    host.replaceChildren(inner, element('div', {}, ...turns.map(({ node }) => node)));
+  const unfollow = clock.follow(step => {
+    for (const { node, works } of turns) node.disabled = !works[step];
+  });
+  for (const { node, works } of turns) node.disabled = !works[clock.step];
+  const view = canvasView(inner, context, {
+    ...{ title, layout, marks, legend, said: meta.note.length ? noteOf : undefined },
     label: step => {
       const { title, sentence } = meta.frames[step] ?? {};
-      return [title, sentence].filter(Boolean).join('. ');
+      return [[title, sentence].filter(Boolean).join('. '), noteOf(step)].join(' ').trim();
     },
     click: thing => {
-      const mark = goes.find(({ datum, press }) =>
-        press ? datum.part === thing.part : JSON.stringify(datum) === JSON.stringify(thing),
-      );
-      const to = mark?.press ? mark.press(thing) : mark?.go; // a step, [choice, value] or nothing
+      const mark = goes.find(({ datum, grid, press }) => {
+        if (press) return datum.part === thing.part;
+        return grid ? grid.go(thing) !== null : JSON.stringify(datum) === JSON.stringify(thing);
+      });
+      const to = (mark?.press ?? mark?.grid?.go)?.(thing) ?? mark?.go; // a step, [choice, value] or nothing
       if (to === undefined || to === null) return false;
       if (Array.isArray(to)) change(...to);
       else clock.set(to, 'user');
     },
   });
+  return {
+    ...view,
+    unmount() {
+      unfollow();
+      view.unmount();
+    },
+  };
 }

@@ -9,11 +9,13 @@ from typing import TypedDict
 
 import pandas as pd
 
+from explainers.charts.palette import PHASES
 from explainers.stories.block_table import kv_cache
 from explainers.stories.block_table.kv_cache import HeldPages, State
-from explainers.story import stage
+from explainers.story import scene, stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import count, listed
+from explainers.story.scene import Group, Lane, Lanes, Link, Span
 from kernels.errors import ProblemError
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
@@ -46,33 +48,18 @@ class ServingFrame(Frame, HeldPages):
     """The KV cache after a step of the scheduler. The first frame is before all steps.
 
     new: slots written.
-    copied: (from, to) pages.
+    copies: (from, to) pages.
     released: pages freed.
     usage, waste: see PoolFrame.
     waiting: the requests before admission.
     """
 
     new: list[int]
-    copied: list[tuple[int, int]]
+    copies: list[tuple[int, int]]
     released: list[int]
     usage: dict[str, int]
     waste: str
     waiting: tuple[str, ...]
-
-
-class ServingMeta(TypedDict):
-    """The fields of the view.
-
-    size: slots of a page.
-    max_len: slots of a contiguous reservation.
-    slot_bytes: K and V of a token, of all KV heads.
-    """
-
-    frames: list[ServingFrame]
-    visits: list[ServedVisit]
-    size: int
-    max_len: int
-    slot_bytes: int
 
 
 LIMITS = (
@@ -95,13 +82,6 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
     frames = serving_frames(scenario, block_size, slot_bytes)
     visits = visits_of(scenario, steps, played)
     prefixes = prefixes_of(scenario)
-    meta: ServingMeta = {
-        "frames": frames,
-        "visits": visits,
-        "size": block_size,
-        "max_len": max_len,
-        "slot_bytes": slot_bytes,
-    }
     at_ends = [played[end] for end in ends]
     usage = stage.chart(
         kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len, prefixes), "step"),
@@ -116,8 +96,8 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
     ]
     return stage.Stage(
         headline=f"{scenario.title}. {scenario.about}",
-        frames=frames,
-        views=[stage.View("serving", "serving", "Serving", meta)],
+        frames=kv_cache.stage_frames(frames),
+        views=[picture(frames, visits, scenario, layout, slot_bytes)],
         state=states(steps, frames, slot_bytes),
         tabs=[
             stage.Tab("requests", "Requests, with and without pages", compared),
@@ -133,6 +113,121 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         step_choice="moment",
         step_values=ends,
     )
+
+
+def picture(
+    frames: list[ServingFrame], visits: list[ServedVisit], scenario: Scenario, layout: Layout | None, slot_bytes: int
+) -> stage.View:
+    """The requests on an axis of steps, and the pool after the step. slot_bytes: of K and V of a token, or 0."""
+    size = scenario.slots // len(frames[0]["free"])
+    spans = [span for row, visit in enumerate(visits) for span in _spans(row, visit, len(frames))]
+    rows = {visit["name"]: row for row, visit in enumerate(visits)}
+    forks = [
+        Link(start=(rows[v["parent"]], v["start"] - 0.5), end=(rows[v["name"]], v["start"] - 0.5))
+        for v in visits
+        if not v["prompt"]
+    ]
+    marked: list[tuple[float, float] | None] = [None, *((step, step + 1) for step in range(len(frames) - 1))]
+    requests = Lanes(
+        groups=[
+            Group(
+                title="Requests: prompt + answer in tokens, and the tokens and empty slots after the step",
+                marked=marked,
+                begins=[0],
+            )
+        ],
+        rows=[_lane(visit, frames, size, slot_bytes) for visit in visits],
+        spans=spans,
+        links=forks,
+        length=len(frames) - 1,
+        units=[],
+    )
+    legend = [
+        (PHASES["prefill"], "prefill: all tokens of the prompt at once"),
+        (PHASES["decode"], "decode: a token in each step"),
+        *([("", "fork: one more answer, all pages shared")] if forks else []),
+        *([("", "hatched: waits")] if any(v["arrives"] < v["start"] for v in visits) else []),
+        *([("dim", "stays")] if any(span.colour == "dim" for span in spans) else []),
+    ]
+    return scene.view(
+        "serving",
+        "Serving",
+        [
+            [requests],
+            [kv_cache.pool(frames, size, layout, "outlined: written in this step, dashed: freed")],
+            [kv_cache.free_list(frames)],
+            [kv_cache.usage_bars(frames, scenario.max_len)],
+        ],
+        legend=legend,
+        note=[frame["waste"] for frame in frames],
+        turns=kv_cache.turns(frames),
+    )
+
+
+def _lane(visit: ServedVisit, frames: list[ServingFrame], size: int, slot_bytes: int) -> Lane:
+    """The row of a request: its tokens after each step, and a tip for each step."""
+    parts = " + ".join(str(tokens) for tokens in (visit["prompt"], visit["answer"]) if tokens)
+    parent = f"{visit['parent']} + " if visit["parent"] else ""
+    ends = []
+    for frame in frames:
+        own = next((s for s in frame["sequences"] if s["name"] == visit["name"]), None)
+        slack = len(own["table"]) * size - own["length"] if own else 0
+        amount = f" = {slack * slot_bytes:,} B" if slot_bytes else ""
+        waits = "waits" if visit["name"] in frame["waiting"] else ""
+        ends.append(f"{own['length']} tokens, {slack} empty{amount}" if own else waits)
+    return Lane(
+        name=f"{visit['name']}  {parent}{parts}",
+        colour=visit["colour"],
+        datum={"request": visit["name"]},
+        end=ends,
+        moments=[_told(visit, step) for step in range(1, len(frames))],
+    )
+
+
+def _spans(row: int, visit: ServedVisit, steps: int) -> list[Span]:
+    """The phases of a request. steps: with the one before all."""
+    name, start, end = visit["name"], visit["start"], visit["end"]
+    gone, answer = visit["gone"] or steps, visit["answer"]
+    phases = [
+        ("waits", visit["arrives"], start, "text", ["waits"]),
+        ("prefill", start, start + 1, PHASES["prefill"], [str(visit["prompt"])] if visit["prompt"] else ["fork"]),
+        ("decode", start + 1, end + 1, PHASES["decode"], [f"{answer} tokens", str(answer)]),
+        ("stays", end + 1, gone, "dim", []),
+    ]
+    return [
+        Span(
+            row=row,
+            start=first - 1,
+            end=after - 1,
+            since=first,
+            texts=texts,
+            colour=colour if phase != "prefill" or visit["prompt"] else "panel",
+            datum={"request": name, "phase": phase},
+            hatch=phase == "waits",
+        )
+        for phase, first, after, colour, texts in phases
+        if after > first
+    ]
+
+
+def _told(visit: ServedVisit, step: int) -> str:
+    """What a request does in a step."""
+    name, start, end = visit["name"], visit["start"], visit["end"]
+    parent, prompt, shared, gone = visit["parent"], visit["prompt"], visit["shared"], visit["gone"]
+    tokens = shared + prompt + max(0, min(step, end) - start)
+    if step < visit["arrives"]:
+        did = "has not come"
+    elif step < start:
+        did = "waits"
+    elif step == start and prompt:
+        did = f"prefill, {prompt} tokens at once" + (f", after {shared} of {parent}" if parent else "")
+    elif step == start:
+        did = f"forked from {parent} with {shared} tokens, all shared"
+    elif step <= end:
+        did = f"decode, token {step - start} of {visit['answer']}; {tokens} in all"
+    else:
+        did = "has ended" if gone is not None and step >= gone else f"stays, {tokens} tokens"
+    return f"{name}, step {step}: {did}"
 
 
 def ends_of(steps: Sequence[Step]) -> list[int]:
@@ -197,7 +292,7 @@ def _frame(
         "sentence": step_sentence(step, within, scenario) if step else opening_sentence(scenario, cache),
         **kv_cache.held(cache, colours),
         "new": [slot for change in changes for _, slot in change.written],
-        "copied": [change.copied for change in changes if change.copied],
+        "copies": [change.copied for change in changes if change.copied],
         "released": [page for change in changes for page in change.released if page in cache.free],
         "usage": kv_cache.usage_of(cache, scenario.max_len, prefixes_of(scenario)),
         "waste": waste_sentence(cache, scenario, slot_bytes),
@@ -427,25 +522,26 @@ def waste_sentence(cache: KVCache, scenario: Scenario, slot_bytes: int) -> str:
     )
 
 
-def asked(made: stage.Stage) -> dict[str, object]:
+def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
     """The names for the questions: the requests at once, the copies of the first fork, and the first wait.
 
     busiest: a step with the most requests, before the fork if possible.
     fork, wait: None if no request is forked, or none waits while pages are free.
     """
-    meta, frames = made.views[0].meta, made.frames
-    answered = {visit["name"] for visit in meta["visits"] if visit["answer"]}
+    frames = serving_frames(scenario, block_size, 0)
+    visits = visits_of(scenario, scenario.steps(block_size), scenario.states(block_size))
+    answered = {visit["name"] for visit in visits if visit["answer"]}
     present = [sum(s["name"] in answered for s in frame["sequences"]) for frame in frames]
-    forked = next((visit for visit in meta["visits"] if not visit["prompt"] and visit["parent"]), None)
-    first = min((v["start"] for v in meta["visits"] if not v["prompt"] and v["parent"]), default=len(frames))
+    forked = next((visit for visit in visits if not visit["prompt"] and visit["parent"]), None)
+    first = min((v["start"] for v in visits if not v["prompt"] and v["parent"]), default=len(frames))
     most = max(present[:first])  # the question on the fork is the next one, so none is in sight yet
     busiest = first - 1 if forked and present[first - 1] == most else present.index(most)
     tables = [sequence["table"] for sequence in frames[busiest]["sequences"]]
     waits = next((n for n, frame in enumerate(frames) if frame["waiting"] and frame["free"]), None)
     names: dict[str, object] = {
-        **{"view": "serving", "max_len": meta["max_len"], "answered": len(answered), "pool": len(frames[0]["free"])},
+        **{"view": "serving", "max_len": scenario.max_len, "answered": len(answered), "pool": len(frames[0]["free"])},
         **{"most": most, "busiest": busiest, "usage": frames[busiest]["usage"]},
-        "reserved": len(frames[0]["free"]) * meta["size"] // meta["max_len"],
+        "reserved": len(frames[0]["free"]) * block_size // scenario.max_len,
         **{"needed": sum(map(len, tables)), "held": len({page for table in tables for page in table})},
         **{"fork": None, "wait": None},
     }
@@ -453,13 +549,13 @@ def asked(made: stage.Stage) -> dict[str, object]:
         step = forked["start"]
         pages = next(s["table"] for s in frames[step]["sequences"] if s["name"] == forked["name"])
         later = range(step + 1, len(frames))
-        copied = next((n for n in later if any(source == pages[-1] for source, _ in frames[n]["copied"])), None)
+        copied = next((n for n in later if any(source == pages[-1] for source, _ in frames[n]["copies"])), None)
         names["fork"] = {
             **{"name": forked["name"], "parent": forked["parent"], "step": step, "copied": copied},
             **{"pages": [str(page) for page in pages], "covers": [{"page": page} for page in pages]},
         }
     if waits is not None:
         name = frames[waits]["waiting"][0]
-        start = next(visit["start"] for visit in meta["visits"] if visit["name"] == name)
+        start = next(visit["start"] for visit in visits if visit["name"] == name)
         names["wait"] = {"step": waits, "name": name, "free": len(frames[waits]["free"]), "start": start}
     return names

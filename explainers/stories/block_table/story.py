@@ -47,10 +47,10 @@ class Paging(Story[Subject]):
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
                 result = generated_text.added(result, subject) if subject.scenario.texts else result
-                return _asking(result, serving.asked(result))
+                return _asking(result, serving.asked(subject.scenario, subject.block_size))
             case Cache():
                 result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
-                return _asking(result, kv_cache.asked(result))
+                return _asking(result, kv_cache.asked(subject.scenario, subject.block_size))
             case Walk():
                 return _walk(subject, runner)
             case Partitions():

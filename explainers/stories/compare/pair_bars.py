@@ -66,7 +66,7 @@ def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
             for side, name, value, said, part in zip("AB", names, one["values"], one["said"], one["parts"])
         ]
         short = one["title"].partition(", in this run")[0].partition(", on ")[0]
-        panels.append([scene.Bars(title=(one["title"], short), bars=bars)])
+        panels.append([scene.Bars(title=(one["title"], short), bars=bars, tall=True)])
     return [scene.view("bars", "Needs and time", panels)] if panels else []
 
 

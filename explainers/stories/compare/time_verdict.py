@@ -120,7 +120,7 @@ def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
     if len(both) < 2:
         return ""
     least = row.ratio == (both.ratio.min() if row.ratio >= 1 else both.ratio.max())
-    return WORDS.say("shapes", {"problems": len(both), "least": least, "faster": "AB"[row.ratio >= 1]})
+    return WORDS.say("shapes", {"problems": len(both), "least": least, "faster": "B" if row.ratio >= 1 else "A"})
 
 
 def range_over(both: pd.DataFrame) -> str:

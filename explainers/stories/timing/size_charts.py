@@ -16,7 +16,7 @@ from explainers.charts.line_ends import decades, named_ends, ratios, spread_out
 from explainers.charts.palette import AXIS
 from explainers.models.recorded_times import shown_name, size_axis, sizes
 from explainers.stories.timing.sweep_rows import FAR_BEHIND, GROWING, colours, crossings, growth, labels, left_out
-from explainers.stories.timing.wording import as_fast, times_said, title_of, why
+from explainers.stories.timing.wording import TimedRow, as_fast, times_said, title_of, why
 from explainers.story.glossary import microseconds, short
 from kernels import catalog
 from kernels.measure.bench_rows import arithmetic_roofs, arithmetic_title, tensor_products

@@ -11,7 +11,9 @@ import * as flow from '../../../app/stage/views/scene/flow.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as lines from '../../../app/stage/views/scene/lines.js';
 import * as map from '../../../app/stage/views/scene/map.js';
+import * as pages from '../../../app/stage/views/scene/pages.js';
 import * as table from '../../../app/stage/views/scene/table.js';
+import * as tables from '../../../app/stage/views/scene/tables.js';
 
 const thing = (datum, more) => ({
   datum,
@@ -64,6 +66,7 @@ const PANELS = [
               parts: [{ start: 0, end: 1, text: '1', gap: '2' }],
               colour: 'primary',
             },
+            ...{ pieces: [0, 3], framed: [1] },
           },
         ),
       ),
@@ -266,7 +269,8 @@ const PANELS = [
           name: `stream ${n}`,
           datum: { row: n },
           tip: 'tip',
-          end: '5%',
+          end: ['5%', '6%'],
+          ...{ colour: n ? '' : 'K', moments: n === 1 ? ['first', 'second'] : [] },
           group,
           thin: n === 1,
         },
@@ -306,6 +310,42 @@ const PANELS = [
         note: 'Where the times come from',
         shown: [],
       },
+    },
+  ],
+  [
+    pages,
+    {
+      ...{ title: ['Pool of 5 pages', 'Pool'], size: 4, copies: [[], [[0, 4]]], shown: [] },
+      steps: [0, 1].map(step =>
+        Array.from({ length: 5 }, (_, n) => ({
+          ...{ names: n < 2 ? 'A' : '', colours: n < 2 ? ['#123456'] : [], fill: step + 1 },
+          ...{
+            first: 4 * n,
+            fresh: n ? [] : [0, 1],
+            freed: n === 4,
+            texts: ['next', ''],
+            tip: 'tip',
+          },
+        })),
+      ),
+    },
+  ],
+  [
+    tables,
+    {
+      ...{ title: ['Block tables'], empty: 'No sequence yet.', shown: [] },
+      steps: [
+        [],
+        ['A', 'B'].map(name => ({
+          ...{
+            name,
+            colour: '#123456',
+            pages: [7, 3],
+            texts: ['20 tokens', '20'],
+            tips: ['a', 'b'],
+          },
+        })),
+      ],
     },
   ],
 ];
@@ -364,7 +404,9 @@ const NAMES = new Map(
     lanes,
     lines,
     map,
+    pages,
     table,
+    tables,
   }).map(([name, kind]) => [kind, name]),
 );
 for (const [width, em] of [

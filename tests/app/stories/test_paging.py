@@ -90,8 +90,9 @@ def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     made = STORY.make(asked.subject)
     assert [v.id for v in made.views] == ["serving"] and len(made.questions) >= 2
     moment = made.step_values[12]
-    walked = ask(view="walk", scenario="one_prompt", moment=str(moment))  # as its button says
-    names = {s["name"] for s in made.frames[12]["sequences"]}
+    walked = ask(view="walk", scenario="one_prompt", moment=str(moment))
+    cache = SERVED["one_prompt"].states(16)[moment][0]
+    names = {sequence.name for sequence in cache.sequences}
     assert set(walked.subject.names) == names and walked.link["moment"] == str(moment)
 
 

@@ -181,9 +181,9 @@ def test_the_hierarchy_says_whose_figures_it_shows():
     assert "Recorded on NVIDIA H100" in text and "a load and its address take" in text  # the newest
 
 
-def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():
+def test_occupancy_says_what_limits_each_launch():
     page = open_page("occupancy?kernel=paged_v2&arch=sm_75")
-    assert {frame["launch"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
+    assert {frame["tile"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
     assert "driver's own figure" in words(page.tab("labels"))
     timeline = open_page("occupancy?view=timeline&backend=cpu")
     assert "SMs" in timeline.stage.summary

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from explainers.models import grid, schedules
-from explainers.stories.occupancy import grid_timeline
+from explainers.stories.occupancy import timeline as occupancy_timeline
+from explainers.stories.occupancy.limits import WORDS
 from explainers.story import encoding, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS, current
@@ -165,11 +166,12 @@ def test_the_timelines_facts_are_those_of_its_blocks():
     )
     request = Request(KERNELS["03_flash"], DenseProblem())
     timeline = timelines.Timeline(request, table, 2, 4, "recorded", "a GPU", "2026-11-21")
-    facts = grid_timeline.timeline_facts(timeline)
+    data = occupancy_timeline.data_of(timeline, "a label")
+    facts = data["facts"]
     due = {"blocks": 4, "us": 4.0, "at_once": 2, "longest_us": 3.0, "shortest_us": 0.4, "multiprocessors": 2}
     assert due.items() <= facts.items()
     assert np.isclose(facts["tail_us"], 3.1, atol=0.02) and np.isclose(facts["busy"], 4900 / 4000 / 4, atol=0.01)
-    said = grid_timeline.timeline_sentence(timeline, facts)
+    said = WORDS.say("timeline", data)
     wanted = ("4 blocks ran on 2 of 4 SMs", "2 more blocks had nothing to do", "8 times the shortest")
     assert all(text in said for text in wanted)
 
@@ -180,7 +182,7 @@ def test_recorded_causal_blocks_differ_more_than_full_ones():
     for causal in (False, True):
         request = Request(kernel, replace(problem, causal=causal), settings, backend="recorded")
         try:
-            facts.append(grid_timeline.timeline_facts(timelines.timeline(request)))
+            facts.append(occupancy_timeline.data_of(timelines.timeline(request), "")["facts"])
         except ProblemError as missing:
             pytest.skip(f"no timeline of the present code is recorded: {missing}")
     full, half = (one["longest_us"] / one["shortest_us"] for one in facts)

@@ -14,7 +14,7 @@ from pages import page_of
 from app import course
 from app.stories import STORIES
 from app.web import asking
-from explainers.models import schedules, softmax_rows, tiling
+from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import (
     block_table,
@@ -23,9 +23,10 @@ from explainers.stories.block_table import (
     partitions,
 )
 from explainers.stories.block_table.story import WORDS as PAGING
-from explainers.stories.coalescing import sector_costs, sector_questions, sector_walk
+from explainers.stories.coalescing import sector_walk
 from explainers.stories.compare import pair_bars, pair_times, two_kernels
-from explainers.stories.occupancy import block_questions, grid_timeline
+from explainers.stories.occupancy import limits
+from explainers.stories.occupancy import story as occupancy_story
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions
 from explainers.stories.tiling import tile_questions
 from explainers.story import glossary, probed
@@ -382,8 +383,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
 def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
     scenario = PRESETS[name]
     cache = scenario.states(block_size)[-1][0]
-    made = kv_cache.stage_of(scenario, block_size, None)
-    found = asked(PAGING.questions(kv_cache.asked(made), len(made.frames) - 1))
+    found = asked(PAGING.questions(kv_cache.asked(scenario, block_size), len(scenario.history(block_size))))
     if not cache.sequences:
         assert not found
         return
@@ -424,11 +424,11 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
 @pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
 def test_bytes_that_are_wanted_are_the_different_ones(spec):
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), scope=Scope(0)))
-    table = sector_costs.worst_first(sector_costs.by_line(run))
+    table = sector_walk.by_line(run)
     places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
     story = sector_walk.explain(run, places)
     requests = story.sides[0]["requests"]
-    found = asked(sector_questions.sectors(requests))
+    found = asked(sector_walk.WORDS.questions(sector_walk.asked(requests), 0))
     first = first_request(run, requests[0], places[0])
     assert requests[0]["sectors"] == len({byte // 32 for o in first for byte in range(o, o + requests[0]["bytes"])})
     request = requests[found["moved"].step if "moved" in found else 0]
@@ -456,7 +456,7 @@ def test_blocks_of_a_multiprocessor_are_those_that_its_scarcest_resource_allows(
         "sm_90a",
         multiprocessors=on.multiprocessors,
     )
-    keys, o = asked(block_questions.block_limits(found, on, "an H200")), found[0]
+    keys, o = asked(limits.WORDS.questions(limits.data_of(found, on, 132, "an H200"), 4)), found[0]
     assert right(keys["waiting"]) == "It runs another warp" and f"{o.warps} warps" in keys["waiting"].why
     warps = math.ceil(o.threads / 32)
     if "registers" in keys:
@@ -472,9 +472,9 @@ def test_a_timelines_keys_are_those_of_its_blocks():
         for n, (start, end) in enumerate(zip(starts, ends))
     ]
     request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
-    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
-    frames = grid_timeline.timeline_stage(timeline, "a label").frames
-    found = asked(block_questions.timeline(schedules.recorded(timeline), frames))
+    recorded = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
+    made = occupancy_story.timeline_stage(recorded, "a label")
+    frames, found = made.frames, asked(made.questions)
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1

@@ -13,7 +13,7 @@ from explainers.models import softmax_rows, threads, tiling
 from explainers.stories.any_kernel.story import STORY as ANY_KERNEL
 from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import block_table, kv_heads, partitions
-from explainers.stories.coalescing import coalescing
+from explainers.stories.coalescing.story import STORY as COALESCING
 from explainers.stories.compare import two_kernels
 from explainers.stories.precision import precision
 from explainers.stories.sparsity import story as sparsity_story
@@ -53,7 +53,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
         (kv_heads, PAGED, "paged_v1"),
         (partitions, ["paged_v2"], "paged_v2"),
         (bank_conflicts, SHARED, "lab_columns"),
-        (coalescing, list(KERNELS), "01_naive"),
+        (COALESCING, list(KERNELS), "01_naive"),
         (ANY_KERNEL, ONCE, "01_naive"),
     ],
     ids=lambda part: getattr(part, "__name__", ""),
@@ -75,7 +75,7 @@ def test_a_story_lists_exactly_the_kernels_that_it_can_show(module, names, begin
 )
 def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, refused):
     spec = variant("03_flash", old, new)
-    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
+    for module in (tiling, softmax_rows, two_kernels, COALESCING, bank_conflicts, ANY_KERNEL):
         assert module.accepts(spec) == (module not in refused), module
 
 
@@ -126,7 +126,7 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
 
 
 def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_generic_view(with_more, monkeypatch):
-    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
+    for module in (tiling, softmax_rows, two_kernels, COALESCING, bank_conflicts, ANY_KERNEL):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
     spec = odd_kernel(monkeypatch)

@@ -16,6 +16,18 @@ def there_and_back(value):
     return encoding.decode(encoding.encode(value))
 
 
+def test_frames_come_back_with_their_own_fields_and_an_equal_value_goes_once():
+    frames = [
+        {"tile": n // 50, "title": f"step {n}", "sentence": "A long sentence." * 9, "x": float("inf")}
+        for n in range(100)
+    ]
+    frames[3] |= {"details": "only here", "lines": {"a.cu:3": 2}}
+    made = stage.Stage("", frames, [stage.View("v", "v", "V", {"frames": frames}, {})])
+    data, back = encoding.encode(made), there_and_back(made)
+    assert back["frames"] == [{**frame, "x": "inf"} for frame in frames]
+    assert back["views"][0]["meta"]["frames"] == back["frames"] and data.count(b"A long sentence.") == 9
+
+
 def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
     columns = {"q": np.arange(6.0).reshape(2, 3), "none": np.zeros(0), "k": np.float16([1.5, np.nan, np.inf])}
     view = stage.View("matrices", "m", "Matrices", {"n": np.int64(3), "rect": (0, 1, 2, 3)}, columns, side=1)

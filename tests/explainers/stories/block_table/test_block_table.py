@@ -180,7 +180,8 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
         assert course[name] == [cache.usage(scenario.max_len)[key] for cache, _ in played]
     assert course["reserved contiguously"][-1] == 96 * len(played[-1][0].sequences)
     assert course["free pages"] == [len(cache.free) for cache, _ in played]
-    assert [f["waste"] for f in made.frames] == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
+    (picture,) = made.views
+    assert picture.meta.note == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
 
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():

@@ -14,7 +14,7 @@ from explainers.stories.tensor_cores import (
     tensor_cores,
     tensor_products,
 )
-from explainers.stories.tensor_cores.tensor_products import FORWARD
+from explainers.stories.tensor_cores.tensor_products import FORWARD, Product
 from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -397,3 +397,11 @@ def test_the_questions_on_banks_cover_their_answer_and_a_warpgroups_product_has_
     assert asked["swizzle"].covers == [{"side": 1}]
     story = story_of("09_wgmma")
     assert pieces.views(story) == [] and np.all([p.b < 0 for p in story.products])
+
+
+def test_a_picture_has_whole_tiles_as_far_as_its_numbers_go():
+    """A tile of a warpgroup with heads of 128: 16 products of 64 x 128 numbers each."""
+    every = [Product("S", tile, (0, 64), (0, 128), (k, k + 16), ()) for tile in range(9) for k in range(0, 256, 16)]
+    shown = tensor_products.of_whole_tiles(every, range(9))
+    assert [p.tile for p in shown] == [tile for tile in (0, 1) for _ in range(16)]
+    assert tensor_products.of_whole_tiles(every[:1] * 400, [0]) == every[:1] * 400  # the first tile in any case
