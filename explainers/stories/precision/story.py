@@ -324,7 +324,9 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     finite = all(math.isfinite(value) for value in (*made.so_far, *errors_of))
     legend = [(colour, PICTURE[cause]) for cause, colour in COLOURS.items()]
     legend += [("sign", PICTURE["sign"]), *([] if finite else [("wrong", PICTURE["wrong"])])]
-    lines: list[list[scene.Panel]] = [[steps, types], *([[scene.Lines(lines=missing)]] if missing else []), [*maps]]
+    lines: list[Sequence[scene.Panel]] = [[steps, types], maps]
+    if missing:
+        lines.insert(1, [scene.Lines(lines=missing)])
     return scene.view("rounding", "Errors", lines, legend=legend, columns=columns)
 
 

@@ -109,12 +109,14 @@ def explain(run: Run, row: int) -> Walk:
             (
                 one
                 for one in rows
-                if one["kind"] == "partial" and one["keys"] == lists.block_kv and one["logged"] == one["seen"]
+                if one["kind"] == "partial"
+                and one["keys"] == lists.block_kv
+                and one["logged"] == one["seen"]
                 and one["seen"] < one["keys"]
             ),
             None,
         ),
-    }  # fmt: skip
+    }
     return Walk(place, row, lists, entries, rows, data, scores, loaded, o, lse)
 
 
